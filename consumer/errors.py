@@ -1,0 +1,146 @@
+"""Every error of the consumer, drawn as a tree. What the loop does next decides the branch.
+
+ConsumerError
+├── Retryable              try the step again; exit 4 when it does not help
+│   ├── StorageUnavailable     the storage does not answer, or refuses to be read
+│   ├── CheckpointMissing      there is no `metadata` yet
+│   ├── TargetUnavailable      the target does not answer, or the connection broke
+│   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
+│   ├── LeaseHeld              another consumer of this name is at work
+│   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
+└── Fatal                  trying again does not help
+    ├── BadConfig              exit 2: a flag, a setting, a login
+    ├── TableError             exit 3: stops its table, the others go on
+    │   ├── CorruptFile            a data or schema file is not what TiCDC writes
+    │   ├── ChecksumMismatch       a schema file's content and its name disagree
+    │   ├── SchemaMissing          rows without the schema file of their version
+    │   ├── SchemaDrift            rows and target table do not have the same columns
+    │   ├── TableMissing           rows for a table that the target does not have
+    │   ├── RowRefused             the target refuses a value
+    │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
+    └── NeedsPerson            exit 5
+        ├── DdlRefused             the target refuses a statement; stops its table
+        ├── GapFound               files are missing between what was read and what is there
+        └── WrongUpstream          the progress under this name belongs to another upstream
+
+Errors cross process borders (Spark), so each is rebuilt from `as_dict` by `from_dict`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class ConsumerError(Exception):
+    """One sentence with coordinates, and a hint that says what to do next."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        table: str = "",
+        path: str = "",
+        line: int | None = None,
+        version: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.hint, self.table = message, hint, table
+        self.path, self.line, self.version = path, line, version
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_dict, (self.as_dict(),)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": type(self).__name__, **vars(self)}
+
+    def sentence(self) -> str:
+        """The message behind its coordinates: ``db.t: path:line: message``."""
+        place = f"{self.path}:{self.line}" if self.path and self.line is not None else self.path
+        parts = [part for part in (self.table, place) if part and part not in self.message]
+        return ": ".join([*parts, self.message])
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+class Retryable(ConsumerError):
+    exit_code = 4
+
+
+class StorageUnavailable(Retryable): ...
+
+
+class CheckpointMissing(Retryable): ...
+
+
+class TargetUnavailable(Retryable): ...
+
+
+class TargetBusy(Retryable): ...
+
+
+class LeaseHeld(Retryable): ...
+
+
+class Interrupted(Retryable): ...
+
+
+class Fatal(ConsumerError): ...
+
+
+class BadConfig(Fatal):
+    exit_code = 2
+
+
+class TableError(Fatal):
+    exit_code = 3
+
+
+class CorruptFile(TableError): ...
+
+
+class ChecksumMismatch(TableError): ...
+
+
+class SchemaMissing(TableError): ...
+
+
+class SchemaDrift(TableError): ...
+
+
+class TableMissing(TableError): ...
+
+
+class RowRefused(TableError): ...
+
+
+class CannotBeExact(TableError): ...
+
+
+class NeedsPerson(Fatal):
+    exit_code = 5
+
+
+class DdlRefused(NeedsPerson): ...
+
+
+class GapFound(NeedsPerson): ...
+
+
+class WrongUpstream(NeedsPerson): ...
+
+
+def _tree(root: type[ConsumerError]) -> dict[str, type[ConsumerError]]:
+    found = {root.__name__: root}
+    for child in root.__subclasses__():
+        found |= _tree(child)
+    return found
+
+
+def from_dict(body: dict[str, Any]) -> ConsumerError:
+    """The error that `as_dict` described (unknown kinds come back as ConsumerError)."""
+    rest = {name: value for name, value in body.items() if name not in ("kind", "message")}
+    return _tree(ConsumerError).get(body["kind"], ConsumerError)(body["message"], **rest)

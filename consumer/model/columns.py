@@ -1,0 +1,69 @@
+"""A column as the schema file describes it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Family(enum.StrEnum):
+    """How a type's values travel; one module of `consumer.types` knows each."""
+
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    DOUBLE = "double"
+    BIT = "bit"
+    YEAR = "year"
+    TEXT = "text"
+    BINARY = "binary"
+    ENUM = "enum"
+    SET = "set"
+    DATE = "date"
+    DATETIME = "datetime"
+    TIMESTAMP = "timestamp"
+    TIME = "time"
+    JSON = "json"
+    VECTOR = "vector"
+
+
+_FAMILIES = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"), Family.INTEGER),
+    **dict.fromkeys(("CHAR", "VARCHAR", "VAR_STRING", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"), Family.TEXT),
+    **dict.fromkeys(("BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"), Family.BINARY),
+    **{family.upper(): family for family in Family if family not in (Family.INTEGER, Family.TEXT, Family.BINARY)},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One member of ``TableColumns``. `type` is upper case, without its UNSIGNED suffix.
+
+    `length` is ColumnPrecision, `scale` ColumnScale; `default` is kept as the file has it (None: no default);
+    `elements` are the labels of an ENUM or SET where the file or the target knows them.
+    """
+
+    name: str
+    type: str
+    unsigned: bool = False
+    length: int | None = None
+    scale: int | None = None
+    nullable: bool = True
+    is_pk: bool = False
+    default: str | None = None
+    elements: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> Family:
+        """KeyError for a type that TiCDC does not write."""
+        return _FAMILIES[self.type]
+
+    @property
+    def hidden(self) -> bool:
+        """The columns behind expression and multi-valued indexes: listed in schema files, never in rows."""
+        return self.name.startswith(("_V$_",))
+
+
+def known_type(name: str) -> bool:
+    """Whether `name` (upper case, no UNSIGNED) is a type that TiCDC writes."""
+    return name in _FAMILIES

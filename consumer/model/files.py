@@ -1,0 +1,90 @@
+"""What lies in the storage, as typed values. Paths are relative to the upstream URI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One object of a listing. `stamp` tells two contents of one path apart (etag, or modification time)."""
+
+    path: str
+    size: int
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFile:
+    """A parsed schema file. `root` is the folder above ``meta/`` (``db/table``, ``db``, or a table id).
+
+    `table == ""` is a database-level file. `query == ""` says: these columns from `version` on, nothing to execute.
+    """
+
+    path: str
+    root: str
+    database: str
+    table: str
+    version: int
+    checksum: int
+    query: str
+    type: int
+    columns: tuple[Column, ...]
+
+    @property
+    def name(self) -> TableName:
+        return TableName(self.database, self.table)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Folder:
+    """Where one counter of file numbers lives: ``root/version[/partition][/date]`` and the dispatcher in the name."""
+
+    root: str
+    version: int
+    partition: str = ""
+    date: str = ""
+    dispatcher: str = ""
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        """The series that this folder's files belong to: over versions and dates, one per partition and dispatcher."""
+        return (self.root, self.partition, self.dispatcher)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DataFile:
+    """One data file. Sorting by (folder, index) is file order within a series."""
+
+    folder: Folder
+    index: int
+    path: str
+    size: int
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """First and last commit-ts of one file; `exact` is False where rows only say `es` (then both are ``es << 18``)."""
+
+    first: int
+    last: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One look at the storage, taken after `checkpoint` was read.
+
+    `files` is keyed by root. `unknown` are paths of no known form.
+    """
+
+    checkpoint: int
+    schemas: Sequence[SchemaFile]
+    files: Mapping[str, Sequence[DataFile]]
+    unknown: Sequence[str] = ()
+    broken: Sequence[Exception] = ()

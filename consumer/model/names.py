@@ -1,0 +1,36 @@
+"""Names of upstream tables, and TSO arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+LOGICAL_BITS = 18
+MAX_TSO = (1 << 63) - 1
+"""Above every commit-ts: "to the end of the storage"."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A table as upstream spells it. A database alone has ``table == ""``."""
+
+    database: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}" if self.table else self.database
+
+
+def tso_to_ms(tso: int) -> int:
+    """The physical part of a TSO: milliseconds since 1970."""
+    return tso >> LOGICAL_BITS
+
+
+def ms_to_tso(milliseconds: int) -> int:
+    """The first TSO of a millisecond."""
+    return milliseconds << LOGICAL_BITS
+
+
+def tso_to_time(tso: int) -> datetime:
+    """The physical part of a TSO as a UTC time."""
+    return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)

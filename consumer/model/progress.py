@@ -1,0 +1,148 @@
+"""What the target has already: the only state that outlives a run. It is kept in the target itself."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+
+FORMAT_VERSION = 1
+
+
+class State(enum.StrEnum):
+    OK = "ok"
+    STOPPED = "stopped"
+    DROPPED = "dropped"
+    """A tombstone: the name is gone upstream, its old files must not come alive again."""
+    EXCLUDED = "excluded"
+    """Left out by the table filter when it was last seen; its rows above `applied_ts` were never read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableProgress:
+    """A table that is not simply where the global applied-ts is.
+
+    Every row with commit-ts <= `applied_ts` is in the target. `reason` and `hint` belong to STOPPED.
+    """
+
+    applied_ts: int
+    state: State = State.OK
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class OpenFile:
+    """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none."""
+
+    index: int
+    next_ts: int
+    size: int
+    stamp: str
+
+
+@dataclass(frozen=True, slots=True)
+class FolderProgress:
+    """Files 1..`done` are applied wholly and never read again; `size` and `stamp` are those of file `done`.
+
+    `open` are files above `done` that were read: waiting for their rest, or done out of order.
+    """
+
+    done: int = 0
+    size: int = 0
+    stamp: str = ""
+    open: tuple[OpenFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DdlId:
+    """A statement is its schema file: several can carry one version."""
+
+    database: str
+    table: str
+    version: int
+    checksum: int
+
+
+class DdlState(enum.StrEnum):
+    INTENT = "intent"
+    DONE = "done"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class DdlRecord:
+    """`before` is the sink's own text: what tells "executed" from "not executed" after a crash."""
+
+    id: DdlId
+    state: DdlState
+    before: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One finished step, for people: `statement` is the DDL text or ""."""
+
+    step: str
+    table: TableName
+    from_ts: int
+    to_ts: int
+    rows: int = 0
+    puts: int = 0
+    deletes: int = 0
+    dropped_rows: int = 0
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressChange:
+    """What one transaction adds to the progress. A table mapped to None falls back to the global applied-ts."""
+
+    applied_ts: int | None = None
+    tables: Mapping[TableName, TableProgress | None] = field(default_factory=dict)
+    folders: Mapping[Folder, FolderProgress | None] = field(default_factory=dict)
+    ddls: tuple[DdlRecord, ...] = ()
+    forget_ddls: tuple[DdlId, ...] = ()
+    audit: tuple[AuditRow, ...] = ()
+
+    def merged(self, other: ProgressChange) -> ProgressChange:
+        """Both changes in one; where they meet, `other` is the later."""
+        return ProgressChange(
+            applied_ts=self.applied_ts if other.applied_ts is None else other.applied_ts,
+            tables={**self.tables, **other.tables},
+            folders={**self.folders, **other.folders},
+            ddls=self.ddls + other.ddls,
+            forget_ddls=self.forget_ddls + other.forget_ddls,
+            audit=self.audit + other.audit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of one consumer name. `upstream` is None before the first run."""
+
+    upstream: str | None = None
+    applied_ts: int = 0
+    tables: Mapping[TableName, TableProgress] = field(default_factory=dict)
+    folders: Mapping[Folder, FolderProgress] = field(default_factory=dict)
+    ddls: Mapping[DdlId, DdlRecord] = field(default_factory=dict)
+
+    def table(self, name: TableName) -> TableProgress:
+        return self.tables.get(name) or TableProgress(self.applied_ts)
+
+    def after(self, change: ProgressChange) -> Progress:
+        """The progress once `change` is durable."""
+        ddls = {**self.ddls, **{record.id: record for record in change.ddls}}
+        for gone in change.forget_ddls:
+            ddls.pop(gone, None)
+        return replace(
+            self,
+            applied_ts=self.applied_ts if change.applied_ts is None else change.applied_ts,
+            tables={n: t for n, t in {**self.tables, **change.tables}.items() if t is not None},
+            folders={f: p for f, p in {**self.folders, **change.folders}.items() if p is not None},
+            ddls=ddls,
+        )

@@ -1,0 +1,83 @@
+"""The plan as data: what a round does, in the order of its graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from consumer.model.columns import Column
+from consumer.model.files import DataFile, SchemaFile
+from consumer.model.names import TableName
+from consumer.model.progress import DdlId, ProgressChange
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows with `after` < commit-ts <= `upto`."""
+
+    after: int
+    upto: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file of a load. `exact` is the window for rows with a commit-ts, `coarse` for rows that only have ``es``
+    (compared as ``es << 18``; a DDL's own millisecond is inside or outside by the file's folder).
+
+    `series` numbers the series within the load, `ordinal` the file within its series.
+    """
+
+    file: DataFile
+    series: int
+    ordinal: int
+    exact: Window
+    coarse: Window
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRows:
+    """Bring one table from ``window.after`` to ``window.upto``. No files: only progress moves."""
+
+    table: TableName
+    window: Window
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(planned.file.size for planned in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyDdl:
+    """Execute one schema file's statement once every table in `touches` is complete up to its version.
+
+    `old_name` is a rename's source. `columns_before` are the table's columns before the statement, where known.
+    `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
+    """
+
+    file: SchemaFile
+    touches: tuple[TableName, ...]
+    before: ProgressChange
+    after: ProgressChange
+    old_name: TableName | None = None
+    columns_before: tuple[Column, ...] | None = None
+
+    @property
+    def id(self) -> DdlId:
+        return ddl_id(self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A statement that cannot run in this round, and what it waits for."""
+
+    file: SchemaFile
+    table: TableName
+    waits_for: str
+
+
+Step = ApplyDdl | LoadRows | Barrier
+
+
+def ddl_id(file: SchemaFile) -> DdlId:
+    """The identity under which a schema file's statement is recorded."""
+    return DdlId(file.database, file.table, file.version, file.checksum)

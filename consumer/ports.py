@@ -1,0 +1,136 @@
+"""The seams. Each Protocol's comments are its guarantees; whoever implements one is held to them by tests/contract.
+
+Arrow tables of changes ("change tables", see consumer.codec.batches) have the columns
+``ts int64, put bool, series int32, rank int64`` and then ``c0 .. cN``, one per LoadTarget.columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from consumer.errors import ConsumerError
+from consumer.model.columns import Column
+from consumer.model.files import Bounds, DataFile, Listing
+from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Receipt
+from consumer.model.names import TableName
+from consumer.model.progress import DdlRecord, Progress, ProgressChange
+from consumer.model.steps import ApplyDdl, Window
+
+ArrowTable = Any
+"""A pyarrow.Table; named here without importing pyarrow, which layers 0-1 do without."""
+
+
+class RangeReader(Protocol):
+    """Reads bytes of the storage on an executor. Picklable. Raises StorageUnavailable."""
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes [offset, offset + length) of `path`, fewer at its end."""
+
+
+class StorageReader(Protocol):
+    """The storage as the driver sees it. Never writes. Raises StorageUnavailable when it cannot be read."""
+
+    identity: str
+    """Scheme, bucket and prefix: what makes it this upstream. No secrets."""
+
+    def checkpoint(self) -> int:
+        """``checkpoint-ts`` of `metadata`. Raises CheckpointMissing, CorruptFile."""
+
+    def listing(self, checkpoint: int) -> Listing:
+        """Everything that lies in the storage now; `checkpoint` was read before and is carried along."""
+
+    def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
+        """First and last commit-ts of each file, by path, from its first and last line."""
+
+    def range_reader(self) -> RangeReader: ...
+
+
+class WriteSession(Protocol):
+    """One connection of one Spark task. Not shared between threads. Any error but ConsumerError is a bug."""
+
+    def write(self, target: LoadTarget, changes: ArrowTable) -> Receipt:
+        """Write folded changes of a keyed table: at most one row a key.
+
+        When it returns, every put is there and every deleted key is gone, in any order (`target.ordered`: deletes
+        first). It may be called again with the same changes, wholly or partly written before: same state.
+        """
+
+    def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
+        """Write the net changes of a table with no key: column ``n int64`` (copies to add, or to remove when < 0),
+        then ``c0 .. cN``. One transaction, the table's progress (``window.upto``) included: applied once however often
+        it is called; where a row to remove is not there as often as asked, nothing is changed and CannotBeExact raised.
+        """
+
+
+class Writer(Protocol):
+    """Opens sessions on an executor. Small, picklable."""
+
+    def session(self) -> AbstractContextManager[WriteSession]: ...
+
+
+class Loader(Protocol):
+    """Runs loads through Spark. One outcome a task, in order; an error in one task leaves the others alone."""
+
+    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Sequence[LoadOutcome]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What the sink is asked about before a load: the rows' columns, and the NOT NULL unique keys that the statements
+    in storage declared (column names, in order of preference), for targets that do not keep keys themselves."""
+
+    table: TableName
+    columns: tuple[Column, ...]
+    unique_keys: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DdlOutcome:
+    """`error` None: executed and recorded. `note`: what the target could not express although its rows stay right."""
+
+    step: ApplyDdl
+    error: ConsumerError | None = None
+    note: str = ""
+
+
+class Sink(Protocol):
+    """A target, on the driver. One thread calls it. Progress moves only by `commit`, `record` and `apply_ddls`,
+    each durable when it returns, each refused (LeaseHeld) once another consumer has taken over."""
+
+    def acquire(self, upstream: str) -> Progress:
+        """Become the one writer of this consumer name and read its progress. Waits for statements of an earlier holder
+        that the server still runs. Raises LeaseHeld, WrongUpstream, TargetUnavailable, BadConfig (login)."""
+
+    def progress(self) -> Progress:
+        """Read the progress without becoming the writer; empty when there is none yet."""
+
+    def fence(self) -> None:
+        """Lock out every writer made before: called before a failed load is tried again."""
+
+    def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
+        """Look at the target tables, in one go. Answers in the order of the requests."""
+
+    def writer(self) -> Writer: ...
+
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
+        """Publish what was staged, and record `change`, in one transaction."""
+
+    def record(self, change: ProgressChange) -> None:
+        """Record progress that goes with no rows."""
+
+    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[Any, DdlRecord]) -> Sequence[DdlOutcome]:
+        """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact (with
+        ``step.after``). `open_intents` (by DdlId) are those of an earlier run that have no fact: look before executing."""
+
+    def empty_table(self, table: TableName, change: ProgressChange) -> None:
+        """Drop the target table, so that its statements and rows can be applied from the start, and record `change`."""
+
+    def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
+        """Those of `tables` that exist in the target and hold rows."""
+
+    def close(self) -> None: ...
