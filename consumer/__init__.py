@@ -1,10 +1,10 @@
 """TiCDC storage-sink consumer.
 
-    storage/reader     C, then what is new                    bytes in an object store
-    pipeline/manager   a TableConsumer per table, in waves    plan/: Step = ApplyDdl | LoadRows | Barrier
-    pipeline/version   the rows of one DDL interval           one load
-    spark/load         files -> decode -> fold -> write       codec/, fold/, sink/<target>/writer on executors
-    sink/<target>      publish what was written + progress    one transaction
+storage/reader     C, then what is new                    bytes in an object store
+pipeline/manager   a TableConsumer per table, in waves    plan/: Step = ApplyDdl | LoadRows | Barrier
+pipeline/version   the rows of one DDL interval           one load
+spark/load         files -> decode -> fold -> write       codec/, fold/, sink/<target>/writer on executors
+sink/<target>      publish what was written + progress    one transaction
 """
 
 __version__ = "0.1.0"

@@ -56,6 +56,10 @@ class ConsumerError(Exception):
     def as_dict(self) -> dict[str, Any]:
         return {"kind": type(self).__name__, **vars(self)}
 
+    def about(self, table: str) -> ConsumerError:
+        """The same error, told of `table`."""
+        return from_dict({**self.as_dict(), "table": table})
+
     def sentence(self) -> str:
         """The message behind its coordinates: ``db.t: path:line: message``."""
         place = f"{self.path}:{self.line}" if self.path and self.line is not None else self.path

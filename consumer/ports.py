@@ -16,7 +16,7 @@ from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Receipt
 from consumer.model.names import TableName
-from consumer.model.progress import DdlRecord, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlRecord, Progress, ProgressChange
 from consumer.model.steps import ApplyDdl, Window
 
 ArrowTable = Any
@@ -37,7 +37,7 @@ class StorageReader(Protocol):
     """Scheme, bucket and prefix: what makes it this upstream. No secrets."""
 
     def checkpoint(self) -> int:
-        """``checkpoint-ts`` of `metadata`. Raises CheckpointMissing, CorruptFile."""
+        """``checkpoint-ts`` of `metadata`. Raises CheckpointMissing."""
 
     def listing(self, checkpoint: int) -> Listing:
         """Everything that lies in the storage now; `checkpoint` was read before and is carried along."""
@@ -125,7 +125,8 @@ class Sink(Protocol):
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[Any, DdlRecord]) -> Sequence[DdlOutcome]:
         """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact (with
-        ``step.after``). `open_intents` (by DdlId) are those of an earlier run that have no fact: look before executing."""
+        ``step.after``). `open_intents` (by DdlId) are those of an earlier run that have no fact: look before executing.
+        """
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         """Drop the target table, so that its statements and rows can be applied from the start, and record `change`."""
@@ -134,3 +135,18 @@ class Sink(Protocol):
         """Those of `tables` that exist in the target and hold rows."""
 
     def close(self) -> None: ...
+
+
+class Observer(Protocol):
+    """Told of everything worth telling, as it happens, from the driver's thread. Never raises."""
+
+    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None: ...
+
+    def step_finished(self, row: AuditRow, seconds: float) -> None: ...
+
+    def table_stopped(self, table: TableName, error: ConsumerError) -> None: ...
+
+    def retrying(self, what: str, error: ConsumerError, attempt: int) -> None: ...
+
+    def note(self, text: str) -> None:
+        """Something a person should read once a run: a guarantee that is off, paths of no known form."""

@@ -56,7 +56,9 @@ DATABASE_ACTIONS = frozenset({Action.CREATE_SCHEMA, Action.DROP_SCHEMA, Action.M
 CREATE_ACTIONS = frozenset({Action.CREATE_TABLE, Action.CREATE_TABLES, Action.CREATE_VIEW, Action.RECOVER_TABLE})
 DROP_ACTIONS = frozenset({Action.DROP_TABLE, Action.DROP_VIEW})
 RENAME_ACTIONS = frozenset({Action.RENAME_TABLE, Action.RENAME_TABLES})
-MULTI_FILE_ACTIONS = frozenset({Action.RENAME_TABLE, Action.RENAME_TABLES, Action.EXCHANGE_PARTITION, Action.CREATE_TABLES})
+MULTI_FILE_ACTIONS = frozenset(
+    {Action.RENAME_TABLE, Action.RENAME_TABLES, Action.EXCHANGE_PARTITION, Action.CREATE_TABLES}
+)
 """Several files can carry one version: at C == V they may not all be there yet (classic architecture)."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
 """After these the rows below their version no longer matter, so a stopped table lives again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 
@@ -80,11 +81,12 @@ class Bounds:
 class Listing:
     """One look at the storage, taken after `checkpoint` was read.
 
-    `files` is keyed by root. `unknown` are paths of no known form.
+    `files` is keyed by root. `unknown` are paths of no known form; `broken` tells of schema files that
+    cannot be used, each error's `table` being the file's root.
     """
 
     checkpoint: int
     schemas: Sequence[SchemaFile]
     files: Mapping[str, Sequence[DataFile]]
     unknown: Sequence[str] = ()
-    broken: Sequence[Exception] = ()
+    broken: Sequence[ConsumerError] = ()

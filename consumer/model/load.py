@@ -24,7 +24,8 @@ class LoadTarget:
 
     `columns` are the columns to decode and write, in the target's order, with the target's spelling of their names
     in `names` (same positions). `key` are positions in `columns` of the handle key; () for a table with no key.
-    `ordered`: the target compares keys more coarsely than bytes, so one task on one connection applies deletes, then puts.
+    `ordered`: the target compares keys more coarsely than bytes, so one task on one connection applies deletes, then
+    puts.
     `settings` is the sink's own frozen value, or None.
     """
 
@@ -73,12 +74,15 @@ class LoadTask:
 @dataclass(frozen=True, slots=True)
 class FileStat:
     """What reading one slice found: rows in all, rows at or below the window (dropped), and `next_ts`, the lowest
-    commit-ts above the window (0: none, the slice is done)."""
+    commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows inside
+    the window that have no commit-ts, 0 for none.
+    """
 
     path: str
     rows: int
     dropped: int
     next_ts: int
+    coarse_ts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

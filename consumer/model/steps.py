@@ -68,10 +68,10 @@ class ApplyDdl:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """A statement that cannot run in this round, and what it waits for."""
+    """A statement that cannot run in this round, the tables it holds up, and what it waits for."""
 
     file: SchemaFile
-    table: TableName
+    tables: tuple[TableName, ...]
     waits_for: str
 
 

@@ -1,0 +1,25 @@
+FROM python:3.12-slim-bookworm AS build
+WORKDIR /src
+COPY pyproject.toml README.md ./
+COPY consumer ./consumer
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
+
+FROM python:3.12-slim-bookworm
+# Not pinned: Debian keeps only the newest security fix of a package, so a pinned build would soon fail.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+COPY requirements.lock /tmp/requirements.lock
+COPY --from=build /wheels /wheels
+# As a constraint the lock file pins every version without bringing the development tools in.
+RUN pip install --no-cache-dir --constraint /tmp/requirements.lock /wheels/*.whl \
+    && rm -rf /wheels /tmp/requirements.lock
+RUN useradd --create-home --uid 10001 consumer \
+    && install --directory --owner consumer --group consumer /data
+USER 10001
+# Where a relative duckdb:///file.duckdb lands; mount a volume here to keep it.
+WORKDIR /data
+ENV PYTHONUNBUFFERED=1
+ENTRYPOINT ["storage-consumer"]
+CMD ["--help"]

@@ -1,0 +1,40 @@
+SHELL := /bin/bash
+BIN := .venv/bin
+DEMO := build/demo
+UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
+DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check corpus bench lock
+
+help: ## Show what there is to make
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup: ## Install what is missing: Java, MariaDB, and the Python packages into .venv
+	@bash scripts/setup.sh
+
+demo: setup ## Apply a small changefeed to a DuckDB file and show the tables
+	@rm -rf $(DEMO) && mkdir -p $(DEMO)
+	@$(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC
+	@$(BIN)/python scripts/show_tables.py $(DEMO)/replica.duckdb
+	@printf '%s\n' 'Try next, and see that nothing is applied twice:' \
+	  "  $(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC" \
+	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)'"
+
+test: setup ## Run the tests
+	$(BIN)/python -m pytest
+
+check: setup ## Lint, formatting, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+corpus: setup ## Compare with recorded changefeeds: make corpus CORPUS=path
+	@test -n "$(CORPUS)" || { echo "name the folder of recorded changefeeds: make corpus CORPUS=path" >&2; exit 2; }
+	$(BIN)/python -m tests.e2e.corpus_report "$(CORPUS)"
+
+bench: setup ## Measure throughput on a MariaDB of its own
+	$(BIN)/python -m tests.bench.run
+
+lock: ## Resolve the dependencies anew and write requirements.lock
+	@bash scripts/lock.sh

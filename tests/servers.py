@@ -1,0 +1,165 @@
+"""Real servers for tests: each in a temporary folder, on 127.0.0.1, on a free port."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+_START_SECONDS = 60
+_SYSTEM_DATABASES = {"mysql", "information_schema", "performance_schema", "sys", "test"}
+
+
+class MariaDb:
+    """A mariadbd of its own, with its stock character set. `folder` keeps its data over `stop` and `start`."""
+
+    def __init__(self, template: Path, options: Sequence[str] = ()) -> None:
+        self._template, self._options = template, tuple(options)
+        self.folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> MariaDb:
+        data = self.folder / "data"
+        if not data.exists():
+            shutil.copytree(self._template, data)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command(data), stdout=log, stderr=log)
+        self._wait()
+        return self
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def stop(self) -> None:
+        """Shut down in order and remove the folder."""
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """Shut down in order; the data stays."""
+        self._signal("terminate")
+
+    def kill(self) -> None:
+        """kill -9; the data stays."""
+        self._signal("kill")
+
+    def url(self, user: str = "root", password: str = "") -> str:
+        return f"mysql://{user}{':' + password if password else ''}@127.0.0.1:{self.port}/"
+
+    def connect(self, **options: Any) -> pymysql.Connection:
+        wanted: dict[str, Any] = {"user": "root", "autocommit": True, "charset": "utf8mb4", "local_infile": True}
+        return pymysql.connect(host="127.0.0.1", port=self.port, **{**wanted, **options})
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run the statements as root; rows of the last one."""
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def drop_all(self) -> None:
+        """Back to empty: no user database, no user but root, no connection that a failed test left behind."""
+        self.kill_clients()
+        for (name,) in self.execute("SHOW DATABASES"):
+            if name not in _SYSTEM_DATABASES:
+                self.execute("DROP DATABASE `" + name.replace("`", "``") + "`")
+        for user, host in self.execute("SELECT user, host FROM mysql.user"):
+            if user not in ("root", "mariadb.sys", ""):
+                self.execute(f"DROP USER '{user}'@'{host}'")
+
+    def kill_clients(self) -> None:
+        """End every connection, as when the clients' processes die."""
+        connection = self.connect()
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND host <> ''")
+            for (number,) in cursor.fetchall():
+                with contextlib.suppress(pymysql.err.OperationalError):  # one that went by itself
+                    cursor.execute(f"KILL CONNECTION {number}")
+        connection.close()
+
+    def _command(self, data: Path) -> list[str]:
+        return [
+            mariadbd(),
+            "--no-defaults",
+            *(("--user=root",) if os.getuid() == 0 else ()),
+            f"--datadir={data}",
+            f"--socket={self.folder}/sock",
+            f"--pid-file={self.folder}/pid",
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            "--local-infile=1",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-buffer-pool-size=256M",
+            "--performance-schema=OFF",
+            "--max-allowed-packet=64M",
+            "--max-connections=200",
+            *self._options,
+        ]
+
+    def _wait(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            try:
+                self.connect().close()
+                return
+            except pymysql.MySQLError as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    log = (self.folder / "log").read_text(errors="replace")[-2000:]
+                    raise RuntimeError(f"mariadbd did not start: {error}\n{log}") from error
+                time.sleep(0.05)
+
+    def _signal(self, verb: str) -> None:
+        if self._process is not None and self._process.poll() is None:
+            getattr(self._process, verb)()
+            self._process.wait(timeout=60)
+        self._process = None
+
+
+def mariadb_template(folder: Path) -> Path:
+    """A freshly installed data folder, to be copied by each server."""
+    data = folder / "template"
+    installer = shutil.which("mariadb-install-db") or "/usr/bin/mariadb-install-db"
+    subprocess.run(
+        [
+            installer,
+            "--no-defaults",
+            f"--datadir={data}",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            *(("--user=root",) if os.getuid() == 0 else ()),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return data
+
+
+def mariadbd() -> str:
+    """The server's path; a RuntimeError where it is not installed."""
+    found = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise RuntimeError("mariadbd is not installed")
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,140 @@
+"""A storage written by hand, file by file: for tests that need one exact situation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import Settings
+from consumer.layout.checkpoint_file import render_checkpoint
+from consumer.layout.paths import DataPath, render
+from consumer.layout.schema_file import render_schema_file
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+from consumer.model.result import RunResult
+from consumer.sink.memory import MemorySink
+from tests.support.build import ID, VALUE
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY,`v` INT)"
+Rows = dict[int, str | None]
+
+
+class Feed:
+    """Tables have the columns id and v. Commit-ts are small numbers, as only their order matters here."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers: dict[Folder, int] = {}
+
+    def database(self, name: str, version: int, query: str = "", action: Action = Action.CREATE_SCHEMA) -> Path:
+        return self._schema(name, "", version, query or f"CREATE DATABASE `{name}`", action, ())
+
+    def create(self, table: str, version: int) -> Path:
+        return self.statement(table, version, Action.CREATE_TABLE, CREATE.format(table.partition(".")[2]))
+
+    def describe(self, table: str, version: int, columns: tuple[Column, ...] = (ID, VALUE)) -> Path:
+        """A schema file with nothing to execute."""
+        return self.statement(table, version, Action.NONE, "", columns)
+
+    def statement(
+        self, table: str, version: int, action: Action, query: str, columns: tuple[Column, ...] = (ID, VALUE)
+    ) -> Path:
+        database, _, name = table.partition(".")
+        return self._schema(database, name, version, query, action, columns)
+
+    def rename(self, old: str, new: str, version: int) -> Path:
+        def quoted(name: str) -> str:
+            return ".".join(f"`{part}`" for part in name.split("."))
+
+        return self.statement(new, version, Action.RENAME_TABLE, f"RENAME TABLE {quoted(old)} TO {quoted(new)}")
+
+    def drop(self, table: str, version: int) -> Path:
+        database, _, name = table.partition(".")
+        return self.statement(table, version, Action.DROP_TABLE, f"DROP TABLE `{database}`.`{name}`")
+
+    def truncate(self, table: str, version: int) -> Path:
+        return self.statement(table, version, Action.TRUNCATE_TABLE, f"TRUNCATE TABLE `{table.partition('.')[2]}`")
+
+    def puts(self, table: str, version: int, rows: dict[int, tuple[int, str]], number: int = 0) -> Path:
+        """One file in the folder of `version`; `rows` maps commit-ts to (id, v)."""
+        return self.file(table, version, b"".join(self._line(table, ts, *row) for ts, row in rows.items()), number)
+
+    def file(self, table: str, version: int, content: bytes, number: int = 0) -> Path:
+        folder = Folder(table.replace(".", "/"), version)
+        number = number or self._numbers.get(folder, 0) + 1
+        self._numbers[folder] = number
+        return self._write(render(DataPath(folder, number)), content)
+
+    def damaged(self, table: str, version: int) -> Path:
+        """A file that stops its table."""
+        return self.file(table, version, b'{"id":0,"database":"d","tab\r\n')
+
+    def checkpoint(self, ts: int) -> None:
+        (self.folder / "metadata").write_bytes(render_checkpoint(ts))
+
+    def _line(self, table: str, ts: int, key: int, value: str) -> bytes:
+        database, _, name = table.partition(".")
+        message = {
+            "id": 0, "database": database, "table": name, "pkNames": ["id"], "isDdl": False, "type": "INSERT",
+            "es": 0, "ts": 0, "sql": "", "sqlType": {"id": 4, "v": 4}, "mysqlType": {"id": "int", "v": "int"},
+            "old": None, "data": [{"id": str(key), "v": value}], "_tidb": {"commitTs": ts},
+        }  # fmt: skip
+        return json.dumps(message).encode() + b"\r\n"
+
+    def _schema(
+        self, database: str, table: str, version: int, query: str, action: Action, columns: tuple[Column, ...]
+    ) -> Path:
+        path, content = render_schema_file(database, table, version, columns, query, action)
+        return self._write(render(path), content)
+
+    def _write(self, path: str, content: bytes) -> Path:
+        place = self.folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        return place
+
+
+class Replica:
+    """A target fed from one storage by `once`."""
+
+    def __init__(self, feed: Feed, downstream: str) -> None:
+        self.feed, self._downstream = feed, downstream
+        self.seen = Recorder()
+
+    def settings(self, **flags: object) -> Settings:
+        upstream = f"file://{self.feed.folder}?protocol=canal-json"
+        return load({"upstream_uri": upstream, "downstream_uri": self._downstream, **flags}, {}).settings
+
+    def once(self, checkpoint: int | None = None, **flags: object) -> RunResult:
+        if checkpoint is not None:
+            self.feed.checkpoint(checkpoint)
+        self.seen = Recorder()
+        return app.once(self.settings(**flags), self.seen, InlineLoader())
+
+
+class MemoryReplica(Replica):
+    """The label of the target is the storage's folder, so every test has one of its own."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._label = str(feed.folder).strip("/").replace("/", "-").replace("_", "-")
+        super().__init__(feed, f"memory://{self._label}")
+
+    @property
+    def sink(self) -> MemorySink:
+        return MemorySink(self._label, "default")
+
+    @property
+    def tables(self) -> dict[str, Rows]:
+        found = self.sink._store.tables
+        return {str(n): {int(row["id"]): row["v"] for row in t.rows} for n, t in sorted(found.items())}
+
+    def place(self, name: str) -> tuple[int, str] | None:
+        database, _, table = name.partition(".")
+        kept = self.sink.progress().tables.get(TableName(database, table))
+        return None if kept is None else (kept.applied_ts, str(kept.state))

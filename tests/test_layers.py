@@ -1,0 +1,90 @@
+"""A module imports only from lower layers or its own package, and the lowest two need nothing but Python."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = (
+    {"errors", "model"},
+    {"ports"},
+    {"layout", "types", "codec", "fold", "ddl", "plan"},
+    {"pipeline", "storage", "spark", "sink", "progress", "observe"},
+    {"config"},
+    {"app"},
+    {"cli"},
+    {"__main__"},
+)
+LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+STRANGERS = 3
+"""The layer whose packages do not import one another."""
+
+MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "consumer").rglob("*.py"))
+
+
+def package_of(path: Path) -> str:
+    """``consumer/sink/mysql/x.py`` -> ``sink``; ``consumer/__init__.py`` -> ``""``."""
+    parts = path.with_suffix("").parts[1:]
+    return "" if parts[0] == "__init__" else parts[0]
+
+
+def imported(source: str) -> Iterator[str]:
+    """Dotted names of everything imported anywhere in `source`, in functions too."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute here"
+            module = node.module or ""
+            yield from (f"consumer.{name.name}" for name in node.names) if module == "consumer" else (module,)
+
+
+def wrong(own: str, names: Iterator[str]) -> list[str]:
+    """Imports that the package `own` may not have."""
+    found = []
+    for name in names:
+        top, _, rest = name.partition(".")
+        target = rest.partition(".")[0]
+        if top != "consumer":
+            allowed = LAYER_OF[own] > 1 or top in sys.stdlib_module_names
+        elif target not in LAYER_OF:
+            allowed = target == "__version__"
+        else:
+            same = LAYER_OF[target] == LAYER_OF[own] != STRANGERS and LAYER_OF[own] < STRANGERS
+            allowed = target == own or LAYER_OF[target] < LAYER_OF[own] or same
+        if not allowed:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path)], ids=str)
+def test_imports_go_down(path: Path) -> None:
+    assert wrong(package_of(path), imported((ROOT / path).read_text(encoding="utf-8"))) == []
+
+
+def test_the_package_itself_imports_nothing() -> None:
+    assert list(imported((ROOT / "consumer/__init__.py").read_text(encoding="utf-8"))) == []
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {package_of(path) for path in MODULES} - {""} <= set(LAYER_OF)
+
+
+@pytest.mark.parametrize(
+    ("own", "source"),
+    [
+        ("model", "import pyarrow"),
+        ("model", "from consumer import ports"),
+        ("plan", "from consumer.sink import x"),
+        ("sink", "from consumer.storage.reader import x"),
+        ("observe", "def f():\n    import consumer.config.load"),
+        ("app", "from consumer.cli import output"),
+    ],
+)
+def test_the_check_sees_what_it_forbids(own: str, source: str) -> None:
+    assert wrong(own, imported(source))
