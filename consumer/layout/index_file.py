@@ -1,0 +1,34 @@
+"""Index files: they name the newest data file of their folder. A hint: the file named may not be there yet."""
+
+from __future__ import annotations
+
+from consumer.errors import CorruptFile
+from consumer.layout.paths import INDEX_WIDTH, DataPath, IndexPath, PathParser, render
+
+
+def parse_index_file(path: IndexPath, content: bytes) -> DataPath:
+    """The data file that the index file at `path` names. Raises CorruptFile."""
+    folder = path.folder
+    try:
+        name = content.decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise _corrupt(path) from error
+    if "/" not in name:
+        named = PathParser().parse(f"{folder.version}/{name}")
+        if isinstance(named, DataPath) and named.folder.dispatcher == folder.dispatcher:
+            return DataPath(folder, named.index, named.extension)
+    raise _corrupt(path)
+
+
+def render_index_file(newest: DataPath, index_width: int = INDEX_WIDTH) -> bytes:
+    """The content of the index file of ``newest.folder``."""
+    return (render(newest, index_width).rpartition("/")[2] + "\n").encode()
+
+
+def _corrupt(path: IndexPath) -> CorruptFile:
+    return CorruptFile(
+        "this index file does not name a data file of its folder",
+        table=path.folder.root,
+        path=render(path),
+        version=path.folder.version,
+    )

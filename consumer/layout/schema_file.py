@@ -1,0 +1,221 @@
+"""Schema files: one version of a table's columns, and the statement that made it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import orjson
+
+from consumer.errors import ChecksumMismatch, CorruptFile
+from consumer.layout import go_json
+from consumer.layout.checksum import checksum, column_members
+from consumer.layout.paths import SchemaPath, render
+from consumer.model.columns import Column, known_type
+from consumer.model.files import SchemaFile
+
+FORMAT_VERSION = 1
+"""``Version`` in a schema file. Files without checksum have the table's version there instead."""
+
+VIEW_COLUMN_TYPE = "UNSPECIFIED"
+"""The ``ColumnType`` of every column of a view; views have no rows, so it has no family."""
+
+_TABLE_ID = re.compile(r"[0-9]+")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+_FLAGS = {"true": True, "false": False}
+_T = TypeVar("_T")
+
+
+class _Malformed(ValueError):
+    """What is wrong with a document, without its coordinates."""
+
+
+def parse_schema_file(path: SchemaPath, content: bytes) -> SchemaFile:
+    """The schema file at `path`. Errors have the path's root as their `table`.
+
+    Raises ChecksumMismatch when content and name disagree on the checksum, CorruptFile for everything else that TiCDC
+    would not have written there.
+    """
+    try:
+        return _parse(path, content)
+    except _Malformed as error:
+        raise CorruptFile(
+            f"{error}",
+            table=path.root,
+            path=render(path),
+            version=path.version,
+            hint="put back the file that TiCDC wrote; only this table waits for it",
+        ) from error
+
+
+def render_schema_file(
+    database: str, table: str, version: int, columns: Sequence[Column], query: str = "", action: int = 0
+) -> tuple[SchemaPath, bytes]:
+    """The schema file that TiCDC writes for these columns, and its path. `table` is "" at the level of a database."""
+    members = [column_members(column) for column in columns]
+    document = {
+        "Table": table,
+        "Schema": database,
+        "Version": FORMAT_VERSION,
+        "TableVersion": version,
+        "Query": query,
+        "Type": action,
+        "TableColumns": members or None,
+        "TableColumnsTotal": len(members),
+    }
+    path = SchemaPath(_clean(database, table), version, checksum(database, table, members))
+    return path, go_json.dumps(document).encode()
+
+
+def _parse(path: SchemaPath, content: bytes) -> SchemaFile:
+    document, lost_byte = _document(content)
+    database, table = _get(document, "Schema", str), _get(document, "Table", str)
+    members = _columns(document)
+    actual = _verified(path, database, table, members, lost_byte)
+    restored = [_restored(column, lost_byte) for column in members]
+    database, table = database.replace(lost_byte, "\ufffd"), table.replace(lost_byte, "\ufffd")
+    _check_place(path, document, database, table)
+    old = path.checksum is None
+    return SchemaFile(
+        path=render(path),
+        root=path.root,
+        database=database,
+        table=table,
+        version=path.version,
+        checksum=actual,
+        query=_get(document, "Query", str, "" if old else None).replace(lost_byte, "\ufffd"),
+        type=_get(document, "Type", int, 0 if old else None),
+        columns=tuple(_column(column) for column in restored),
+    )
+
+
+def _document(content: bytes) -> tuple[Mapping[str, object], str]:
+    try:
+        document, lost_byte = go_json.loads_keeping_lost_bytes(content.decode())
+    except (UnicodeDecodeError, orjson.JSONDecodeError) as error:
+        raise _Malformed(f"the schema file is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise _Malformed("the schema file is not a JSON object")
+    return document, lost_byte
+
+
+def _columns(document: Mapping[str, object]) -> list[Mapping[str, object]]:
+    columns = document.get("TableColumns")
+    if columns is None:
+        columns = []
+    if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+        raise _Malformed("member TableColumns is not an array of objects")
+    for column in columns:
+        _get(column, "ColumnName", str)
+    if _get(document, "TableColumnsTotal", int) != len(columns):
+        raise _Malformed(f"member TableColumnsTotal is not the number of TableColumns, {len(columns)}")
+    return columns
+
+
+def _verified(
+    path: SchemaPath, database: str, table: str, columns: Sequence[Mapping[str, object]], lost_byte: str
+) -> int:
+    """The file's checksum: the one in its name, if its content has it in one of Go's two spellings."""
+    for short_controls in (True, False):
+        actual = checksum(database, table, columns, short_controls=short_controls, lost_byte=lost_byte)
+        if path.checksum is None or path.checksum == actual:
+            return actual
+    raise ChecksumMismatch(
+        f"the name of the schema file says checksum {path.checksum:010d}, but its content has {actual:010d}",
+        table=path.root,
+        path=render(path),
+        version=path.version,
+        hint="the file was edited or damaged: put back the one that TiCDC wrote",
+    )
+
+
+def _restored(column: Mapping[str, object], lost_byte: str) -> dict[str, object]:
+    return {name: _restored_value(value, lost_byte) for name, value in column.items()}
+
+
+def _restored_value(value: object, lost_byte: str) -> object:
+    if isinstance(value, list):
+        return [_restored_value(element, lost_byte) for element in value]
+    return value.replace(lost_byte, "\ufffd") if isinstance(value, str) else value
+
+
+def _check_place(path: SchemaPath, document: Mapping[str, object], database: str, table: str) -> None:
+    """A schema file lies where its names say (or under a table id), and its version is the one in its path."""
+    if path.checksum is None:
+        version = _get(document, "TableVersion", int, _get(document, "Version", int))
+    else:
+        version = _get(document, "TableVersion", int)
+        if (written := _get(document, "Version", int)) != FORMAT_VERSION:
+            raise _Malformed(f"format version {written} of schema files is not known, only {FORMAT_VERSION}")
+    if version != path.version:
+        raise _Malformed(f"the schema file's path says version {path.version}, but its content {version}")
+    by_id = table and _TABLE_ID.fullmatch(path.root)
+    if not by_id and _clean(database, table) != path.root:
+        raise _Malformed(f"the schema file's content names `{database}`.`{table}`, but its path {path.root!r}")
+
+
+def _clean(database: str, table: str) -> str:
+    """Names as folders: what Go's path.Join makes of them, relative to the upstream URI."""
+    cleaned = posixpath.normpath(posixpath.join(database, table.lstrip("/"))).strip("/")
+    return "" if cleaned == "." else cleaned
+
+
+def _column(members: Mapping[str, object]) -> Column:
+    name = _get(members, "ColumnName", str)
+    try:
+        written = _get(members, "ColumnType", str)
+        kind = written.removesuffix(" UNSIGNED")
+        if not known_type(kind) and kind != VIEW_COLUMN_TYPE:
+            raise _Malformed(f"type {written} is not known")
+        return Column(
+            name=name,
+            type=kind,
+            unsigned=kind != written,
+            length=_size(members, "ColumnPrecision"),
+            scale=_size(members, "ColumnScale"),
+            nullable=_flag(members, "ColumnNullable", default=True),
+            is_pk=_flag(members, "ColumnIsPk", default=False),
+            default=_default(members),
+            elements=_elements(members),
+        )
+    except _Malformed as error:
+        raise _Malformed(f"column `{name}`: {error}") from error
+
+
+def _size(members: Mapping[str, object], name: str) -> int | None:
+    """A length or scale; None where it is left open (absent, or -1)."""
+    text = _get(members, name, str, "-1")
+    if not _INTEGER.fullmatch(text):
+        raise _Malformed(f"member {name} is not a number: {text!r}")
+    return int(text) if int(text) >= 0 else None
+
+
+def _flag(members: Mapping[str, object], name: str, *, default: bool) -> bool:
+    text = _get(members, name, str, str(default).lower())
+    if text not in _FLAGS:
+        raise _Malformed(f"member {name} is neither true nor false: {text!r}")
+    return _FLAGS[text]
+
+
+def _default(members: Mapping[str, object]) -> str | None:
+    value = members.get("ColumnDefault")
+    if isinstance(value, list | dict):
+        raise _Malformed("member ColumnDefault is not a scalar")
+    return value if value is None or isinstance(value, str) else go_json.dumps(value)
+
+
+def _elements(members: Mapping[str, object]) -> tuple[str, ...]:
+    elements = members.get("ColumnElems", [])
+    if not isinstance(elements, list) or not all(isinstance(element, str) for element in elements):
+        raise _Malformed("member ColumnElems is not an array of strings")
+    return tuple(elements)
+
+
+def _get(members: Mapping[str, object], name: str, kind: type[_T], default: _T | None = None) -> _T:
+    """Member `name`, of type `kind`; without a default it must be there."""
+    value = members.get(name, default)
+    if isinstance(value, kind) and not isinstance(value, bool):
+        return value
+    raise _Malformed(f"member {name} is {'missing' if value is None else f'no {kind.__name__}'}")

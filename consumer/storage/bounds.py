@@ -1,0 +1,127 @@
+"""The first and last commit-ts of a canal-JSON file, from small reads at its two ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from consumer.codec.faults import DAMAGED
+from consumer.errors import CorruptFile
+from consumer.model.files import Bounds, DataFile
+from consumer.model.names import ms_to_tso
+from consumer.ports import RangeReader
+
+END_SIZE = 64 * 1024
+"""Files up to this size are read at once; of longer ones this much at each end, and more if a line is longer."""
+
+_Row = dict[str, Any]
+
+
+def read_bounds(reader: RangeReader, file: DataFile, terminator: bytes) -> Bounds:
+    """Bounds of one file. Raises CorruptFile when an end of it is not a canal-JSON line, StorageUnavailable."""
+    whole = reader.read(file.path, 0, file.size) if file.size <= END_SIZE else None
+    if whole == b"":
+        raise _corrupt(file, "the file is empty")
+    first = _grown(reader, file, whole, lambda head, all_: _first_row(head, terminator, all_), from_end=False)
+    last = _grown(reader, file, whole, lambda tail, all_: _last_row(tail, terminator, all_), from_end=True)
+    if first is None or last is None:
+        raise _corrupt(file, f"its {'first' if first is None else 'last'} line is not a JSON object")
+    low, high = _commit_ts(first), _commit_ts(last)
+    if low is not None and high is not None:
+        return Bounds(low, high, exact=True)
+    return Bounds(_coarse_ts(file, first), _coarse_ts(file, last), exact=False)
+
+
+def _grown(
+    reader: RangeReader,
+    file: DataFile,
+    whole: bytes | None,
+    find: Callable[[bytes, bool], _Row | None],
+    *,
+    from_end: bool,
+) -> _Row | None:
+    """What `find` finds in the file, or in as much of one end of it as it takes."""
+    if whole is not None:
+        return find(whole, True)
+    length = END_SIZE
+    while length < file.size:
+        offset = file.size - length if from_end else 0
+        if (row := find(reader.read(file.path, offset, length), False)) is not None:
+            return row
+        length *= 4
+    return find(reader.read(file.path, 0, file.size), True)
+
+
+def _first_row(content: bytes, terminator: bytes, whole: bool) -> _Row | None:
+    rows = (_row(content[:end]) for end in _ends(content, terminator, whole))
+    return next((row for row in rows if row is not None), None)
+
+
+def _last_row(content: bytes, terminator: bytes, whole: bool) -> _Row | None:
+    content = content.removesuffix(terminator)
+    rows = (_row(content[start:]) for start in _starts(content, terminator, whole))
+    return next((row for row in rows if row is not None), None)
+
+
+def _ends(content: bytes, terminator: bytes, whole: bool) -> Iterator[int]:
+    """Where the first line may end, nearest first."""
+    mark = b"}" + terminator
+    end = content.find(mark)
+    while end >= 0:
+        yield end + 1
+        if _breaks_line(terminator):
+            return
+        end = content.find(mark, end + 1)
+    if whole:
+        yield len(content)
+
+
+def _starts(content: bytes, terminator: bytes, whole: bool) -> Iterator[int]:
+    """Where the last line may start, nearest to the end first."""
+    mark = terminator + b"{"
+    start = content.rfind(mark)
+    while start >= 0:
+        yield start + len(terminator)
+        if _breaks_line(terminator):
+            return
+        start = content.rfind(mark, 0, start + len(mark) - 1)
+    if whole:
+        yield 0
+
+
+def _breaks_line(terminator: bytes) -> bool:
+    """JSON has line breaks only as escapes, so such a terminator is never within a line; another one may be."""
+    return b"\n" in terminator or b"\r" in terminator
+
+
+def _row(line: bytes) -> _Row | None:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _commit_ts(row: _Row) -> int | None:
+    extension = row.get("_tidb")
+    commit_ts = extension.get("commitTs") if isinstance(extension, dict) else None
+    return commit_ts if isinstance(commit_ts, int) and not isinstance(commit_ts, bool) else None
+
+
+def _coarse_ts(file: DataFile, row: _Row) -> int:
+    milliseconds = row.get("es")
+    if isinstance(milliseconds, int) and not isinstance(milliseconds, bool):
+        return ms_to_tso(milliseconds)
+    raise _corrupt(file, "its rows have neither _tidb.commitTs nor es")
+
+
+def _corrupt(file: DataFile, reason: str) -> CorruptFile:
+    return CorruptFile(
+        f"this is not a canal-JSON file: {reason}",
+        table=file.folder.root,
+        path=file.path,
+        version=file.folder.version,
+        hint=DAMAGED,
+    )

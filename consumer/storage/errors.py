@@ -1,0 +1,110 @@
+"""What foreign libraries raise, as the consumer's own errors. Known by class name: none of them is imported here."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from types import TracebackType
+
+from consumer.errors import BadConfig, ConsumerError, StorageUnavailable
+from consumer.storage.settings import StorageSettings
+
+FOREIGN: dict[str, type[ConsumerError]] = {
+    # Python, and what fsspec raises for every storage
+    "OSError": StorageUnavailable,
+    "FSTimeoutError": StorageUnavailable,
+    "ImportError": BadConfig,
+    # S3: botocore, aiobotocore, aiohttp
+    "NoCredentialsError": BadConfig,
+    "PartialCredentialsError": BadConfig,
+    "ProfileNotFound": BadConfig,
+    "InvalidRegionError": BadConfig,
+    "NoRegionError": BadConfig,
+    "ParamValidationError": BadConfig,
+    "BotoCoreError": StorageUnavailable,
+    "ClientError": StorageUnavailable,
+    # Google Cloud Storage: gcsfs, google-auth
+    "DefaultCredentialsError": BadConfig,
+    "MalformedError": BadConfig,
+    "GoogleAuthError": StorageUnavailable,
+    "HttpError": StorageUnavailable,
+    # Azure: azure-core
+    "ClientAuthenticationError": BadConfig,
+    "AzureError": StorageUnavailable,
+}
+"""By the name of the nearest class: a class before those that it inherits from."""
+
+REFUSED_LOGINS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "InvalidBucketName"})
+"""Answers of an S3 server that no second attempt changes."""
+
+_REASONS = {
+    errno.ENOENT: "it is not there",
+    errno.ENOTDIR: "it is not a directory",
+    errno.EACCES: "access is denied",
+    errno.EPERM: "access is denied",
+    errno.EIO: "the device reports an error",
+    errno.ESTALE: "the mount is stale",
+    errno.ETIMEDOUT: "it does not answer in time",
+    errno.ECONNREFUSED: "the connection is refused",
+}
+_REASONS_BY_CLASS = {"FileNotFoundError": "it is not there", "PermissionError": "access is denied"}
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A context in which a foreign error becomes a ConsumerError, chained; other errors pass.
+
+    `what` is what was being read, for the sentence; `path` its path below the upstream URI ("" for the whole).
+    """
+
+    settings: StorageSettings
+    what: str
+    path: str = ""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None and (found := translate(error, self.settings, self.what, self.path)) is not None:
+            raise found from error
+
+
+def translate(error: BaseException, settings: StorageSettings, what: str, path: str = "") -> ConsumerError | None:
+    """`error` as a ConsumerError without secrets, None if it comes from nowhere in `FOREIGN`."""
+    kind = next((FOREIGN[base.__name__] for base in type(error).__mro__ if base.__name__ in FOREIGN), None)
+    if kind is None:
+        return None
+    if kind is BadConfig and isinstance(error, ImportError):
+        hint = "install the package of this storage: ticdc-storage-consumer[gcs] or [azure]"
+        return BadConfig(f"{settings.scheme}:// needs a package that is not installed: {error}", hint=hint)
+    if refusal(error) in REFUSED_LOGINS:
+        kind = BadConfig
+    place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
+    hint = (
+        "check the login and the location in the upstream URI" if kind is BadConfig else "check that it can be reached"
+    )
+    return kind(f"cannot read {what} {place}: {settings.redact(_reason(error))}", hint=hint)
+
+
+def refusal(error: BaseException | None) -> str:
+    """The code with which an S3 server refused, from an error or what caused it; "" if there is none."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", ""))
+        error = error.__cause__
+    return ""
+
+
+def _reason(error: BaseException) -> str:
+    """One line, in words where the error is a common one."""
+    code = refusal(error)
+    known = _REASONS_BY_CLASS.get(type(error).__name__)
+    if isinstance(error, OSError) and error.errno in _REASONS:
+        known = _REASONS[error.errno]
+    if known:
+        return f"{known} ({code})" if code else known
+    text = " ".join(str(error).split())
+    return f"{text} ({type(error).__name__})" if text else type(error).__name__

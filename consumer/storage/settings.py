@@ -1,0 +1,146 @@
+"""Where the storage is and how it is reached: TiCDC's sink URI as a value."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from consumer.errors import BadConfig
+from consumer.storage.parameters import CHANGEFEED_PARAMETERS, SECRETS, STORAGE_OPTIONS
+
+_SCHEMES = {"file": "file", "s3": "s3", "gcs": "gcs", "gs": "gcs", "azblob": "azblob", "azure": "azblob"}
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class StorageSettings:
+    """One upstream. `scheme` is file, s3, gcs or azblob; `prefix` has no slash at its ends, but for file it is the
+    absolute path. `options` say how to reach the storage, `parameters` are the changefeed's own."""
+
+    scheme: str
+    bucket: str
+    prefix: str
+    options: tuple[tuple[str, str], ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @classmethod
+    def from_uri(cls, uri: str) -> StorageSettings:
+        """Reads a sink URI as TiCDC does: a ``+`` is a plus sign. Raises BadConfig, without the URI's secrets."""
+        scheme, bucket, path, query = _split(uri)
+        if scheme == "file" and bucket not in ("", "localhost"):
+            raise BadConfig("a file:// URI needs an absolute path, with three slashes: file:///dir")
+        if scheme != "file" and not bucket:
+            raise BadConfig(f"the upstream URI names no bucket: {scheme}://BUCKET/PREFIX")
+        given = dict(_parameters(query))
+        if unknown := sorted(given.keys() - STORAGE_OPTIONS[scheme] - CHANGEFEED_PARAMETERS):
+            raise BadConfig(f"parameter {unknown[0]!r} of the upstream URI is not known for {scheme}:// storage")
+        options = {name: value for name, value in given.items() if name in STORAGE_OPTIONS[scheme]}
+        _check(options)
+        return cls(
+            scheme,
+            "" if scheme == "file" else bucket,
+            posixpath.normpath(f"/{path.lstrip('/')}") if scheme == "file" else path.strip("/"),
+            tuple(sorted(options.items())),
+            {name: value for name, value in given.items() if name not in options},
+        )
+
+    @property
+    def identity(self) -> str:
+        """Scheme, bucket and prefix, nothing else: two URIs of one upstream have the same."""
+        return f"{self.scheme}://{self.base}"
+
+    @property
+    def base(self) -> str:
+        """The upstream's root in its own storage: ``bucket/prefix``, or the directory."""
+        return self.prefix if self.scheme == "file" else f"{self.bucket}/{self.prefix}".rstrip("/")
+
+    def redact(self, text: str) -> str:
+        """`text` with every secret of these settings as ``***``."""
+        for name, value in (*self.options, *self.parameters.items()):
+            if name in SECRETS and value:
+                text = text.replace(value, "***")
+        return text
+
+    def fsspec_options(self) -> dict[str, Any]:
+        """The arguments of this storage's fsspec filesystem. Nothing is cached: each listing is a new look."""
+        options = dict(self.options)
+        match self.scheme:
+            case "s3":
+                found = _s3_options(options)
+            case "gcs":
+                found = {"token": options.get("credentials-file"), "endpoint_url": options.get("endpoint")}
+            case "azblob":
+                found = {
+                    "account_name": options.get("account-name"),
+                    "account_key": options.get("account-key"),
+                    "sas_token": options.get("sas-token"),
+                    "account_host": urlsplit(options.get("endpoint", "")).netloc or None,
+                }
+            case _:
+                return {}
+        return {"use_listings_cache": False} | {name: value for name, value in found.items() if value is not None}
+
+    def __repr__(self) -> str:
+        given = {**dict(self.options), **self.parameters}
+        shown = {name: "***" if name in SECRETS else value for name, value in given.items()}
+        return f"StorageSettings({self.identity!r}, {shown})"
+
+
+def _split(uri: str) -> tuple[str, str, str, str]:
+    """Scheme (TiCDC's synonyms resolved), bucket, path and query. Their texts are not repeated in errors."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise BadConfig("the upstream URI is not a URI") from error
+    if parts.scheme not in _SCHEMES:
+        named = f"scheme {parts.scheme!r}" if parts.scheme else "no scheme"
+        raise BadConfig(f"the upstream URI has {named}; known are {', '.join(f'{name}://' for name in _SCHEMES)}")
+    if parts.fragment or "#" in uri:
+        raise BadConfig("the upstream URI has a '#'; write it as %23")
+    if "@" in parts.netloc:
+        raise BadConfig("the upstream URI has a login before its bucket; give it as query parameters")
+    return _SCHEMES[parts.scheme], parts.netloc, unquote(parts.path), parts.query
+
+
+def _parameters(query: str) -> Iterator[tuple[str, str]]:
+    """Names as TiCDC's storage library compares them: lower case, with dashes."""
+    for pair in filter(None, query.split("&")):
+        name, _, value = pair.partition("=")
+        yield unquote(name).lower().replace("_", "-"), unquote(value)
+
+
+def _check(options: Mapping[str, str]) -> None:
+    endpoint = options.get("endpoint", "")
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise BadConfig("parameter 'endpoint' of the upstream URI must begin with http:// or https://")
+    for name in ("force-path-style", "use-accelerate-endpoint"):
+        if options.get(name, "true").lower() not in _FLAGS:
+            raise BadConfig(f"parameter {name!r} of the upstream URI is neither true nor false")
+    if "role-arn" in options:
+        raise BadConfig(
+            "parameter 'role-arn' of the upstream URI is not supported",
+            hint="assume the role outside, and give access-key, secret-access-key and session-token, or a profile",
+        )
+    if ("access-key" in options) != ("secret-access-key" in options):
+        raise BadConfig("access-key and secret-access-key of the upstream URI go together, but one is missing")
+
+
+def _s3_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """Buckets behind an endpoint of one's own are addressed by path, unless told otherwise."""
+    endpoint = options.get("endpoint") or None
+    by_path = _FLAGS[options.get("force-path-style", "true" if endpoint else "false").lower()]
+    s3: dict[str, Any] = {"addressing_style": "path"} if by_path else {}
+    if _FLAGS[options.get("use-accelerate-endpoint", "false").lower()]:
+        s3["use_accelerate_endpoint"] = True
+    return {
+        "key": options.get("access-key"),
+        "secret": options.get("secret-access-key"),
+        "token": options.get("session-token"),
+        "profile": options.get("profile"),
+        "endpoint_url": endpoint,
+        "client_kwargs": {"region_name": options["region"]} if options.get("region") else None,
+        "config_kwargs": {"s3": s3} if s3 else None,
+    }

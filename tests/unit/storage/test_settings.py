@@ -1,0 +1,124 @@
+"""Sink URIs as TiCDC reads them, and no secret that leaves them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from consumer.errors import BadConfig
+from consumer.storage.settings import StorageSettings
+
+S3 = "s3://bucket/a/b/?endpoint=http://127.0.0.1:9000&access-key=AK&secret-access-key=s/e+c%3Dr&session-token=tok"
+
+
+@pytest.mark.parametrize(
+    ("uri", "identity"),
+    [
+        ("file:///data/cdc?protocol=canal-json", "file:///data/cdc"),
+        ("file:///data//cdc/../cdc/", "file:///data/cdc"),
+        ("file:///my%20data/%25x", "file:///my data/%x"),
+        ("s3://bucket/a/b/?region=eu", "s3://bucket/a/b"),
+        ("s3://bucket?protocol=csv", "s3://bucket"),
+        ("gs://bucket/p", "gcs://bucket/p"),
+        ("gcs://bucket/p", "gcs://bucket/p"),
+        ("azure://container/p", "azblob://container/p"),
+        ("azblob://container/p", "azblob://container/p"),
+    ],
+)
+def test_the_identity_is_scheme_bucket_and_prefix(uri: str, identity: str) -> None:
+    assert StorageSettings.from_uri(uri).identity == identity
+
+
+def test_s3_options_reach_the_filesystem() -> None:
+    settings = StorageSettings.from_uri(f"{S3}&region=eu-1&worker-count=3")
+    assert settings.fsspec_options() == {
+        "use_listings_cache": False,
+        "key": "AK",
+        "secret": "s/e+c=r",
+        "token": "tok",
+        "endpoint_url": "http://127.0.0.1:9000",
+        "client_kwargs": {"region_name": "eu-1"},
+        "config_kwargs": {"s3": {"addressing_style": "path"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "config"),
+    [
+        ("", None),
+        ("?force-path-style=true", {"s3": {"addressing_style": "path"}}),
+        ("?endpoint=https://x&force_path_style=false", None),
+        ("?use-accelerate-endpoint=true", {"s3": {"use_accelerate_endpoint": True}}),
+    ],
+)
+def test_buckets_are_addressed_by_path_behind_an_endpoint(query: str, config: object) -> None:
+    assert StorageSettings.from_uri(f"s3://b/p{query}").fsspec_options().get("config_kwargs") == config
+
+
+def test_options_of_other_clouds_reach_their_filesystems() -> None:
+    gcs = StorageSettings.from_uri("gcs://b/p?credentials-file=/key.json&endpoint=http://g")
+    azure = StorageSettings.from_uri("azblob://c/p?account-name=n&account-key=k&endpoint=https://n.example.com")
+    local = StorageSettings.from_uri("file:///d")
+    assert gcs.fsspec_options() == {
+        "use_listings_cache": False,
+        "token": "/key.json",
+        "endpoint_url": "http://g",
+    }
+    assert azure.fsspec_options() == {
+        "use_listings_cache": False,
+        "account_name": "n",
+        "account_key": "k",
+        "account_host": "n.example.com",
+    }
+    assert local.fsspec_options() == {}
+
+
+def test_the_changefeeds_own_parameters_are_kept() -> None:
+    uri = "file:///d?protocol=canal-json&enable_tidb_extension=true&Flush-Interval=5s&kafka-version=2.4.0"
+    assert StorageSettings.from_uri(uri).parameters == {
+        "protocol": "canal-json",
+        "enable-tidb-extension": "true",
+        "flush-interval": "5s",
+        "kafka-version": "2.4.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("uri", "sentence"),
+    [
+        ("/data/cdc", "no scheme"),
+        ("hdfs://x/y", "scheme 'hdfs'"),
+        ("s3:///prefix", "names no bucket"),
+        ("file://data/cdc", "three slashes"),
+        ("file:///d?protocoll=csv", "parameter 'protocoll'"),
+        ("file:///d?access-key=AK", "parameter 'access-key'"),
+        ("gcs://b/p?region=x", "parameter 'region'"),
+        ("s3://b/p?endpoint=127.0.0.1:9000", "must begin with http"),
+        ("s3://b/p?force-path-style=maybe", "neither true nor false"),
+        ("s3://b/p?role-arn=arn:aws:iam::1:role/x", "'role-arn'"),
+        ("s3://b/p?access-key=AK", "go together"),
+        ("s3://b/p?access-key=AK&secret-access-key=a#b", "%23"),
+        ("s3://AK:secret@b/p", "login before its bucket"),
+        ("s3://[b/p", "not a URI"),
+    ],
+)
+def test_what_cannot_be_right_is_refused_in_one_sentence(uri: str, sentence: str) -> None:
+    with pytest.raises(BadConfig, match=sentence) as caught:
+        StorageSettings.from_uri(uri)
+    assert "\n" not in str(caught.value)
+    assert "secret@" not in str(caught.value)
+
+
+def test_secrets_are_never_shown() -> None:
+    settings = StorageSettings.from_uri(f"{S3}&schema-registry=http://user:pw@registry")
+    assert "'access-key': '***'" in repr(settings)
+    for secret in ("'AK'", "s/e+c=r", "tok'", "pw@"):
+        assert secret not in repr(settings) + str(settings) + settings.identity
+    assert settings.redact("signed with s/e+c=r by AK") == "signed with *** by ***"
+
+
+def test_settings_travel() -> None:
+    settings = StorageSettings.from_uri(S3)
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    assert len({settings, StorageSettings.from_uri(S3)}) == 1
