@@ -1,0 +1,1 @@
+"""Bytes of data files -> change tables. Runs on executors."""

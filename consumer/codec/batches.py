@@ -1,0 +1,30 @@
+"""Change tables: what comes out of a codec and goes into the folds.
+
+A row says what one change did to one row of the upstream. Its columns:
+
+ts      commit-ts, or ``es << 18`` where the file has no commit-ts
+put     true: the row is this; false: the row is gone (of a table with a key, only the key's columns need values)
+series  0 for rows with a commit-ts, else the number of the file's series
+rank    0 for rows with a commit-ts, else the place in the series, which is above 0, and -1 for the old key of an UPDATE
+c0..cN  the values, one column per ``LoadTarget.columns``: by position, so no column name can get in the way
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from consumer.model.load import LoadTarget
+from consumer.types.registry import arrow_type
+
+TS = "ts"
+PUT = "put"
+SERIES = "series"
+RANK = "rank"
+META = 4
+"""How many columns stand before the first value column."""
+
+
+def change_schema(target: LoadTarget) -> pa.Schema:
+    """The schema of the target's change tables."""
+    meta = [(TS, pa.int64()), (PUT, pa.bool_()), (SERIES, pa.int32()), (RANK, pa.int64())]
+    return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns))])

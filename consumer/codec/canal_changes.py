@@ -1,0 +1,176 @@
+"""Rows of canal-JSON -> the rows of a change table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.codec.batches import change_schema
+from consumer.codec.canal_faults import RowLines
+from consumer.codec.canal_rows import Flags, Ints, Rows
+from consumer.codec.faults import Place
+from consumer.errors import CorruptFile
+from consumer.model.columns import Family
+from consumer.model.load import FileSlice, LoadTarget
+from consumer.types.blobs import latin1_to_binary
+
+_ABOVE_LATIN1 = r"[^\x{00}-\x{ff}]"
+
+
+class ChangeBuilder:
+    """Turns a block's rows into changes of one target."""
+
+    def __init__(self, piece: FileSlice, target: LoadTarget, place: Place) -> None:
+        self._piece, self._target, self._place = piece, target, place
+        self._schema = change_schema(target)
+        self._binary = [column.family is Family.BINARY for column in target.columns]
+
+    def changes(self, rows: Rows, inside: Flags, ordinal: int, lines: RowLines) -> pa.Table:
+        """The changes of the rows `inside`, in file order; `ordinal` is the place in the slice of the first of `rows`.
+
+        An UPDATE that changes the key, and every UPDATE of a table with no key, is a delete and then a put.
+        Raises CorruptFile, SchemaDrift, CannotBeExact.
+        """
+        kept = np.flatnonzero(inside)
+        if not kept.size:
+            return self._schema.empty_table()
+        columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(rows.data)]
+        self._check_columns(columns, rows, kept, lines)
+        if self._target.key:
+            self._check_keys(columns, rows, kept, lines)
+            at, old = self._old_keys(columns, rows, inside, kept, lines)
+        else:
+            at, old = self._old_rows(columns, rows, kept, lines)
+        meta = self._meta(rows, kept, ordinal, at)
+        if at.size:
+            columns = _interleaved(columns, at, old)
+        return pa.Table.from_arrays([*meta, *columns], schema=self._schema)
+
+    def _meta(self, rows: Rows, kept: Ints, ordinal: int, at: Ints) -> list[pa.Array]:
+        """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
+        exact = np.insert(rows.exact[kept], at, rows.exact[kept][at])
+        rank = np.insert(self._piece.position + ordinal + kept + 1, at, -1)
+        return [
+            pa.array(np.insert(rows.ts[kept], at, rows.ts[kept][at])),
+            pa.array(np.insert(~rows.delete[kept], at, False)),
+            pa.array(np.where(exact, 0, self._piece.series).astype(np.int32)),
+            pa.array(np.where(exact, 0, rank)),
+        ]
+
+    def _values(self, position: int, text: pa.StringArray, origin: Ints, lines: RowLines) -> pa.Array:
+        """Canonical values of a column; `origin` has the row of the block that each belongs to."""
+        if not self._binary[position]:
+            return text
+        try:
+            return latin1_to_binary(text)
+        except CorruptFile as error:
+            wrong = _first(pc.match_substring_regex(text, _ABOVE_LATIN1))
+            message = f"column {self._target.columns[position].name}: {error.message}"
+            raise self._place.corrupt(message, lines.number(int(origin[wrong]))) from error
+
+    def _check_columns(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
+        """A column whose values are all null may not be in the rows at all: the first row tells."""
+        deleted = rows.delete[kept]
+        for kind in (~deleted,) if self._target.key else (~deleted, deleted):
+            if kind.any() and any(_all_null(column, kind) for column in columns):
+                row = int(kept[np.argmax(kind)])
+                carried = lines.row(row)["data"][0]
+                lacking = [column.name for column in self._target.columns if column.name not in carried]
+                if lacking:
+                    raise self._place.lacking(lacking, lines.number(row))
+
+    def _check_keys(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
+        for position in self._target.key:
+            if columns[position].null_count:
+                row = int(kept[_first(columns[position].is_null())])
+                raise self._key_fault(position, bool(rows.delete[row]), row, lines)
+
+    def _key_fault(self, position: int, delete: bool, row: int, lines: RowLines) -> Exception:
+        name = self._target.columns[position].name
+        carried = lines.row(row)["data"][0]
+        if name in carried:
+            return self._place.key_null(name, lines.number(row))
+        if delete:
+            key = [self._target.columns[n].name for n in self._target.key]
+            return self._place.key_missing(key, list(carried), lines.number(row))
+        return self._place.lacking([name], lines.number(row))
+
+    def _old_keys(
+        self, columns: Sequence[pa.Array], rows: Rows, inside: Flags, kept: Ints, lines: RowLines
+    ) -> tuple[Ints, list[pa.Array | None]]:
+        """Which of the rows `kept` have an old key of their own, and columns with those keys and nothing else."""
+        wanted = np.flatnonzero((inside & rows.update)[rows.old_rows])
+        origin = rows.old_rows[wanted]
+        at = np.searchsorted(kept, origin)
+        changed = np.zeros(len(at), np.bool_)
+        keys: list[pa.Array] = []
+        for position, text in zip(self._target.key, rows.old, strict=True):
+            new = _taken(columns[position], at)
+            # a key's columns are NOT NULL: one that is null in `old` was left out of it, being unchanged
+            old = pc.coalesce(self._values(position, _taken(text, wanted), origin, lines), new)
+            changed |= pc.not_equal(old, new).to_numpy(zero_copy_only=False)
+            keys.append(old)
+        where = np.flatnonzero(changed)
+        old_columns: list[pa.Array | None] = [None] * len(columns)
+        for position, key in zip(self._target.key, keys, strict=True):
+            old_columns[position] = _taken(key, where)
+        return at[where], old_columns
+
+    def _old_rows(
+        self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines
+    ) -> tuple[Ints, list[pa.Array | None]]:
+        """Which of the rows `kept` are UPDATEs, and what those rows were."""
+        timeless = np.flatnonzero(~rows.exact[kept])
+        if timeless.size:
+            raise self._place.no_commit_ts(lines.number(int(kept[timeless[0]])))
+        at = np.flatnonzero(rows.update[kept])
+        olds = [self._old_row(int(row), lines) for row in kept[at]]
+        old_columns: list[pa.Array | None] = []
+        for position, column in enumerate(self._target.columns):
+            # absent says unchanged, null says it was NULL: Arrow's reader gives null for both
+            absent = pa.array([column.name not in old for old in olds], pa.bool_())
+            text = pa.array([old.get(column.name) for old in olds], pa.string())
+            values = self._values(position, text, kept[at], lines)
+            old_columns.append(pc.if_else(absent, _taken(columns[position], at), values))
+        return at, old_columns
+
+    def _old_row(self, row: int, lines: RowLines) -> dict[str, str | None]:
+        old: Any = lines.row(row).get("old")
+        if not old:
+            raise self._place.old_missing(lines.number(row))
+        if not (isinstance(old, list) and len(old) == 1 and isinstance(old[0], dict)):
+            raise self._place.corrupt("expected `old` to be an array of one object", lines.number(row))
+        for name, value in old[0].items():
+            if value is not None and not isinstance(value, str):
+                message = f"expected the old value of column {name} to be a string or null"
+                raise self._place.corrupt(message, lines.number(row))
+        row_before: dict[str, str | None] = old[0]
+        return row_before
+
+
+def _interleaved(columns: Sequence[pa.Array], at: Ints, old: Sequence[pa.Array | None]) -> list[pa.Array]:
+    """`columns` with the old values before each of the rows `at`; None: nulls."""
+    count = len(columns[0])
+    order = np.insert(np.arange(count), at, count + np.arange(len(at)))
+    both, or_null = pa.array(order), pa.array(order, mask=order >= count)
+    return [
+        column.take(or_null) if values is None else pa.concat_arrays([column, values]).take(both)
+        for column, values in zip(columns, old, strict=True)
+    ]
+
+
+def _taken(values: pa.Array, rows: Ints) -> pa.Array:
+    """`rows`, which are sorted and distinct, of `values`; all of them cost nothing."""
+    return values if len(rows) == len(values) else values.take(pa.array(rows))
+
+
+def _all_null(column: pa.Array, rows: Flags) -> bool:
+    return bool(column.null_count) and not np.any(column.is_valid().to_numpy(zero_copy_only=False) & rows)
+
+
+def _first(flags: pa.Array) -> int:
+    return int(np.argmax(flags.fill_null(False).to_numpy(zero_copy_only=False)))

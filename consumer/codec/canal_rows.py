@@ -1,0 +1,158 @@
+"""Lines of canal-JSON -> columns, by Arrow's JSON reader."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from consumer.model.load import LoadTarget
+from consumer.model.names import LOGICAL_BITS
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+_KINDS = pa.array(["INSERT", "UPDATE", "DELETE"])
+_MAX_ES = 1 << (63 - LOGICAL_BITS)
+_LINE_FEED, _OPENING_BRACE = b"\n{"
+_NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
+
+
+class NotRows(ValueError):
+    """Some line of a block is not a row. Says nothing of which one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of one block. `ts` is ``es << 18`` where `exact` is false.
+
+    `data` has a text column for each target column. `old` has one for each key column, null where ``old`` lacks it:
+    the values of the rows `old_rows` only: the numbers, rising, of rows whose ``old`` is an object.
+    """
+
+    update: Flags
+    delete: Flags
+    ts: Ints
+    exact: Flags
+    data: list[pa.StringArray]
+    old: list[pa.StringArray]
+    old_rows: Ints
+
+    @property
+    def count(self) -> int:
+        return len(self.ts)
+
+
+class RowParser:
+    """Reads the members that a target needs; all others are skipped."""
+
+    def __init__(self, target: LoadTarget) -> None:
+        data = [(column.name, pa.string()) for column in target.columns]
+        members = [
+            ("type", pa.string()),
+            ("es", pa.int64()),
+            ("_tidb", pa.struct([("commitTs", pa.int64())])),
+            ("data", pa.list_(pa.struct(data))),
+        ]
+        if target.key:
+            members.append(("old", pa.list_(pa.struct([data[position] for position in target.key]))))
+        self._options = pj.ParseOptions(explicit_schema=pa.schema(members), unexpected_field_behavior="ignore")
+
+    def parse(self, lines: bytes) -> Rows:
+        """One row a line that is not blank. Raises ValueError when any line is not a row."""
+        lines, count = _checked_lines(lines)
+        if not count:
+            return _no_rows()
+        options = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+        try:
+            table = pj.read_json(pa.BufferReader(lines), read_options=options, parse_options=self._options)
+        except pa.ArrowException as error:
+            raise NotRows(str(error)) from error
+        if table.num_rows != count:
+            raise NotRows("a line with two values")
+        return _rows(table)
+
+
+def _checked_lines(lines: bytes) -> tuple[bytes, int]:
+    """`lines` without blank ones, and how many there are; every one begins with ``{`` and none has a bare ``null``.
+
+    Arrow's reader takes values as they come, lines or not, and a ``null`` that is not inside an object crashes it.
+    """
+    content = np.frombuffer(lines, np.uint8)
+    ends = np.flatnonzero(content == _LINE_FEED)
+    count = len(ends)
+    if not (lines.startswith(b"{") and np.all(content[ends[:-1] + 1] == _OPENING_BRACE)):
+        stripped = [line for line in map(bytes.strip, lines.split(b"\n")) if line]
+        if not all(line.startswith(b"{") for line in stripped):
+            raise NotRows("a line that is not a JSON object")
+        lines, count = b"\n".join([*stripped, b""]), len(stripped)
+    for found in _NULL_AFTER_OBJECT.finditer(lines):
+        # it may be inside a text: then the line is one value, and this does not raise
+        orjson.loads(lines[lines.rfind(b"\n", 0, found.start()) + 1 : lines.find(b"\n", found.start())])
+    return lines, count
+
+
+def _no_rows() -> Rows:
+    flags, ints = np.empty(0, np.bool_), np.empty(0, np.int64)
+    return Rows(flags, flags, ints, flags, [], [], ints)
+
+
+def _rows(table: pa.Table) -> Rows:
+    kind = _column(table, "type")
+    if not pc.all(pc.is_in(kind, _KINDS)).as_py():
+        raise NotRows("type")
+    commit_ts = pc.struct_field(_column(table, "_tidb"), [0])
+    ts, exact = _times(commit_ts, _column(table, "es"))
+    lengths = pc.fill_null(pc.list_value_length(_column(table, "data")), 0).to_numpy()
+    data = _column(table, "data").flatten()
+    if not np.all(lengths == 1) or data.null_count:
+        raise NotRows("data")
+    old, old_rows = _old(table) if "old" in table.column_names else ([], np.empty(0, np.int64))
+    return Rows(
+        pc.equal(kind, "UPDATE").to_numpy(zero_copy_only=False),
+        pc.equal(kind, "DELETE").to_numpy(zero_copy_only=False),
+        ts,
+        exact,
+        _texts(data),
+        old,
+        old_rows,
+    )
+
+
+def _times(commit_ts: pa.Int64Array, es: pa.Int64Array) -> tuple[Ints, Flags]:
+    """ts of each row, and whether it is a commit-ts."""
+    exact: Flags = commit_ts.is_valid().to_numpy(zero_copy_only=False)
+    ts: Ints = commit_ts.fill_null(0).to_numpy()
+    if not np.all(exact):
+        milliseconds: Ints = es.fill_null(-1).to_numpy()
+        if np.any(~exact & ((milliseconds < 0) | (milliseconds >= _MAX_ES))):
+            raise NotRows("es")
+        ts = np.where(exact, ts, milliseconds << LOGICAL_BITS)
+    if ts.min() < 0:
+        raise NotRows("commitTs")
+    return ts, exact
+
+
+def _old(table: pa.Table) -> tuple[list[pa.StringArray], Ints]:
+    lists = _column(table, "old")
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    if lengths.max() > 1:
+        raise NotRows("old")
+    return _texts(lists.flatten()), np.flatnonzero(lengths)
+
+
+def _texts(rows: pa.StructArray) -> list[pa.StringArray]:
+    texts = rows.flatten()
+    for text in texts:
+        text.validate(full=True)  # the reader lets bytes through that are not UTF-8
+    return list(texts)
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    return table.column(name).combine_chunks()

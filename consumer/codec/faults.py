@@ -1,0 +1,78 @@
+"""Errors of data files, with their coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from consumer.errors import CannotBeExact, CorruptFile, SchemaDrift
+from consumer.model.load import FileSlice, LoadTarget
+
+DAMAGED = (
+    "check that `protocol` and `terminator` are the changefeed's; if they are, the file is damaged: "
+    "restore it, or take it away and accept the loss of its rows with --accept-gap"
+)
+_HANDLE_KEY_ONLY = (
+    "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "
+    "target's: give both tables the same primary key, or unset the option and resync the table"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a slice's rows come from. Lines count from 1."""
+
+    path: str
+    table: str
+
+    @staticmethod
+    def of(piece: FileSlice, target: LoadTarget) -> Place:
+        return Place(piece.path, str(target.table))
+
+    def corrupt(self, message: str, line: int | None = None) -> CorruptFile:
+        return CorruptFile(message, hint=DAMAGED, table=self.table, path=self.path, line=line)
+
+    def lacking(self, columns: list[str], line: int) -> SchemaDrift:
+        return SchemaDrift(
+            f"the row has no column {', '.join(columns)}, which the target's table has",
+            hint="column selectors or an ALTER that TiCDC did not write leave the tables different: make them equal "
+            "(virtual generated columns are never in the rows), then resync the table",
+            table=self.table,
+            path=self.path,
+            line=line,
+        )
+
+    def key_missing(self, key: list[str], carried: list[str], line: int) -> CannotBeExact:
+        return CannotBeExact(
+            f"a DELETE has no value of the key ({', '.join(key)}), only the columns ({', '.join(carried)})",
+            hint=_HANDLE_KEY_ONLY,
+            table=self.table,
+            path=self.path,
+            line=line,
+        )
+
+    def key_null(self, column: str, line: int) -> CannotBeExact:
+        return CannotBeExact(
+            f"the row is NULL in {column}, a column of the key, so the key does not tell rows apart",
+            hint="a key's columns must be NOT NULL upstream: give the table a primary key, then resync it",
+            table=self.table,
+            path=self.path,
+            line=line,
+        )
+
+    def old_missing(self, line: int) -> CannotBeExact:
+        return CannotBeExact(
+            "an UPDATE of a table with no key does not say what the row was",
+            hint="give the table a primary key, or set enable-old-value=true in the changefeed; then resync the table",
+            table=self.table,
+            path=self.path,
+            line=line,
+        )
+
+    def no_commit_ts(self, line: int) -> CannotBeExact:
+        return CannotBeExact(
+            "a row of a table with no key has no commit-ts, so a row written again cannot be told from an equal row",
+            hint="set enable-tidb-extension=true in the changefeed's sink-uri, then resync the table",
+            table=self.table,
+            path=self.path,
+            line=line,
+        )

@@ -1,0 +1,116 @@
+"""Which rows are equal, bytewise: a stable hash of their bytes, and dense numbers ("codes") for distinct rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+
+_WORD = 8
+_MASKS = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_SPREAD = np.uint64(0xFF51AFD7ED558CCD)
+_SPREAD_AGAIN = np.uint64(0xC4CEB9FE1A85EC53)
+_HALF = np.uint64(32)
+
+
+def row_hash(columns: Sequence[pa.ChunkedArray]) -> Hashes:
+    """64 bits a row of text or binary columns without nulls. Depends on the bytes alone: the same in every process,
+    for every chunking, and for text and binary alike."""
+    hashed = _column_hash(columns[0])
+    for column in columns[1:]:
+        hashed = _mixed(hashed * _SEED + _column_hash(column))
+    return hashed
+
+
+def key_codes(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, int]:
+    """A number below the returned count for each row, the same for equal rows only. For columns without nulls.
+
+    Hashing the bytes ourselves and numbering the hashes is three times as fast as numbering the texts; rows of equal
+    hash are compared, and where they differ the texts are numbered after all.
+    """
+    whole = [column.combine_chunks() for column in columns]
+    codes, count = _numbered(pa.array(row_hash(columns)))
+    twin = last_of(codes, np.arange(len(codes)), count)[codes]
+    repeated = np.flatnonzero(twin != np.arange(len(codes)))
+    if all(_equal(column, repeated, twin[repeated]) for column in whole):
+        return codes, count
+    return row_codes(columns)
+
+
+def row_codes(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, int]:
+    """A number below the returned count for each row, the same for equal rows only. Null equals null."""
+    codes, count = _numbered(columns[0])
+    for column in columns[1:]:
+        more, distinct = _numbered(column)
+        codes, count = _numbered(pa.array(codes * distinct + more))
+    return codes, count
+
+
+def last_of(slots: Ints, rows: Ints, count: int) -> Ints:
+    """For each slot below `count` the last of its `rows`; every slot has one."""
+    last = np.empty(count, dtype=np.int64)
+    last[slots] = rows
+    return last
+
+
+def _numbered(values: pa.Array | pa.ChunkedArray) -> tuple[Ints, int]:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    encoded = values.dictionary_encode(null_encoding="encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _equal(column: pa.Array, left: Ints, right: Ints) -> bool:
+    equal = pc.all(pc.equal(column.take(pa.array(left)), column.take(pa.array(right))), min_count=0)
+    return bool(equal.as_py())
+
+
+def _column_hash(column: pa.ChunkedArray) -> Hashes:
+    return np.concatenate([np.empty(0, dtype=np.uint64), *(_chunk_hash(chunk) for chunk in column.chunks)])
+
+
+def _chunk_hash(chunk: pa.Array) -> Hashes:
+    starts, lengths, words = _words(chunk)
+    hashed = _mixed(lengths.astype(np.uint64) + _SEED)
+    for at, rows in _rows_by_word(lengths):
+        word = words[starts[rows] + at] & _MASKS[np.minimum(lengths[rows] - at, _WORD)]
+        hashed[rows] = _mixed(hashed[rows] ^ word)
+    return hashed
+
+
+def _words(chunk: pa.Array) -> tuple[Ints, Ints, Hashes]:
+    """Where each value starts, how long it is, and the eight bytes that begin at every byte of the data."""
+    wide = pa.types.is_large_string(chunk.type) or pa.types.is_large_binary(chunk.type)
+    _, offsets_buffer, data_buffer = chunk.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype=np.int64 if wide else np.int32)
+    offsets = offsets[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64)
+    size = int(offsets[-1] - offsets[0])
+    padded = np.zeros(size + _WORD, dtype=np.uint8)
+    if size:
+        padded[:size] = np.frombuffer(data_buffer, dtype=np.uint8)[offsets[0] : offsets[-1]]
+    words: Hashes = np.ndarray(size + 1, dtype="<u8", buffer=padded.data, strides=(1,))
+    return offsets[:-1] - offsets[0], np.diff(offsets), words
+
+
+def _rows_by_word(lengths: Ints) -> Iterator[tuple[int, Ints]]:
+    """Each word's place within its value, with the rows whose values reach it."""
+    rows = np.flatnonzero(lengths)
+    at = 0
+    while rows.size:
+        yield at, rows
+        at += _WORD
+        rows = rows[lengths[rows] > at]
+
+
+def _mixed(hashed: Hashes) -> Hashes:
+    """Every bit of the input moves every bit of the output (the finalizer of MurmurHash3, shortened)."""
+    hashed = (hashed ^ (hashed >> _HALF)) * _SPREAD
+    hashed = (hashed ^ (hashed >> _HALF)) * _SPREAD_AGAIN
+    return hashed ^ (hashed >> _HALF)

@@ -1,0 +1,88 @@
+"""Many changes of a key -> the one that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from consumer.fold.identity import Ints, key_codes, last_of, row_codes, row_hash
+
+
+def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool) -> pa.Table:
+    """The rows of a change table that decide each key's state; `key` are positions among ``c0 .. cN``, never null.
+
+    The greatest ts of a key wins. Of the rows of that ts, each series has a winner: the greatest rank, a put before a
+    delete of the same rank. With `final` one row a key is left: a winner that is a put before one that is a delete.
+    Without, all the series' winners are left, so that folds can be folded again, in any grouping and order.
+    Rows keep their order. At most one transaction's put of a key has one ts, so rows that tie are the same row.
+    """
+    if changes.num_rows == 0:
+        return changes
+    codes, count = key_codes(_key_columns(changes, key))
+    rows = _newest(changes.column("ts").to_numpy(), codes, count)
+    if len(rows) > count:
+        rows = _winners(changes, codes, count, rows, final)
+    if len(rows) == changes.num_rows:
+        return changes
+    kept = np.zeros(changes.num_rows, dtype=bool)
+    kept[rows] = True
+    return changes.filter(pa.array(kept))
+
+
+def bucket_of(changes: pa.Table, key: Sequence[int], buckets: int) -> Ints:
+    """Each row's bucket in [0, buckets), by the bytes of its key alone: the same in every process and batch."""
+    hashed = row_hash(_key_columns(changes, key))
+    return (hashed % np.uint64(buckets)).astype(np.int64)
+
+
+def split_by_bucket(changes: pa.Table, key: Sequence[int], buckets: int) -> list[tuple[int, pa.Table]]:
+    """The rows of each bucket that has any, by bucket, in their order."""
+    if changes.num_rows == 0:
+        return []
+    # the smallest type that holds the numbers: sixteen bits and fewer are sorted in one pass
+    bucket = bucket_of(changes, key, buckets).astype(np.min_scalar_type(buckets))
+    sizes = np.bincount(bucket, minlength=buckets)
+    ends = np.cumsum(sizes)
+    ordered = changes.take(pa.array(np.argsort(bucket, kind="stable")))
+    return [
+        (int(number), ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
+        for number in np.flatnonzero(sizes)
+    ]
+
+
+def _key_columns(changes: pa.Table, key: Sequence[int]) -> list[pa.ChunkedArray]:
+    return [changes.column(f"c{position}") for position in key]
+
+
+def _newest(ts: Ints, codes: Ints, count: int) -> Ints:
+    """The rows of each key's greatest ts."""
+    if np.all(ts[1:] >= ts[:-1]):
+        last = last_of(codes, np.arange(len(ts)), count)
+    else:
+        order = np.argsort(ts, kind="stable")
+        last = last_of(codes[order], order, count)
+    return np.flatnonzero(ts == ts[last][codes])
+
+
+def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, final: bool) -> Ints:
+    put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
+    rank: Ints = changes.column("rank").to_numpy()
+    series: Ints = changes.column("series").to_numpy()
+    rows = rows[np.lexsort((put[rows], rank[rows]))]
+    slots, slot_count = _slots(codes[rows], count, series[rows])
+    rows = last_of(slots, rows, slot_count)
+    if final and len(rows) > count:
+        # two series put a key at one ts only where both wrote the same row; taking the greater makes order irrelevant
+        rows = rows[np.lexsort((series[rows], put[rows]))]
+        rows = last_of(codes[rows], rows, count)
+    return rows
+
+
+def _slots(codes: Ints, count: int, series: Ints) -> tuple[Ints, int]:
+    """A number for each (key, series)."""
+    if np.all(series == series[0]):
+        return codes, count
+    return row_codes([pa.chunked_array([codes]), pa.chunked_array([series])])

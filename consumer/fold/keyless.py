@@ -1,0 +1,134 @@
+"""Tables with no key: the window's net count of every distinct row.
+
+TiCDC writes at least once, and equal rows are several rows, so a row written again must be told from a second, equal
+row. What tells them apart is the order of a series: within a run (a stretch in which commit-ts does not fall) every
+row of the upstream is written once, and a restart begins a new run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from consumer.errors import CannotBeExact
+from consumer.fold.identity import Ints, last_of, row_codes
+
+FileChanges = tuple[int, int, pa.Table]
+"""Series, ordinal of a file in its series, and the file's change table with its rows in file order."""
+
+_META = ("ts", "put", "series", "rank")
+_HINT = "give the table a primary key, or resync it: it is emptied and loaded again"
+
+
+def fold_keyless(files: Sequence[FileChanges]) -> pa.Table:
+    """Columns ``n int64, c0 .. cN``: one row per distinct row image whose inserts minus deletes, n, is not 0.
+
+    `files`, one or more, are all files of one table and window in any order; entries of the same series and ordinal
+    are parts of one file, in the order given. Images are compared bytewise, null equals null.
+
+    A row written again counts once: per (series, commit-ts, put or delete, image) the greatest count in any one run.
+    A run ends where commit-ts falls. Where a file begins with the commit-ts that the one before ends with, its rows of
+    that commit-ts begin a new run if they equal all rows of it so far, and go on with the run if they share none.
+
+    Raises CannotBeExact (without the table's name) where they do neither, where two series hold the same row at the
+    same commit-ts, and for rows that have no commit-ts.
+    """
+    ordered = sorted(files, key=itemgetter(0, 1))
+    changes = pa.concat_tables([table for _, _, table in ordered])
+    _refuse_coarse(changes)
+    rows = changes.drop_columns(list(_META))
+    if changes.num_rows == 0:
+        return rows.add_column(0, "n", pa.array([], pa.int64()))
+    sizes = [table.num_rows for _, _, table in ordered]
+    series = np.repeat([number for number, _, _ in ordered], sizes)
+    ordinal = np.repeat([number for _, number, _ in ordered], sizes)
+    ts: Ints = changes.column("ts").to_numpy()
+    put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
+    codes, count = row_codes(rows.columns)
+    image = codes * 2 + put
+
+    run = _runs(series, ordinal, ts, image)
+    counted, copies = _most_in_a_run(series, run, ts, image)
+    _refuse_shared(ts[counted], image[counted])
+    net = np.zeros(count, dtype=np.int64)
+    np.add.at(net, codes[counted], np.where(put[counted], copies, -copies))
+    kept = np.flatnonzero(net)
+    a_row = last_of(codes, np.arange(len(codes)), count)
+    return rows.take(pa.array(a_row[kept])).add_column(0, "n", pa.array(net[kept]))
+
+
+def _refuse_coarse(changes: pa.Table) -> None:
+    if np.any(changes.column("rank").to_numpy()) or np.any(changes.column("series").to_numpy()):
+        raise CannotBeExact(
+            "the rows have no commit-ts, without which rows of a table with no key that were written again cannot be "
+            "told from equal rows: set enable-tidb-extension=true in the changefeed's sink-uri",
+            hint="with CSV the option is include-commit-ts; afterwards resync the table",
+        )
+
+
+def _runs(series: Ints, ordinal: Ints, ts: Ints, image: Ints) -> Ints:
+    """The number of each row's run; a run lies in one series."""
+    same_series = series[1:] == series[:-1]
+    new_run = np.concatenate([[True], ~same_series | (ts[1:] < ts[:-1])])
+    new_ts = np.concatenate([[True], ts[1:] != ts[:-1]]) | new_run
+    new_file = np.concatenate([[False], same_series & (ordinal[1:] != ordinal[:-1])])
+    groups = np.flatnonzero(new_ts)
+    ends = np.append(np.flatnonzero(new_ts | new_file), len(ts))
+    begun = 0
+    for boundary in np.flatnonzero(new_file & ~new_ts):
+        begun = max(begun, int(groups[np.searchsorted(groups, boundary) - 1]))
+        end = ends[np.searchsorted(ends, boundary, side="right")]
+        if _written_again(image[begun:boundary], image[boundary:end], ts[boundary]):
+            new_run[boundary] = True
+            begun = int(boundary)
+    return np.cumsum(new_run)
+
+
+def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
+    """Whether the rows behind a file boundary are those before it, once more. False: they go on with them."""
+    if np.array_equal(np.sort(earlier), np.sort(later)):
+        return True
+    if np.intersect1d(earlier, later).size:
+        raise CannotBeExact(
+            f"the rows of commit-ts {ts} on the two sides of a file boundary are neither all the same nor all "
+            "different, so rows written again cannot be told from equal rows",
+            hint=_HINT,
+        )
+    return False
+
+
+def _most_in_a_run(series: Ints, run: Ints, ts: Ints, image: Ints) -> tuple[Ints, Ints]:
+    """One row of each (series, ts, image), and the greatest count that it has in one run."""
+    order = np.lexsort((image, ts, run))
+    first = _first_of_equal(run[order], ts[order], image[order])
+    rows = order[first]
+    copies = np.diff(np.append(first, len(order)))
+    order = np.lexsort((-copies, image[rows], ts[rows], series[rows]))
+    rows, copies = rows[order], copies[order]
+    most = _first_of_equal(series[rows], ts[rows], image[rows])
+    return rows[most], copies[most]
+
+
+def _refuse_shared(ts: Ints, image: Ints) -> None:
+    order = np.lexsort((image, ts))
+    ts, image = ts[order], image[order]
+    shared = np.flatnonzero((ts[1:] == ts[:-1]) & (image[1:] == image[:-1]))
+    if shared.size:
+        raise CannotBeExact(
+            f"two series of files hold the same row at commit-ts {ts[shared[0]]}, so a row written again cannot be "
+            "told from an equal row",
+            hint=_HINT,
+        )
+
+
+def _first_of_equal(*ordered: Ints) -> Ints:
+    """Where the tuples of sorted columns change, the first row included."""
+    changed = np.zeros(len(ordered[0]), dtype=bool)
+    changed[0] = True
+    for column in ordered:
+        changed[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changed)

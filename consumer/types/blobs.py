@@ -1,0 +1,87 @@
+"""Binary values: canal-JSON writes each byte as the code point of its number; SQL text wants hexadecimal digits.
+
+Both ways work on the buffers of an array, whatever its offset, length and nulls. Arrays with 64-bit offsets stay such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from consumer.errors import CorruptFile
+
+_Bytes = npt.NDArray[np.uint8]
+_Offsets = npt.NDArray[np.signedinteger[Any]]
+
+_HEX_PAIRS = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
+_LAST_TWO_BYTE_LEAD = 0xC3
+"""In UTF-8, U+0080 to U+00FF are a byte 0xC2 or 0xC3 and one more; every code point above has a greater first byte."""
+_MAX_SMALL = (1 << 31) - 1
+
+
+def latin1_to_binary(values: pa.StringArray) -> pa.BinaryArray:
+    """Each code point U+0000 to U+00FF back to its one byte; null stays null. `values` must be valid UTF-8.
+
+    Raises CorruptFile for a code point above U+00FF.
+    """
+    offsets, data = _offsets_and_data(values)
+    if data.size == 0 or data.max() < 0x80:
+        return values.cast(pa.large_binary() if _is_large(values) else pa.binary())
+    if data.max() > _LAST_TWO_BYTE_LEAD:
+        raise CorruptFile(
+            "a binary value has a character above U+00FF, where each character stands for one byte",
+            hint="the column is text in the data file and binary in its schema file: the two do not belong together",
+        )
+    leads = np.flatnonzero(data >= 0xC0)
+    merged = data.copy()
+    merged[leads + 1] = (data[leads] << 6) | (data[leads + 1] & 0x3F)
+    shorter = offsets - np.searchsorted(leads, offsets).astype(offsets.dtype)
+    return _with_buffers(values, pa.large_binary, pa.binary, shorter, np.delete(merged, leads))
+
+
+def binary_to_hex(values: pa.BinaryArray) -> pa.StringArray:
+    """Two upper-case digits a byte; null stays null. Becomes a large array where 32-bit offsets would not do."""
+    offsets, data = _offsets_and_data(values)
+    if 2 * data.size > _MAX_SMALL:
+        offsets = offsets.astype(np.int64)
+    return _with_buffers(values, pa.large_string, pa.string, offsets * 2, _HEX_PAIRS[data].view(np.uint8))
+
+
+def each_chunk(convert: Callable[[pa.Array], pa.Array], values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`convert`, which works on arrays, for a chunked array; at least one chunk comes back, so the type is known."""
+    return pa.chunked_array([convert(chunk) for chunk in values.chunks or [pa.array([], values.type)]])
+
+
+def _is_large(values: pa.Array) -> bool:
+    return bool(pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type))
+
+
+def _offsets_and_data(values: pa.Array) -> tuple[_Offsets, _Bytes]:
+    """The offsets, one more than values and counted from 0, and the bytes between the first and the last of them."""
+    width = np.int64 if _is_large(values) else np.int32
+    _, offset_buffer, data_buffer = values.buffers()
+    if len(values) == 0 or offset_buffer is None:
+        return np.zeros(len(values) + 1, width), np.empty(0, np.uint8)
+    offsets = np.frombuffer(offset_buffer, width)[values.offset : values.offset + len(values) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first == last:
+        return np.zeros(len(values) + 1, width), np.empty(0, np.uint8)
+    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[first:last]
+
+
+def _with_buffers(
+    values: pa.Array,
+    large: Callable[[], pa.DataType],
+    small: Callable[[], pa.DataType],
+    offsets: _Offsets,
+    data: _Bytes,
+) -> pa.Array:
+    """An array of the nulls of `values` and these bytes."""
+    type_ = large() if offsets.dtype == np.int64 else small()
+    nulls = values.is_valid().buffers()[1] if values.null_count else None
+    buffers = [nulls, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(type_, len(values), buffers, values.null_count)

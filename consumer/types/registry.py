@@ -1,0 +1,15 @@
+"""Which Arrow type each column has between codec and sink."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from consumer.model.columns import Column, Family
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """``binary`` for binary columns, else ``string``: the text exactly as canal-JSON carries it.
+
+    ENUM, SET, BIT and YEAR are decimal numbers, dates and JSON text. KeyError for a type that TiCDC does not write.
+    """
+    return pa.binary() if column.family is Family.BINARY else pa.string()

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from consumer.errors import CannotBeExact
+from consumer.fold import fold_keyless
+
+Change = tuple[int, str, str | None]
+"""commit-ts, "+" or "-", and the row's second column; the first is always "x"."""
+
+
+def table(*changes: Change, rank: int = 0) -> pa.Table:
+    count = len(changes)
+    return pa.table(
+        {
+            "ts": pa.array([ts for ts, _, _ in changes], pa.int64()),
+            "put": pa.array([sign == "+" for _, sign, _ in changes], pa.bool_()),
+            "series": pa.array([0] * count, pa.int32()),
+            "rank": pa.array([rank] * count, pa.int64()),
+            "c0": pa.array(["x"] * count, pa.string()),
+            "c1": pa.array([value for _, _, value in changes], pa.string()),
+        }
+    )
+
+
+def net(*files: tuple[Change, ...], series: int = 0) -> dict[str | None, int]:
+    return counted(fold_keyless([(series, number, table(*file)) for number, file in enumerate(files, 1)]))
+
+
+def counted(folded: pa.Table) -> dict[str | None, int]:
+    assert folded.column_names == ["n", "c0", "c1"]
+    assert folded.column("n").type == pa.int64()
+    assert set(folded.column("c0").to_pylist()) <= {"x"}
+    return dict(zip(folded.column("c1").to_pylist(), folded.column("n").to_pylist(), strict=True))
+
+
+def test_equal_rows_add_up() -> None:
+    assert net(((1, "+", "a"), (1, "+", "a"), (2, "+", "a"), (2, "-", "b"))) == {"a": 3, "b": -1}
+
+
+def test_a_delete_and_an_insert_of_equal_rows_net_to_nothing() -> None:
+    assert net(((1, "-", "a"), (1, "+", "a"), (1, "+", "b"))) == {"b": 1}
+
+
+def test_null_equals_null_and_is_not_the_empty_text() -> None:
+    assert net(((1, "+", None), (1, "+", ""), (2, "+", None))) == {None: 2, "": 1}
+
+
+def test_rows_of_a_new_run_count_once() -> None:
+    assert net(((1, "+", "a"), (2, "+", "b"), (2, "+", "b")), ((1, "+", "a"), (2, "+", "b"), (3, "+", "c"))) == {
+        "a": 1,
+        "b": 2,
+        "c": 1,
+    }
+
+
+def test_a_run_that_was_cut_off_counts_as_far_as_the_complete_one() -> None:
+    assert net(((1, "+", "a"), (2, "+", "b")), ((1, "+", "a"), (2, "+", "b"), (2, "+", "b"))) == {"a": 1, "b": 2}
+
+
+def test_a_transaction_goes_on_in_the_next_file_where_nothing_is_shared() -> None:
+    assert net(((1, "+", "a"),), ((1, "+", "b"),), ((1, "-", "a"), (2, "+", "c"))) == {"b": 1, "c": 1}
+
+
+def test_an_equal_group_behind_a_file_boundary_was_written_again() -> None:
+    """Two equal halves of one transaction look the same; a restart is what is likely."""
+    group = ((5, "-", "z"), (5, "+", "a"), (5, "+", "a"))
+    assert net(((4, "+", "z"), *group), (*group, (6, "+", "b"))) == {"a": 2, "b": 1}
+
+
+def test_a_group_over_several_files_is_compared_as_a_whole() -> None:
+    assert net(((5, "+", "a"),), ((5, "+", "b"),), ((5, "+", "b"), (5, "+", "a")), ((5, "+", "c"),)) == {
+        "a": 1,
+        "b": 1,
+        "c": 1,
+    }
+
+
+def test_files_without_rows_in_the_window_do_not_hide_a_boundary() -> None:
+    assert net(((5, "+", "a"),), (), ((5, "+", "a"),)) == {"a": 1}
+
+
+def test_parts_of_one_file_have_no_boundary_between_them() -> None:
+    parts = [(0, 1, table((5, "+", "a"))), (0, 1, table((5, "+", "a")))]
+    assert counted(fold_keyless(parts)) == {"a": 2}
+
+
+def test_files_may_come_in_any_order() -> None:
+    files = [(0, 2, table((1, "+", "a"), (2, "+", "b"))), (0, 1, table((1, "+", "a")))]
+    assert counted(fold_keyless(files)) == {"a": 1, "b": 1}
+
+
+def test_a_partly_equal_group_behind_a_file_boundary_is_refused() -> None:
+    with pytest.raises(CannotBeExact, match="commit-ts 5 on the two sides of a file boundary"):
+        net(((5, "+", "a"),), ((5, "+", "a"), (5, "+", "b")))
+
+
+def test_series_that_share_no_row_of_a_commit_ts_add_up() -> None:
+    files = [(1, 1, table((5, "+", "a"), (6, "+", "b"))), (2, 1, table((5, "-", "a"), (5, "+", "c"), (7, "+", "b")))]
+    assert counted(fold_keyless(files)) == {"b": 2, "c": 1}
+
+
+def test_series_that_share_a_row_of_a_commit_ts_are_refused() -> None:
+    with pytest.raises(CannotBeExact, match="two series of files hold the same row at commit-ts 5"):
+        fold_keyless([(1, 1, table((5, "+", "a"))), (2, 1, table((5, "+", "a")))])
+
+
+def test_rows_without_commit_ts_are_refused_with_the_option_to_set() -> None:
+    with pytest.raises(CannotBeExact, match="enable-tidb-extension"):
+        fold_keyless([(0, 1, table((5 << 18, "+", "a"), rank=1))])
+
+
+def test_no_rows_are_no_changes() -> None:
+    assert counted(fold_keyless([(0, 1, table())])) == {}

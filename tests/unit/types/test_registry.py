@@ -1,0 +1,27 @@
+"""Arrow types of columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from consumer.model.columns import Column
+from consumer.types.registry import arrow_type
+
+
+@pytest.mark.parametrize("name", ["BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"])
+def test_bytes_for_binary_columns(name: str) -> None:
+    assert arrow_type(Column("c", name)) == pa.binary()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "BIT", "YEAR", "LONGTEXT", "ENUM", "SET", "DATE", "JSON", "TIME"],
+)
+def test_text_for_all_others(name: str) -> None:
+    assert arrow_type(Column("c", name)) == pa.string()
+
+
+def test_a_type_that_ticdc_does_not_write() -> None:
+    with pytest.raises(KeyError):
+        arrow_type(Column("c", "GEOMETRY"))
