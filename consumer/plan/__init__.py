@@ -1,0 +1,1 @@
+"""Listing + progress + checkpoint -> steps. Pure: no clock, no environment, no IO."""

@@ -1,0 +1,107 @@
+"""Character sets and collations: TiDB's defaults made explicit, and stand-ins for those a server does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from consumer.ddl.definitions import Statement, find_words
+from consumer.ddl.tokens import Edits, Kind, Tokens, top_level
+from consumer.errors import DdlRefused
+
+TIDB_COLLATIONS = {
+    "utf8mb4": "utf8mb4_bin",
+    "utf8": "utf8_bin",
+    "utf8mb3": "utf8mb3_bin",
+    "latin1": "latin1_bin",
+    "ascii": "ascii_bin",
+}
+"""What TiDB takes where a character set comes without a collation, and MySQL and MariaDB take another."""
+
+_STAND_INS = {
+    "0900_ai_ci": ("utf8mb4_uca1400_nopad_ai_ci", "utf8mb4_unicode_520_nopad_ci"),
+    "0900_as_ci": ("utf8mb4_uca1400_nopad_as_ci",),
+    "0900_as_cs": ("utf8mb4_uca1400_nopad_as_cs", "utf8mb4_nopad_bin"),
+    "0900_bin": ("utf8mb4_nopad_bin",),
+}
+"""Closest first. Trailing blanks count in all of them, so no two keys fall together that upstream tells apart."""
+
+
+def explicit_collations(statement: Statement, edits: Edits) -> None:
+    """Add the collation wherever a character set is named alone: a key must not become coarser than upstream's."""
+    for tokens in _attribute_lists(statement):
+        at = _charset(tokens)
+        if at is None or find_words(tokens, "COLLATE") is not None:
+            continue
+        collation = TIDB_COLLATIONS.get(tokens[at].name.lower())
+        if collation and not (at + 1 < len(tokens) and tokens[at + 1].word == "BINARY"):
+            sign = " = " if tokens[at - 1].text == "=" else " "
+            edits.insert(tokens[at].end, f" COLLATE{sign}{collation}")
+
+
+def known_collations(statement: Statement, edits: Edits, supported: Collection[str]) -> Iterator[str]:
+    """Replace collations and character sets that are not in `supported` (lower case), one note each.
+
+    Raises DdlRefused where no stand-in keeps upstream's keys apart.
+    """
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        previous = tokens[at - 2 if tokens[at - 1].text == "=" else at - 1]
+        if token.is_name and _is_charset(tokens, at) and not _charset_known(token.name.lower(), supported):
+            edits.replace(token.start, token.end, "UTF8MB4")
+            yield f"character set {token.name} became utf8mb4, because the server does not have it"
+        if previous.word == "COLLATE" and token.is_name and not _known(token.name.lower(), supported):
+            stand_in = _stand_in(token.name.lower(), supported)
+            edits.replace(token.start, token.end, stand_in)
+            yield f"collation {token.name} became {stand_in}, because the server does not have it"
+
+
+def _attribute_lists(statement: Statement) -> Iterator[Tokens]:
+    """Each run of tokens in which one character set and one collation belong together."""
+    for column in statement.columns():
+        yield column.tokens
+    if statement.kind == "ALTER TABLE":
+        for member in statement.members:
+            if member.tokens and member.tokens[0].word not in ("ADD", "MODIFY", "CHANGE"):
+                yield member.tokens
+    else:
+        yield statement.options
+
+
+def _charset(tokens: Tokens) -> int | None:
+    """The position of the character set's name, outside of parentheses."""
+    for at in top_level(tokens):
+        if at > 0 and tokens[at].kind is not Kind.SYMBOL and _is_charset(tokens, at):
+            return at
+    return None
+
+
+def _is_charset(tokens: Tokens, at: int) -> bool:
+    before = at - 2 if tokens[at - 1].text == "=" else at - 1
+    if before < 0:
+        return False
+    word = tokens[before].word
+    return word == "CHARSET" or (word == "SET" and before > 0 and tokens[before - 1].word in ("CHARACTER", "CHAR"))
+
+
+def _stand_in(collation: str, supported: Collection[str]) -> str:
+    charset, _, rest = collation.partition("_")
+    candidates = _STAND_INS.get(rest, (f"{charset}_bin", "utf8mb4_bin"))
+    found = next((name for name in candidates if _known(name, supported)), None)
+    if found is None:
+        raise DdlRefused(
+            f"the server has neither the collation {collation} nor one that tells the same keys apart",
+            hint="use a server that has it",
+        )
+    return found
+
+
+def _known(collation: str, supported: Collection[str]) -> bool:
+    charset, _, rest = collation.partition("_")
+    names = {collation, f"utf8mb3_{rest}"} if charset == "utf8" else {collation}
+    # MariaDB lists its newest collations once for all character sets, without one in the name.
+    return not names.isdisjoint(supported) or rest in supported
+
+
+def _charset_known(charset: str, supported: Collection[str]) -> bool:
+    names = ("utf8", "utf8mb3") if charset in ("utf8", "utf8mb3") else (charset,)
+    return any(known == name or known.startswith(name + "_") for name in names for known in supported)

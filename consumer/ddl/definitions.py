@@ -1,0 +1,216 @@
+"""A statement taken apart: ALTER specifications, CREATE TABLE members, and the columns and indexes they define."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from consumer.ddl.references import created_object, name_at, skip_if_exists
+from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, significant, starts, tokenize, top_level
+
+_INDEX_WORDS = ("INDEX", "KEY")
+_KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
+_COLUMN_VERBS = ("ADD", "MODIFY", "CHANGE")
+_NO_COLUMN = (*_KEY_KINDS, "CONSTRAINT", "FOREIGN", "CHECK", "PARTITION", "STATS_EXTENDED")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One part of a comma separated list. ``text[start:end]`` reaches from comma to comma."""
+
+    start: int
+    end: int
+    tokens: Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an index; `column` is None for an expression."""
+
+    column: str | None
+    prefix: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index as defined. `kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR or HYBRID; `name_at`
+    is where a name would stand."""
+
+    kind: str
+    name: str | None
+    parts: tuple[Part, ...]
+    tokens: Tokens
+    name_at: int
+
+    @property
+    def label(self) -> str:
+        """What a person calls it."""
+        parts = ", ".join(part.column or "an expression" for part in self.parts)
+        return f"index {self.name}" if self.name else f"the index on {parts}"
+
+    @property
+    def stem(self) -> str:
+        """What TiDB makes the name of an index from that was given none."""
+        return (self.parts[0].column if self.parts else None) or "expression_index"
+
+    @property
+    def has_expression(self) -> bool:
+        return any(part.column is None for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column as defined; `tokens` begin with its (new) name."""
+
+    name: str
+    tokens: Tokens
+
+    def has(self, *words: str) -> bool:
+        """Whether the words stand in a row, outside of parentheses."""
+        return self.find(*words) is not None
+
+    def find(self, *words: str) -> int | None:
+        """The position in `tokens` where the words stand in a row, outside of parentheses."""
+        return find_words(self.tokens, *words)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement. `members` are the parts of a CREATE TABLE's list, or the specifications of an ALTER TABLE;
+    `options` are the tokens behind a CREATE TABLE's list, or of a whole statement about a database."""
+
+    text: str
+    all_tokens: Tokens
+    tokens: Tokens
+    kind: str
+    members: tuple[Member, ...] = ()
+    options: Tokens = ()
+
+    @property
+    def is_alter(self) -> bool:
+        return self.kind == "ALTER TABLE"
+
+    def definitions(self) -> Iterator[Tokens]:
+        """The columns, indexes and constraints that the statement defines, each from its first own token."""
+        for member in self.members:
+            if not self.is_alter:
+                yield member.tokens
+            elif member.tokens and member.tokens[0].word in _COLUMN_VERBS:
+                yield from _defined(member.tokens)
+
+    def columns(self) -> list[ColumnDefinition]:
+        found = [_column(tokens) for tokens in self.definitions()]
+        return [column for column in found if column]
+
+    def indexes(self) -> list[Index]:
+        sources = [self.tokens[1:]] if self.kind == "CREATE INDEX" else self.definitions()
+        found = [_index(tokens) for tokens in sources]
+        return [index for index in found if index]
+
+
+def statement_of(text: str) -> Statement:
+    everything = tokenize(text)
+    tokens = significant(everything)
+    kind, at = _kind(tokens)
+    if kind == "CREATE TABLE":
+        _, after = name_at(tokens, skip_if_exists(tokens, at), "table")
+        if starts(tokens, "(", at=after) and not starts(tokens, "(", "LIKE", at=after):
+            end = closing(tokens, after)
+            inside = (tokens[after].end, tokens[end].start if end < len(tokens) else len(text))
+            members = tuple(members_of(tokens[after + 1 : end], *inside))
+            return Statement(text, everything, tokens, kind, members, tokens[end + 1 :])
+    elif kind == "ALTER TABLE":
+        _, after = name_at(tokens, skip_if_exists(tokens, at), "table")
+        if 0 < after <= len(tokens):
+            ended = tokens[-1].text == ";"
+            specs, end_of_text = (tokens[after:-1], tokens[-1].start) if ended else (tokens[after:], len(text))
+            members = tuple(members_of(specs, tokens[after - 1].end, end_of_text))
+            return Statement(text, everything, tokens, kind, members)
+    elif kind.endswith("DATABASE"):
+        return Statement(text, everything, tokens, kind, (), tokens[at:])
+    return Statement(text, everything, tokens, kind)
+
+
+def _kind(tokens: Tokens) -> tuple[str, int]:
+    verb = tokens[0].word if tokens else ""
+    at = created_object(tokens)
+    thing = tokens[at].word if at < len(tokens) else ""
+    thing = "DATABASE" if thing == "SCHEMA" else thing
+    return f"{verb} {thing}", at + 1
+
+
+def members_of(tokens: Tokens, start: int, end: int) -> Iterator[Member]:
+    """The parts between the commas that stand in no parentheses."""
+    commas = [at for at in top_level(tokens) if tokens[at].text == ","]
+    first = 0
+    for at in commas:
+        yield Member(start, tokens[at].start, tokens[first:at])
+        start, first = tokens[at].end, at + 1
+    yield Member(start, end, tokens[first:])
+
+
+def remove_members(edits: Edits, members: Sequence[Member], gone: Sequence[Member]) -> bool:
+    """Remove the members `gone`, each with one comma. False, and nothing removed, if none would be left."""
+    kept = [member for member in members if member not in gone]
+    if not kept:
+        return False
+    for member in gone:
+        if member.start > kept[0].start:
+            edits.remove(member.start - 1, member.end)
+        else:
+            edits.remove(member.start, member.end + 1)
+    return True
+
+
+def find_words(tokens: Tokens, *words: str) -> int | None:
+    """The first position outside of parentheses where `words` stand in a row."""
+    return next((at for at in top_level(tokens) if starts(tokens, *words, at=at)), None)
+
+
+def _defined(spec: Tokens) -> Iterator[Tokens]:
+    """What an ADD, MODIFY or CHANGE specification defines."""
+    at = skip_if_exists(spec, 1 + starts(spec, "COLUMN", at=1))
+    if starts(spec, "(", at=at):
+        end = closing(spec, at)
+        for member in members_of(spec[at + 1 : end], 0, 0):
+            yield member.tokens
+    else:
+        yield spec[at:]
+
+
+def _column(tokens: Tokens) -> ColumnDefinition | None:
+    if len(tokens) < 2 or not tokens[0].is_name or tokens[0].word in _NO_COLUMN:
+        return None
+    if tokens[1].kind is Kind.QUOTED:
+        return ColumnDefinition(tokens[1].name, tokens[1:])  # CHANGE COLUMN: the old name comes first
+    return ColumnDefinition(tokens[0].name, tokens)
+
+
+def _index(tokens: Tokens) -> Index | None:
+    at = 0
+    name: str | None = None
+    if starts(tokens, "CONSTRAINT"):
+        name = tokens[1].name if len(tokens) > 1 and tokens[1].kind is Kind.QUOTED else None
+        at = 1 + (name is not None)
+    if at >= len(tokens) or tokens[at].word not in _KEY_KINDS:
+        return None
+    kind = "INDEX" if tokens[at].word == "KEY" else tokens[at].word
+    at += 1
+    if at < len(tokens) and tokens[at].word in _INDEX_WORDS:
+        at += 1
+    at = skip_if_exists(tokens, at)
+    stands_at = tokens[at - 1].end
+    if at < len(tokens) and tokens[at].kind is Kind.QUOTED:
+        name = tokens[at].name
+        at += 1
+    opening = next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens))
+    parts = [_part(member.tokens) for member in members_of(tokens[opening + 1 : closing(tokens, opening)], 0, 0)]
+    return Index(kind, name, tuple(part for part in parts if part), tokens, stands_at)
+
+
+def _part(tokens: Sequence[Token]) -> Part | None:
+    if not tokens:
+        return None
+    if not tokens[0].is_name or (tokens[0].kind is Kind.WORD and starts(tokens, "(", at=1)):
+        return Part(None, False)
+    return Part(tokens[0].name, starts(tokens, "(", at=1))

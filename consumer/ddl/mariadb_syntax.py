@@ -1,0 +1,136 @@
+"""What MySQL and TiDB understand and MariaDB does not (and the one thing MariaDB does and MySQL does not)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from consumer.ddl.definitions import ColumnDefinition, Index, Member, Statement, find_words
+from consumer.ddl.tokens import Edits, Kind, Tokens, closing, starts, top_level
+
+_OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE")
+_OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
+
+
+def expression_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
+    """Indexes on expressions, multi-valued ones too, and why they are left out."""
+    for index in statement.indexes():
+        if index.has_expression and index.kind in ("INDEX", "UNIQUE"):
+            yield index, f"{index.label} is left out: MariaDB has no indexes on expressions"
+
+
+def index_visibility(statement: Statement, edits: Edits) -> None:
+    """INVISIBLE is IGNORED in MariaDB."""
+    for index in statement.indexes():
+        _ignored(index.tokens, edits)
+    for member in statement.members:
+        if starts(member.tokens, "ALTER", "INDEX"):
+            _ignored(member.tokens, edits)
+
+
+def _ignored(tokens: Tokens, edits: Edits) -> None:
+    for at in top_level(tokens):
+        if tokens[at].word in ("INVISIBLE", "VISIBLE"):
+            word = "IGNORED" if tokens[at].word == "INVISIBLE" else "NOT IGNORED"
+            edits.replace(tokens[at].start, tokens[at].end, word)
+
+
+def checks(statement: Statement, edits: Edits) -> Iterator[tuple[Member | None, str]]:
+    """ENFORCED goes; a check that is NOT ENFORCED goes whole, and its member with it where it is one of its own."""
+    for column in statement.columns():
+        for check in top_level(column.tokens):
+            if _edit_check(column.tokens, check, edits):
+                first = _constraint_start(column.tokens, check)
+                last = closing(column.tokens, check + 1) + 2
+                edits.remove(_behind(column.tokens, first - 1), column.tokens[last].end)
+                yield None, f"a check of column {column.name} is left out: upstream does not enforce it"
+    for member in statement.members:
+        tokens = member.tokens
+        own = int(starts(tokens, "ADD"))
+        at = own + 2 if starts(tokens, "CONSTRAINT", at=own) else own
+        if _edit_check(tokens, at, edits):
+            label = f"check {tokens[at - 1].name}" if at > own else "a check"
+            yield member, f"{label} is left out: upstream does not enforce it"
+
+
+def _edit_check(tokens: Tokens, at: int, edits: Edits) -> bool:
+    """Remove the ENFORCED of the check at `at`. True: there is a check, NOT ENFORCED, and the caller removes it."""
+    if not starts(tokens, "CHECK", "(", at=at):
+        return False
+    end = closing(tokens, at + 1)
+    if starts(tokens, "ENFORCED", at=end + 1):
+        edits.remove(_behind(tokens, end), tokens[end + 1].end)
+    return starts(tokens, "NOT", "ENFORCED", at=end + 1)
+
+
+def _constraint_start(tokens: Tokens, check: int) -> int:
+    """Where ``[CONSTRAINT [name]] CHECK`` begins."""
+    if tokens[check - 2].word == "CONSTRAINT" and tokens[check - 1].kind is Kind.QUOTED:
+        return check - 2
+    return check - 1 if tokens[check - 1].word == "CONSTRAINT" else check
+
+
+def generated_columns(statement: Statement, edits: Edits) -> Iterator[str]:
+    """MariaDB takes neither NULL nor NOT NULL on a generated column, nor a primary key of one.
+
+    A STORED column under a primary key, or NOT NULL under a unique one, becomes a plain column: rows carry its values.
+    """
+    indexes = statement.indexes()
+    for column in statement.columns():
+        generated = _generated(column)
+        if generated is None:
+            continue
+        start, end = generated
+        stored = starts(column.tokens, "STORED", at=end + 1)
+        if stored and _must_not_be_null(column, indexes):
+            edits.remove(_behind(column.tokens, start - 1), column.tokens[end + 1].end)
+            yield f"column {column.name} is generated upstream and a plain column here, because it is part of a key"
+            continue
+        for at in top_level(column.tokens):
+            if at > end and column.tokens[at].word == "NULL":
+                first = at - 1 if column.tokens[at - 1].word == "NOT" else at
+                edits.remove(_behind(column.tokens, first - 1), column.tokens[at].end)
+
+
+def _generated(column: ColumnDefinition) -> tuple[int, int] | None:
+    """Positions of the first token of ``[GENERATED ALWAYS] AS (..)`` and of its closing parenthesis."""
+    at = column.find("AS", "(")
+    if at is None:
+        return None
+    return (at - 2 if starts(column.tokens, "GENERATED", "ALWAYS", at=at - 2) else at), closing(column.tokens, at + 1)
+
+
+def _must_not_be_null(column: ColumnDefinition, indexes: list[Index]) -> bool:
+    kinds = {i.kind for i in indexes for part in i.parts if (part.column or "").lower() == column.name.lower()}
+    unique = "UNIQUE" in kinds or column.has("UNIQUE")
+    return "PRIMARY" in kinds or column.has("PRIMARY") or (unique and column.has("NOT", "NULL"))
+
+
+def remove_options(statement: Statement, edits: Edits) -> None:
+    """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        sign = starts(tokens, "=", at=at + 1)
+        if (token.word in _OPTIONS and sign) or token.word in _OPTIONS_WITHOUT_SIGN:
+            edits.remove(_behind(tokens, at - 1), tokens[at + 1 + sign].end)
+        elif starts(tokens, "STORAGE", "DISK", at=at) or starts(tokens, "STORAGE", "MEMORY", at=at):
+            edits.remove(_behind(tokens, at - 1), tokens[at + 1].end)
+    for member in statement.members:
+        at_validation = find_words(member.tokens, "VALIDATION")
+        if starts(member.tokens, "EXCHANGE", "PARTITION") and at_validation is not None:
+            # MariaDB always looks: rows that do not belong in the partition are refused, never misplaced.
+            edits.remove(_behind(member.tokens, at_validation - 2), member.tokens[at_validation].end)
+
+
+def remove_if_exists(statement: Statement, edits: Edits) -> None:
+    """For MySQL: ``IF [NOT] EXISTS`` inside ALTER TABLE and on indexes. TiCDC writes no statement that did nothing."""
+    if statement.kind not in ("ALTER TABLE", "CREATE INDEX", "DROP INDEX"):
+        return
+    tokens = statement.tokens
+    for at in range(1, len(tokens)):
+        width = 3 * starts(tokens, "IF", "NOT", "EXISTS", at=at) or 2 * starts(tokens, "IF", "EXISTS", at=at)
+        if width:
+            edits.remove(_behind(tokens, at - 1), tokens[at + width - 1].end)
+
+
+def _behind(tokens: Tokens, at: int) -> int:
+    return tokens[at].end

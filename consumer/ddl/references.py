@@ -1,0 +1,220 @@
+"""Every table name in a statement, with the place where it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from consumer.ddl.tokens import Kind, Tokens, closing, significant, starts, tokenize
+from consumer.model.actions import DATABASE_ACTIONS, Action
+
+Role = Literal["table", "old", "new", "like", "exchange", "foreign", "from"]
+"""The statement's own table; a rename's two names; what LIKE, EXCHANGE, REFERENCES and a view's body name."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """A table name as typed: ``text[start:end]`` is the whole of it, the database included where it was typed."""
+
+    start: int
+    end: int
+    database: str | None
+    table: str
+    role: Role
+
+
+def references(query: str, action: Action) -> list[TableReference]:
+    """Every table name of `query`, in the order of the text; no column, alias or index name."""
+    if action in DATABASE_ACTIONS:
+        return []
+    tokens = significant(tokenize(query))
+    match tokens[0].word if tokens else "":
+        case "CREATE":
+            return _create(tokens)
+        case "ALTER":
+            return _alter(tokens)
+        case "DROP":
+            return _drop(tokens)
+        case "TRUNCATE":
+            return _names(tokens, 1 + starts(tokens, "TABLE", at=1), "table")
+        case "RENAME":
+            return _rename(tokens)
+        case "RECOVER" | "FLASHBACK":
+            return _recover(tokens)
+    return []
+
+
+def like_source(query: str) -> TableReference | None:
+    """The table whose shape ``CREATE TABLE .. LIKE`` copies."""
+    return _only(query, "like")
+
+
+def exchange_table(query: str) -> TableReference | None:
+    """The plain table of ``EXCHANGE PARTITION .. WITH TABLE``."""
+    return _only(query, "exchange")
+
+
+def _only(query: str, role: Role) -> TableReference | None:
+    return next((reference for reference in references(query, Action.NONE) if reference.role == role), None)
+
+
+def name_at(tokens: Tokens, at: int, role: Role) -> tuple[TableReference | None, int]:
+    """The table name at position `at`, and the position behind it."""
+    if at >= len(tokens) or not tokens[at].is_name:
+        return None, at
+    first = tokens[at]
+    if at + 2 < len(tokens) and tokens[at + 1].text == "." and tokens[at + 2].is_name:
+        last = tokens[at + 2]
+        return TableReference(first.start, last.end, first.name, last.name, role), at + 3
+    return TableReference(first.start, first.end, None, first.name, role), at + 1
+
+
+def skip_if_exists(tokens: Tokens, at: int) -> int:
+    """The position behind ``IF [NOT] EXISTS``, if that stands at `at`."""
+    if starts(tokens, "IF", "NOT", "EXISTS", at=at):
+        return at + 3
+    return at + 2 if starts(tokens, "IF", "EXISTS", at=at) else at
+
+
+def created_object(tokens: Tokens) -> int:
+    """Position of the word that says what a CREATE creates (the end where it says nothing known)."""
+    kinds = ("TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA")
+    return next((at for at, token in enumerate(tokens) if token.word in kinds), len(tokens))
+
+
+def _names(tokens: Tokens, at: int, role: Role) -> list[TableReference]:
+    """A list of names, separated by commas."""
+    found, at = name_at(tokens, at, role)
+    if found is None:
+        return []
+    return [found, *(_names(tokens, at + 1, role) if starts(tokens, ",", at=at) else [])]
+
+
+def _create(tokens: Tokens) -> list[TableReference]:
+    at = created_object(tokens)
+    if starts(tokens, "INDEX", at=at):
+        return _indexed(tokens, at)
+    own, after = name_at(tokens, skip_if_exists(tokens, at + 1), "table")
+    if own is None:
+        return []
+    if starts(tokens, "VIEW", at=at):
+        return [own, *_view_tables(tokens, after)]
+    parenthesis = starts(tokens, "(", "LIKE", at=after)
+    if parenthesis or starts(tokens, "LIKE", at=after):
+        return [own, *_names(tokens, after + 1 + parenthesis, "like")]
+    return [own, *_foreign(tokens, after)]
+
+
+def _indexed(tokens: Tokens, at: int) -> list[TableReference]:
+    """The table of CREATE INDEX and DROP INDEX; the index's parts are behind it."""
+    on = next((p for p in range(at, len(tokens)) if tokens[p].word == "ON"), len(tokens))
+    return _names(tokens, on + 1, "table")
+
+
+def _foreign(tokens: Tokens, at: int) -> list[TableReference]:
+    found = (
+        name_at(tokens, position + 1, "foreign")[0]
+        for position in range(at, len(tokens))
+        if tokens[position].word == "REFERENCES"
+    )
+    return [reference for reference in found if reference]
+
+
+def _alter(tokens: Tokens) -> list[TableReference]:
+    if not starts(tokens, "TABLE", at=1):
+        return []
+    own_at = skip_if_exists(tokens, 2)
+    own, after = name_at(tokens, own_at, "table")
+    if own is None:
+        return []
+    for at in range(after, len(tokens)):
+        if starts(tokens, "EXCHANGE", "PARTITION", at=at) and starts(tokens, "WITH", "TABLE", at=at + 3):
+            return [own, *_names(tokens, at + 5, "exchange")]
+        if tokens[at].word == "RENAME" and not _renames_a_part(tokens, at + 1):
+            preposition = any(starts(tokens, word, at=at + 1) for word in ("TO", "AS", "="))
+            old, _ = name_at(tokens, own_at, "old")
+            return [name for name in (old, name_at(tokens, at + 1 + preposition, "new")[0]) if name]
+    return [own, *_foreign(tokens, after)]
+
+
+def _renames_a_part(tokens: Tokens, at: int) -> bool:
+    return any(starts(tokens, word, at=at) for word in ("COLUMN", "INDEX", "KEY", "CONSTRAINT", "PARTITION"))
+
+
+def _drop(tokens: Tokens) -> list[TableReference]:
+    at = next((p for p, token in enumerate(tokens) if token.word in ("TABLE", "VIEW", "INDEX")), len(tokens))
+    if starts(tokens, "INDEX", at=at):
+        return _indexed(tokens, at)
+    return _names(tokens, skip_if_exists(tokens, at + 1), "table")
+
+
+def _rename(tokens: Tokens) -> list[TableReference]:
+    found: list[TableReference] = []
+    at = 2
+    while starts(tokens, "TABLE", at=1) and at < len(tokens):
+        old, behind_old = name_at(tokens, at, "old")
+        new, behind_new = name_at(tokens, behind_old + 1, "new")
+        if old is None or new is None or not starts(tokens, "TO", at=behind_old):
+            break
+        found += [old, new]
+        at = behind_new + 1
+    return found
+
+
+def _recover(tokens: Tokens) -> list[TableReference]:
+    if not starts(tokens, "TABLE", at=1) or starts(tokens, "BY", "JOB", at=2):
+        return []
+    own, after = name_at(tokens, 2, "table")
+    if own is not None and starts(tokens, "TO", at=after):
+        return [name for name in (name_at(tokens, 2, "old")[0], name_at(tokens, after + 1, "new")[0]) if name]
+    return [own] if own else []
+
+
+_ENDS_FROM = frozenset(
+    {"WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW", "SELECT"}
+)
+
+
+def _view_tables(tokens: Tokens, at: int) -> list[TableReference]:
+    """The tables in the FROM lists of a view's body, common table expressions left out."""
+    body = next((p + 1 for p in range(at, len(tokens)) if tokens[p].word == "AS"), len(tokens))
+    inner = tokens[body:]
+    own = {
+        inner[p].name.lower()
+        for p in range(len(inner))
+        if starts(inner, "WITH") and inner[p].kind is Kind.QUOTED and _is_cte(inner, p + 1)
+    }
+    found = _query_tables(inner, is_query=True)
+    return [table for table in found if table.database or table.table.lower() not in own]
+
+
+def _is_cte(tokens: Tokens, at: int) -> bool:
+    after = closing(tokens, at) + 1 if starts(tokens, "(", at=at) else at
+    return starts(tokens, "AS", "(", at=after)
+
+
+def _query_tables(tokens: Tokens, is_query: bool, in_from: bool = False) -> list[TableReference]:
+    """Tables of a query, of a table list in parentheses (`in_from`), or of the queries inside neither: where no query
+    is, a FROM means nothing, as in ``EXTRACT(YEAR FROM d)``."""
+    found: list[TableReference] = []
+    expecting, at = in_from, 0
+    while at < len(tokens):
+        token = tokens[at]
+        if token.text == "(":
+            end = closing(tokens, at)
+            inner = tokens[at + 1 : end]
+            query = starts(inner, "SELECT") or starts(inner, "WITH")
+            found += _query_tables(inner, query or starts(inner, "("), in_from=expecting and not query)
+            expecting, at = False, end
+        elif token.word == "FROM" and is_query:
+            expecting = in_from = True
+        elif token.word in _ENDS_FROM:
+            expecting = in_from = False
+        elif in_from and (token.word in ("JOIN", "STRAIGHT_JOIN") or token.text == ","):
+            expecting = True
+        elif expecting and token.is_name and token.word != "DUAL":
+            reference, behind = name_at(tokens, at, "from")
+            found += [reference] if reference else []
+            expecting, at = False, behind - 1
+        at += 1
+    return found

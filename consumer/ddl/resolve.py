@@ -1,0 +1,151 @@
+"""Table names of a statement, found among the known tables and given their true spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from consumer.ddl.definitions import Statement, statement_of
+from consumer.ddl.references import TableReference, references
+from consumer.ddl.tokens import Edits, Kind, quote, starts
+from consumer.errors import DdlRefused
+from consumer.model.actions import DATABASE_ACTIONS, Action
+from consumer.model.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The tables that a statement can mean. `database` is the one its schema file names; TiDB compares without case."""
+
+    known: Collection[TableName]
+    own: TableName
+    database: str
+    old_name: TableName | None
+
+    def spelled(self, database: str) -> str:
+        """The true spelling of a database's name, or `database` as it is where it is not known."""
+        names = [self.own.database, self.database, *sorted(table.database for table in self.known)]
+        return _closest(database, names) or database
+
+    def find(self, database: str, table: str) -> TableName | None:
+        here = [name for name in self.known if name.database.lower() == database.lower()]
+        spelling = _closest(table, sorted(name.table for name in here))
+        return next((name for name in here if name.table == spelling), None)
+
+    def elsewhere(self, table: str) -> list[TableName]:
+        """Tables of that name in other databases."""
+        here = self.database.lower()
+        return sorted(n for n in self.known if n.table.lower() == table.lower() and n.database.lower() != here)
+
+    def is_own(self, reference: TableReference) -> bool:
+        database = self.own.database if reference.database is None else reference.database
+        return (database.lower(), reference.table.lower()) == (self.own.database.lower(), self.own.table.lower())
+
+
+def _closest(name: str, spellings: Collection[str]) -> str | None:
+    if name in spellings:
+        return name
+    return next((spelling for spelling in spellings if spelling.lower() == name.lower()), None)
+
+
+def resolve_names(statement: Statement, action: Action, names: Names, edits: Edits) -> None:
+    """Give every table name its true spelling, and its database where the name alone would mean another table.
+
+    Raises DdlRefused for a name that no table, or more than one, can be meant by.
+    """
+    if action in DATABASE_ACTIONS:
+        _spell_database(statement, names, edits)
+        return
+    found = references(statement.text, action)
+    own_rename = _own_rename(found, names)
+    for at, reference in enumerate(found):
+        if reference.role in ("old", "new"):
+            target = names.own if reference.role == "new" else names.old_name
+            target = target if at // 2 == own_rename else None
+            _write(reference, target or _meant(reference, names), edits, qualified=True)
+        elif target := _target(reference, names):
+            _write(reference, target, edits, qualified=target.database.lower() != names.database.lower())
+    _spell_qualifiers(statement, found, names, edits)
+
+
+def _own_rename(found: list[TableReference], names: Names) -> int:
+    """Which of a RENAME's pairs is the own table's (pairs of references are old, new)."""
+    new = [number for number, reference in enumerate(found[1::2]) if names.is_own(reference)]
+    return new[0] if new else 0
+
+
+def _target(reference: TableReference, names: Names) -> TableName | None:
+    """The table that is meant; None: leave the name as typed."""
+    if reference.role == "table":
+        return names.own if names.is_own(reference) else _meant(reference, names)
+    if reference.role == "foreign":
+        if names.is_own(reference):
+            return names.own
+        if reference.database is None and not names.find(names.database, reference.table):
+            others = names.elsewhere(reference.table)
+            return others[0] if len(others) == 1 else None
+    return _meant(reference, names)
+
+
+def _meant(reference: TableReference, names: Names) -> TableName:
+    if reference.database is not None:
+        as_typed = TableName(names.spelled(reference.database), reference.table)
+        return names.find(reference.database, reference.table) or as_typed
+    here = names.find(names.database, reference.table)
+    if here is not None:
+        return here
+    if reference.role in ("table", "new", "exchange", "foreign"):
+        return TableName(names.spelled(names.database), reference.table)
+    others = names.elsewhere(reference.table)
+    if len(others) == 1:
+        return others[0]
+    who = f"it can be any of {', '.join(map(str, others))}" if others else "no known database has it"
+    raise DdlRefused(
+        f"the statement names `{reference.table}` without its database: {names.database} does not have it, and {who}",
+        hint="execute the statement by hand with the right database, then record it with skip-ddl",
+        table=str(names.own),
+    )
+
+
+def _write(reference: TableReference, target: TableName, edits: Edits, qualified: bool) -> None:
+    if reference.database is None and not qualified:
+        if reference.table != target.table:
+            edits.replace(reference.start, reference.end, quote(target.table))
+    elif (reference.database, reference.table) != (target.database, target.table):
+        edits.replace(reference.start, reference.end, f"{quote(target.database)}.{quote(target.table)}")
+
+
+def _spell_database(statement: Statement, names: Names, edits: Edits) -> None:
+    at = next((p for p, token in enumerate(statement.tokens) if token.kind is Kind.QUOTED), None)
+    if at is not None and statement.tokens[at].name != names.own.database:
+        edits.replace(statement.tokens[at].start, statement.tokens[at].end, quote(names.own.database))
+
+
+def _spell_qualifiers(statement: Statement, found: list[TableReference], names: Names, edits: Edits) -> None:
+    """In a view's body, columns are often named with their table: those follow the spelling of the table."""
+    body = [reference for reference in found if reference.role == "from"]
+    spellings = {reference.table: _meant(reference, names) for reference in body}
+    places = {reference.start for reference in found}
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        chained = token.kind is Kind.QUOTED and starts(tokens, ".", at=at + 1)
+        if not chained or token.start in places or not body:
+            continue
+        is_first = at == 0 or tokens[at - 1].text != "."
+        is_database = is_first and starts(tokens, ".", at=at + 3)
+        spelling = names.spelled(token.name) if is_database else token.name
+        if not is_database and token.name in spellings:
+            spelling = spellings[token.name].table
+        if spelling != token.name:
+            edits.replace(token.start, token.end, quote(spelling))
+
+
+def parse(query: str) -> Statement:
+    """The statement of a schema file. Raises DdlRefused for more than one."""
+    statement = statement_of(query)
+    if any(token.text == ";" for token in statement.tokens[:-1]):
+        raise DdlRefused(
+            "the schema file holds more than one statement",
+            hint="execute them by hand, then record them with skip-ddl",
+        )
+    return statement

@@ -1,0 +1,172 @@
+"""Upstream's statement text, made to mean the same on a MySQL, MariaDB or TiDB target."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
+from consumer.ddl.definitions import Index, Member, Statement, remove_members
+from consumer.ddl.index_names import name_indexes
+from consumer.ddl.references import name_at, skip_if_exists
+from consumer.ddl.resolve import Names, parse, resolve_names
+from consumer.ddl.tokens import Edits, starts
+from consumer.errors import DdlRefused
+from consumer.model.actions import Action
+from consumer.model.names import TableName, tso_to_ms
+
+FlavorName = Literal["mysql", "mariadb", "tidb"]
+
+_NOW = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURDATE"})
+_BY_HAND = "execute what it means by hand, then record it with skip-ddl"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What to execute. `text` "": nothing, the statement only says what the target does not have.
+
+    `use` is the database to USE before it, `timestamp` the value for ``SET timestamp`` (seconds since 1970) that gives
+    old rows upstream's moment; None for neither. `notes`: what the target does not express though its rows stay right,
+    a sentence each.
+    """
+
+    text: str
+    use: str | None
+    notes: tuple[str, ...] = ()
+    timestamp: float | None = None
+
+
+def rewrite(
+    query: str,
+    *,
+    action: Action,
+    database: str,
+    known: Collection[TableName],
+    flavor: FlavorName,
+    version: int,
+    own: TableName,
+    old_name: TableName | None = None,
+    supported_collations: Collection[str] | None = None,
+    indexes: Collection[str] | None = None,
+    key_partitioned: bool = False,
+) -> Rewritten:
+    """`query` of the schema file of `own` with `version`, for a server of kind `flavor`; what no rule names stays as it
+    is, byte for byte.
+
+    `known` are the target's tables, `old_name` a rename's source, `supported_collations` the server's (None: any),
+    `indexes` the names of the own table's indexes in the target (None: not asked), `key_partitioned` whether it is
+    partitioned BY KEY. Raises DdlRefused where rows would not stay right or a name cannot be resolved.
+    """
+    statement, edits = parse(query), Edits()
+    _refuse(statement, flavor, key_partitioned, own)
+    names = Names(known, own, database, old_name)
+    resolve_names(statement, action, names, edits)
+    left_out = _LeftOut(statement)
+    left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
+    if flavor != "tidb":
+        _translate(statement, edits, flavor, left_out)
+        name_indexes(statement, edits, indexes)
+        charsets.explicit_collations(statement, edits)
+        if supported_collations is not None:
+            supported = frozenset(name.lower() for name in supported_collations)
+            left_out.notes += charsets.known_collations(statement, edits, supported)
+    if indexes is not None:
+        _leave_out_missing_indexes(statement, indexes, left_out)
+    if statement.tokens and statement.tokens[-1].text == ";":
+        edits.remove(statement.tokens[-1].start, len(query))
+    return Rewritten(
+        edits.apply(query) if left_out.cut(edits) else "",
+        None if action in (Action.CREATE_SCHEMA, Action.DROP_SCHEMA) else names.spelled(database),
+        tuple(left_out.notes),
+        tso_to_ms(version) / 1000 if _needs_moment(statement) else None,
+    )
+
+
+@dataclass(slots=True)
+class _LeftOut:
+    """The parts of a statement that the target does without."""
+
+    statement: Statement
+    members: list[Member] = field(default_factory=list)
+    whole: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    def index(self, index: Index, note: str) -> None:
+        at = index.tokens[0].start
+        inside = [member for member in self.statement.members if member.start <= at < member.end]
+        self.members += inside
+        self.whole |= not inside
+        self.notes.append(note)
+
+    def cut(self, edits: Edits) -> bool:
+        """Whether something is left to execute."""
+        if self.whole:
+            return False
+        return not self.members or remove_members(edits, self.statement.members, self.members)
+
+
+def _refuse(statement: Statement, flavor: FlavorName, key_partitioned: bool, own: TableName) -> None:
+    tokens = statement.tokens
+    recovers = starts(tokens, "RECOVER") or starts(tokens, "FLASHBACK")
+    if recovers and (flavor != "tidb" or starts(tokens, "BY", "JOB", at=2)):
+        raise DdlRefused(
+            "a dropped table came back upstream, with rows that TiCDC does not write again", table=str(own)
+        )
+    moves = any(
+        starts(member.tokens, verb, "PARTITION") and not starts(member.tokens, "ALL", at=2)
+        for member in statement.members
+        for verb in ("TRUNCATE", "EXCHANGE")
+    )
+    if moves and key_partitioned and flavor != "tidb":
+        raise DdlRefused(
+            "the table is partitioned BY KEY, and this server's partitions hold other rows than TiDB's",
+            hint=_BY_HAND,
+            table=str(own),
+        )
+
+
+def _translate(statement: Statement, edits: Edits, flavor: FlavorName, left_out: _LeftOut) -> None:
+    """Take TiDB's own syntax out, and what else the server's kind does not take."""
+    tidb_syntax.remove_comments(statement, edits)
+    tidb_syntax.remove_options(statement, edits)
+    tidb_syntax.full_text_parsers(statement, edits)
+    left_out.notes += tidb_syntax.vector_columns(statement, edits)
+    left_out.notes += tidb_syntax.global_indexes(statement, edits)
+    left_out.notes += tidb_syntax.engines(statement, edits)
+    left_out.members += tidb_syntax.empty_specifications(statement) + tidb_syntax.remove_hints(statement, edits)
+    for index, note in tidb_syntax.unknown_indexes(statement):
+        left_out.index(index, note)
+    if flavor == "mysql":
+        mariadb_syntax.remove_if_exists(statement, edits)
+        return
+    for index, note in mariadb_syntax.expression_indexes(statement):
+        left_out.index(index, note)
+    for member, note in mariadb_syntax.checks(statement, edits):
+        left_out.members += [member] if member else []
+        left_out.notes.append(note)
+    left_out.notes += mariadb_syntax.generated_columns(statement, edits)
+    mariadb_syntax.index_visibility(statement, edits)
+    mariadb_syntax.remove_options(statement, edits)
+
+
+def _leave_out_missing_indexes(statement: Statement, indexes: Collection[str], left_out: _LeftOut) -> None:
+    """An index that was left out when it was made is not there to be dropped, renamed or hidden."""
+    there = {name.lower() for name in indexes} | {index.name.lower() for index in statement.indexes() if index.name}
+    specifications = (
+        [(None, statement.tokens)]
+        if statement.kind == "DROP INDEX"
+        else [(member, member.tokens) for member in statement.members if statement.is_alter]
+    )
+    for member, tokens in specifications:
+        if not any(starts(tokens, verb, noun) for verb in ("DROP", "RENAME", "ALTER") for noun in ("INDEX", "KEY")):
+            continue
+        name, _ = name_at(tokens, skip_if_exists(tokens, 2), "table")
+        if name is not None and name.table.lower() not in there:
+            left_out.members += [member] if member else []
+            left_out.whole |= member is None
+            left_out.notes.append(f"index {name.table} is not in the target, so there is nothing to change")
+
+
+def _needs_moment(statement: Statement) -> bool:
+    return statement.is_alter and any(token.word in _NOW for token in statement.tokens)

@@ -1,0 +1,204 @@
+"""What TiDB alone understands, taken out of a statement for MySQL and MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from consumer.ddl.definitions import Index, Member, Statement
+from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, significant, starts, tokenize
+
+_OPTIONS = frozenset(
+    {
+        "AUTO_ID_CACHE",
+        "AUTO_RANDOM_BASE",
+        "SHARD_ROW_ID_BITS",
+        "PRE_SPLIT_REGIONS",
+        "TTL_ENABLE",
+        "TTL_JOB_INTERVAL",
+        "STATS_BUCKETS",
+        "STATS_TOPN",
+        "STATS_SAMPLE_RATE",
+        "STATS_COL_CHOICE",
+        "STATS_COL_LIST",
+    }
+)
+"""Table options of the form ``NAME [=] value``."""
+
+_SPECIFICATIONS = (
+    ("SET", "TIFLASH"),
+    ("SET", "HYPO"),
+    ("REMOVE", "TTL"),
+    ("PLACEMENT", "POLICY"),
+    ("SPLIT",),
+    ("CACHE",),
+    ("NOCACHE",),
+    ("COMPACT",),
+    ("ATTRIBUTES",),
+    ("STATS_OPTIONS",),
+    ("ADD", "STATS_EXTENDED"),
+    ("DROP", "STATS_EXTENDED"),
+)
+"""ALTER TABLE specifications that say nothing about columns, rows or keys."""
+
+_INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
+
+
+def remove_comments(statement: Statement, edits: Edits) -> None:
+    """``/*T![feature] .. */``, each with one blank before it."""
+    before: Token | None = None
+    for token in statement.all_tokens:
+        if token.kind is Kind.COMMENT and token.text.startswith("/*T!"):
+            blank = before is not None and before.kind is Kind.SPACE
+            edits.replace(token.start - blank, token.end, "" if blank else " ")
+        before = token
+
+
+def remove_options(statement: Statement, edits: Edits) -> None:
+    """TiDB's options and attributes where they stand without a comment around them."""
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        if (width := _option_width(tokens, at)) > 0:
+            last = tokens[at + width - 1]
+            edits.remove(_with_blank(statement.text, token.start), last.end)
+
+
+def _option_width(tokens: Tokens, at: int) -> int:
+    """How many tokens the option that begins at `at` has; 0: none begins there."""
+    word = tokens[at].word
+    behind = at + 1 + starts(tokens, "=", at=at + 1)
+    if word in _OPTIONS:
+        return behind + 1 - at
+    if starts(tokens, "PLACEMENT", "POLICY", at=at):
+        return 4 if starts(tokens, "=", at=at + 2) else 3
+    if word == "TTL" and starts(tokens, "INTERVAL", at=behind + 2):
+        return behind + 5 - at
+    if word == "AUTO_RANDOM":
+        return closing(tokens, at + 1) + 1 - at if starts(tokens, "(", at=at + 1) else 1
+    if word in ("CLUSTERED", "NONCLUSTERED"):
+        return 1
+    if word == "LINEAR" and (starts(tokens, "HASH", at=at + 1) or starts(tokens, "KEY", at=at + 1)):
+        return 1  # TiDB takes the word and does not heed it: partitions hold other rows with it
+    if starts(tokens, "UPDATE", "INDEXES", "(", at=at):
+        return closing(tokens, at + 2) + 1 - at
+    return 0
+
+
+def remove_hints(statement: Statement, edits: Edits) -> list[Member]:
+    """``ALGORITHM = x`` and ``LOCK = x`` say how TiDB should work. Answers ALTER specifications that are no more."""
+    if statement.kind in ("CREATE INDEX", "DROP INDEX"):
+        for at, token in enumerate(statement.tokens):
+            if token.word in ("ALGORITHM", "LOCK"):
+                value = at + 1 + starts(statement.tokens, "=", at=at + 1)
+                edits.remove(_with_blank(statement.text, token.start), statement.tokens[value].end)
+    return [m for m in statement.members if m.tokens and m.tokens[0].word in ("ALGORITHM", "LOCK")]
+
+
+def empty_specifications(statement: Statement) -> list[Member]:
+    """Specifications of an ALTER TABLE that hold nothing but TiDB's options."""
+    if not statement.is_alter:
+        return []
+    return [member for member in statement.members if _is_empty(member)]
+
+
+def _is_empty(member: Member) -> bool:
+    tokens = member.tokens
+    if any(starts(tokens, *words) for words in _SPECIFICATIONS):
+        return True
+    at = 0
+    while at < len(tokens) and (width := _option_width(tokens, at)) > 0:
+        at += width
+    return at >= len(tokens)
+
+
+def sequence_defaults(statement: Statement, edits: Edits) -> Iterator[str]:
+    """``DEFAULT NEXTVAL(..)``: TiCDC does not replicate sequences, and every row comes with its value."""
+    for column in statement.columns():
+        tokens = column.tokens
+        for at, token in enumerate(tokens):
+            behind = at + 1 + starts(tokens, "(", at=at + 1)
+            if token.word != "DEFAULT" or not _is_sequence(tokens, behind):
+                continue
+            opening = behind + 1 if behind == at + 1 else at + 1
+            last = closing(tokens, opening) if starts(tokens, "(", at=opening) else _name_end(tokens, behind + 3)
+            edits.remove(_with_blank(statement.text, token.start), tokens[min(last, len(tokens) - 1)].end)
+            yield f"column {column.name} has no default, because sequences are not replicated"
+
+
+def _is_sequence(tokens: Tokens, at: int) -> bool:
+    return starts(tokens, "NEXTVAL", at=at) or starts(tokens, "NEXT", "VALUE", "FOR", at=at)
+
+
+def _name_end(tokens: Tokens, at: int) -> int:
+    return at + 2 if starts(tokens, ".", at=at + 1) else at
+
+
+def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
+    """VECTOR becomes LONGTEXT: rows carry vectors as text, and the servers' own VECTOR types do not take that."""
+    for column in statement.columns():
+        if not starts(column.tokens, "VECTOR", at=1):
+            continue
+        last = 1
+        if starts(column.tokens, "<", at=2):
+            last = 4
+        if starts(column.tokens, "(", at=last + 1):
+            last = closing(column.tokens, last + 1)
+        edits.replace(column.tokens[1].start, column.tokens[last].end, "LONGTEXT")
+        yield f"column {column.name} is a VECTOR upstream and kept as LONGTEXT"
+
+
+def unknown_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
+    """Indexes of kinds that only TiDB has, and why they are left out."""
+    for index in statement.indexes():
+        if index.kind in _INDEX_KINDS:
+            yield index, f"{index.label} is left out: {index.kind} indexes are TiDB's own"
+
+
+def global_indexes(statement: Statement, edits: Edits) -> Iterator[str]:
+    """A GLOBAL unique index of a partitioned table becomes a plain one: upstream keeps it unique, and the servers
+    only take unique indexes that hold the partitioning columns."""
+    for index in statement.indexes():
+        if index.kind != "UNIQUE" or not _is_global(statement, index):
+            continue
+        at = next(p for p, token in enumerate(index.tokens) if token.word == "UNIQUE")
+        has_noun = starts(index.tokens, "INDEX", at=at + 1) or starts(index.tokens, "KEY", at=at + 1)
+        end = index.tokens[at + 1].end if has_noun else index.tokens[at].end
+        edits.replace(index.tokens[0].start, end, "INDEX")
+        yield f"{index.label} is not unique here, because it is GLOBAL upstream"
+        for token in index.tokens:
+            if token.word == "GLOBAL":
+                edits.remove(_with_blank(statement.text, token.start), token.end)
+
+
+def _is_global(statement: Statement, index: Index) -> bool:
+    end = next((m.end for m in statement.members if m.start <= index.name_at <= m.end), len(statement.text))
+    inside = [token for token in statement.all_tokens if index.name_at <= token.start < end]
+    words = [token.word for token in inside]
+    comments = [word for token in inside if token.kind is Kind.COMMENT for word in _comment_words(token)]
+    return "GLOBAL" in words or "GLOBAL" in comments
+
+
+def _comment_words(comment: Token) -> list[str]:
+    return [token.word for token in significant(tokenize(comment.text.removeprefix("/*T!").removesuffix("*/")))]
+
+
+def engines(statement: Statement, edits: Edits) -> Iterator[str]:
+    """TiDB takes any ENGINE and stores all tables alike: with transactions, as only InnoDB does here."""
+    for at, token in enumerate(statement.options):
+        value = at + 1 + starts(statement.options, "=", at=at + 1)
+        if token.word == "ENGINE" and value < len(statement.options):
+            engine = statement.options[value]
+            if engine.name.strip("'").upper() != "INNODB":
+                edits.replace(engine.start, engine.end, "InnoDB")
+                yield f"ENGINE {engine.name} became InnoDB, which has TiDB's transactions"
+
+
+def full_text_parsers(statement: Statement, edits: Edits) -> None:
+    """``WITH PARSER x`` of a FULLTEXT index: parsers are plugins, and TiDB's are its own."""
+    tokens = statement.tokens
+    for at in range(len(tokens) - 2):
+        if starts(tokens, "WITH", "PARSER", at=at):
+            edits.remove(_with_blank(statement.text, tokens[at].start), tokens[at + 2].end)
+
+
+def _with_blank(text: str, start: int) -> int:
+    return start - (start > 0 and text[start - 1] == " ")

@@ -1,0 +1,75 @@
+"""The schema files of a listing, indexed: which columns a folder's rows have, and whose rows they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.errors import SchemaMissing
+from consumer.model.files import DataFile, Folder, SchemaFile
+from consumer.model.names import TableName
+
+
+def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
+    """Rows whose columns nobody can tell."""
+    folder = file.folder
+    return SchemaMissing(
+        f"rows of version {folder.version}, but no schema file of that version in {folder.root}/meta/",
+        hint="restore the schema file; TiCDC writes it before the first data file of a version",
+        table=str(table),
+        path=file.path,
+        version=folder.version,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``."""
+
+    files: tuple[SchemaFile, ...]
+    by_folder: Mapping[tuple[str, int], SchemaFile]
+    by_table: Mapping[TableName, tuple[SchemaFile, ...]]
+    by_root: Mapping[str, tuple[SchemaFile, ...]]
+
+    @classmethod
+    def of(cls, schemas: Iterable[SchemaFile]) -> Catalog:
+        files = tuple(sorted(schemas, key=lambda file: (file.version, file.path)))
+        by_table: defaultdict[TableName, list[SchemaFile]] = defaultdict(list)
+        by_root: defaultdict[str, list[SchemaFile]] = defaultdict(list)
+        for file in files:
+            by_table[file.name].append(file)
+            by_root[file.root].append(file)
+        return cls(
+            files,
+            {(file.root, file.version): file for file in files if file.table},
+            {name: tuple(group) for name, group in by_table.items()},
+            {root: tuple(group) for root, group in by_root.items()},
+        )
+
+    def schema(self, folder: Folder) -> SchemaFile | None:
+        """The schema file that describes the rows of `folder`, None where the storage does not hold it."""
+        return self.by_folder.get((folder.root, folder.version))
+
+    def owner(self, folder: Folder) -> TableName:
+        """Whose rows lie in `folder`. Without its schema file: whoever else owns the root, else the path itself."""
+        if (file := self.schema(folder)) is not None:
+            return file.name
+        for other in reversed(self.by_root.get(folder.root, ())):
+            return other.name
+        database, _, table = folder.root.rpartition("/")
+        return TableName(database, table)
+
+    def files_by_table(self, files: Mapping[str, Sequence[DataFile]]) -> dict[TableName, list[DataFile]]:
+        """The data files of each table, in file order of their series."""
+        owners: dict[Folder, TableName] = {}
+        tables: defaultdict[TableName, list[DataFile]] = defaultdict(list)
+        for group in files.values():
+            for file in group:
+                owner = owners.get(file.folder)
+                if owner is None:
+                    owner = owners[file.folder] = self.owner(file.folder)
+                tables[owner].append(file)
+        for group in tables.values():
+            group.sort()
+        return dict(tables)

@@ -1,0 +1,69 @@
+"""Which files still hold rows to apply, and what a folder's progress becomes once some of them were read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from consumer.model.files import DataFile, Folder
+from consumer.model.progress import FolderProgress, OpenFile
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied where an earlier read told, else 0."""
+
+    file: DataFile
+    next_ts: int
+
+
+def unread_files(files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> list[Unread]:
+    """The files of one table that are not done, in file order.
+
+    A done file is never read again, but the last one of a folder: TiCDC may write it anew after a crash, so another
+    size or stamp makes it unread (its rows at or below the table's progress are dropped as duplicates).
+    """
+    found: list[Unread] = []
+    for file in files:
+        folder = folders.get(file.folder, _NEVER_READ)
+        if file.index < folder.done:
+            continue
+        if file.index == folder.done:
+            if (file.size, file.stamp) != (folder.size, folder.stamp):
+                found.append(Unread(file, 0))
+            continue
+        known = next((entry for entry in folder.open if entry.index == file.index), None)
+        if known is None or (known.size, known.stamp) != (file.size, file.stamp):
+            found.append(Unread(file, 0))
+        elif known.next_ts:
+            found.append(Unread(file, known.next_ts))
+    return found
+
+
+def folder_after(folder: FolderProgress, files: Iterable[DataFile], read: Mapping[str, int]) -> FolderProgress:
+    """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
+
+    `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has.
+    """
+    entries = {entry.index: entry for entry in folder.open}
+    done, size, stamp = folder.done, folder.size, folder.stamp
+    listed = [file for file in files if file.index >= done]
+    for file in listed:
+        if file.path not in read:
+            continue
+        if file.index == done:
+            size, stamp = file.size, file.stamp
+        else:
+            entries[file.index] = OpenFile(file.index, read[file.path], file.size, file.stamp)
+    for file in listed:
+        if file.index <= done:
+            continue
+        entry = entries.get(file.index)
+        if entry is None or entry.next_ts:
+            break
+        done, size, stamp = file.index, file.size, file.stamp
+    rest = tuple(sorted(entry for entry in entries.values() if entry.index > done))
+    return FolderProgress(done, size, stamp, rest)
+
+
+_NEVER_READ = FolderProgress()

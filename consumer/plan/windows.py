@@ -1,0 +1,83 @@
+"""What one load of one table reads: its window, its files, and where a bounded round ends."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from consumer.model.files import Bounds, DataFile
+from consumer.model.names import TableName, ms_to_tso, tso_to_ms
+from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.plan.unread import Unread
+
+
+def plan_load(
+    table: TableName,
+    window: Window,
+    unread: Sequence[Unread],
+    bounds: Mapping[str, Bounds],
+    boundaries: Collection[int],
+    round_bytes: int,
+) -> LoadRows:
+    """The load that brings `table` towards ``window.upto``: all files with rows in it, or what `round_bytes` allows.
+
+    `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
+    """
+    needed = [entry.file for entry in unread if _lowest(entry, bounds) <= window.upto]
+    if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
+        needed, upto = _bounded(needed, window, bounds, round_bytes)
+        window = Window(window.after, upto)
+    return LoadRows(table, window, _planned(needed, window, boundaries))
+
+
+def _lowest(entry: Unread, bounds: Mapping[str, Bounds]) -> int:
+    known = bounds.get(entry.file.path)
+    return max(entry.next_ts, known.first if known else 0)
+
+
+def _bounded(
+    files: Sequence[DataFile], window: Window, bounds: Mapping[str, Bounds], round_bytes: int
+) -> tuple[list[DataFile], int]:
+    """The files that a bounded round reads, and where it ends: just below the first row of every file left out.
+
+    So all rows up to its end are in the files read, whatever order files were written in. Where that is no progress
+    (one huge transaction, a restart that sends much again), more is read.
+    """
+    queue = sorted(files, key=lambda file: (bounds[file.path].first, file))
+    size = 0
+    for count, file in enumerate(queue[:-1], 1):
+        size += file.size
+        end = min(bounds[queue[count].path].first - 1, window.upto)
+        if size >= round_bytes and end > window.after:
+            return queue[:count], end
+    return queue, window.upto
+
+
+def _planned(files: Sequence[DataFile], window: Window, boundaries: Collection[int]) -> tuple[PlannedFile, ...]:
+    ordinals: defaultdict[tuple[str, str, str], int] = defaultdict(int)
+    numbers: dict[tuple[str, str, str], int] = {}
+    planned: list[PlannedFile] = []
+    for file in sorted(files):
+        series = file.folder.series
+        number = numbers.setdefault(series, len(numbers))
+        planned.append(PlannedFile(file, number, ordinals[series], window, coarse_window(window, file, boundaries)))
+        ordinals[series] += 1
+    return tuple(planned)
+
+
+def coarse_window(window: Window, file: DataFile, boundaries: Collection[int]) -> Window:
+    """The window for rows that only say ``es``, compared as ``es << 18``.
+
+    A checkpoint's own millisecond is applied on both of its sides. A statement's own millisecond follows the folder:
+    rows in folders of that version or later came after it.
+    """
+    first = ms_to_tso(tso_to_ms(window.after))
+    last = ms_to_tso(tso_to_ms(window.upto))
+    below = window.after in boundaries and file.folder.version < window.after
+    above = window.upto in boundaries and file.folder.version >= window.upto
+    return Window(first if below or ends_with_millisecond(window.after) else first - 1, last - 1 if above else last)
+
+
+def ends_with_millisecond(tso: int) -> bool:
+    """Whether `tso` is the last of its millisecond, so that a window ending there splits no millisecond."""
+    return ms_to_tso(tso_to_ms(tso + 1)) == tso + 1

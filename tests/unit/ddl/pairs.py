@@ -1,0 +1,58 @@
+"""Reads the input and expected pairs of fixtures/ddl."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from consumer.ddl.rewrite_mysql import FlavorName, Rewritten, rewrite
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+
+FOLDER = Path(__file__).parents[3] / "fixtures" / "ddl"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A statement as TiCDC wrote it."""
+
+    type: int
+    name: TableName
+    query: str
+
+
+def cases(file: str) -> list[dict[str, Any]]:
+    return list(tomllib.loads((FOLDER / file).read_text())["case"])
+
+
+def corpus() -> list[Written]:
+    lines = (FOLDER / "corpus.sql").read_text().split("\n")[1:-1]
+    written = []
+    for head, query in zip(lines[::2], lines[1::2], strict=True):
+        type_, database, table = json.loads(head.removeprefix("-- "))
+        written.append(Written(type_, TableName(database, table), query))
+    return written
+
+
+def table_name(text: str) -> TableName:
+    database, _, table = text.partition(".")
+    return TableName(database, table)
+
+
+def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
+    own = TableName(case.get("database", "d"), case.get("table", "t"))
+    return rewrite(
+        case["input"],
+        action=Action(case.get("action", 61)),
+        database=own.database,
+        known=[table_name(text) for text in case.get("known", [])],
+        flavor=flavor,
+        version=case.get("version", 1 << 18),
+        own=own,
+        old_name=table_name(case["old"]) if "old" in case else None,
+        supported_collations=case.get("collations"),
+        indexes=case.get("indexes"),
+    )

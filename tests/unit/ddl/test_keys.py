@@ -1,0 +1,150 @@
+"""Keys that statements declare; what is not beyond doubt is no key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from consumer.ddl.keys import unique_keys
+from consumer.model.columns import Column
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+
+TYPES = {"CREATE TABLE": 3, "DROP TABLE": 4, "RENAME TABLE": 14, "TRUNCATE TABLE": 11, "CREATE VIEW": 21}
+
+
+def required(names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "INT", nullable=name.endswith("?")) for name in names.split())
+
+
+def history(*queries: str, columns: str, table: str = "t", first: int = 1) -> list[SchemaFile]:
+    """Schema files of d.`table`; a column named with a ? at its end is nullable."""
+    described = tuple(Column(c.name.rstrip("?"), c.type, nullable=c.nullable) for c in required(columns))
+    return [
+        SchemaFile(
+            "p",
+            "d/t",
+            "d",
+            table,
+            first + at,
+            1,
+            query,
+            TYPES.get(" ".join(query.split()[:2]), 61 if query else 0),
+            described,
+        )
+        for at, query in enumerate(queries)
+    ]
+
+
+def keys(*queries: str, columns: str) -> tuple[tuple[str, ...], ...]:
+    def lookup(table: TableName) -> Sequence[SchemaFile]:
+        raise AssertionError(f"nothing asks for {table}")
+
+    return unique_keys(history(*queries, columns=columns), lookup)
+
+
+@pytest.mark.parametrize(
+    ("definition", "columns", "expected"),
+    [
+        ("`a` INT NOT NULL,`b` INT,UNIQUE(`a`)", "a b?", (("a",),)),
+        ("`a` INT NOT NULL UNIQUE KEY,`b` INT UNIQUE", "a b?", (("a",),)),
+        ("`A` INT NOT NULL,UNIQUE KEY `k`(`a`)", "A", (("A",),)),
+        ("`a` INT,`b` INT,`c` INT,UNIQUE `ab`(`a`, `b`),UNIQUE INDEX `c`(`c` DESC)", "a b c", (("c",), ("a", "b"))),
+        ("`a` INT,`b` INT,CONSTRAINT `x` UNIQUE(`b`),UNIQUE(`a`)", "a b", (("b",), ("a",))),
+        ("`a` INT,`b` INT,UNIQUE `ab`(`a`, `b`)", "a b?", ()),
+        ("`a` VARCHAR(9),UNIQUE(`a`(3))", "a", ()),
+        ("`a` INT,`b` INT,UNIQUE((`a`+1)),UNIQUE `x`(`b`, (LOWER(`a`)))", "a b", ()),
+        ("`a` INT,PRIMARY KEY(`a`),INDEX(`a`),KEY `k`(`a`),FULLTEXT INDEX `f`(`a`)", "a", ()),
+        ("`a` INT PRIMARY KEY", "a", ()),
+        ("`a` INT COMMENT 'UNIQUE',`b` ENUM('UNIQUE KEY')", "a b", ()),
+        ("`a` INT,`unique` INT CHECK(`a`>0)", "a unique", ()),
+        ("`a` INT,`v` INT GENERATED ALWAYS AS(`a`+1) VIRTUAL NOT NULL,UNIQUE(`v`)", "a v", ()),
+        ("`a` INT,`v` INT GENERATED ALWAYS AS(`a`+1) STORED NOT NULL,UNIQUE(`v`)", "a v", (("v",),)),
+        ("`a` INT,UNIQUE(`a`),CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `o`(`b`)", "a b", (("a",),)),
+    ],
+)
+def test_create_table(definition: str, columns: str, expected: tuple[tuple[str, ...], ...]) -> None:
+    assert keys(f"CREATE TABLE `t` ({definition})", columns=columns) == expected
+
+
+CREATE = "CREATE TABLE `t` (`a` INT NOT NULL,`b` INT NOT NULL,`c` INT NOT NULL,UNIQUE(`a`),UNIQUE `bc`(`b`, `c`))"
+A, BC = ("a",), ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "expected"),
+    [
+        ("ALTER TABLE `t` ADD UNIQUE `k`(`b`)", "a b c", (A, ("b",), BC)),
+        ("CREATE UNIQUE INDEX `k` ON `t` (`b`)", "a b c", (A, ("b",), BC)),
+        ("CREATE INDEX `k` ON `t` (`b`)", "a b c", (A, BC)),
+        (
+            "ALTER TABLE `t` ADD CONSTRAINT `k` UNIQUE KEY (`c`), ADD COLUMN `d` INT NOT NULL UNIQUE",
+            "a b c d",
+            (A, ("c",), ("d",), BC),
+        ),
+        ("DROP INDEX `A` ON `t`", "a b c", (BC,)),
+        ("ALTER TABLE `t` DROP INDEX `bc`, DROP KEY IF EXISTS `a`", "a b c", ()),
+        ("ALTER TABLE `t` RENAME INDEX `a` TO `z`", "a b c", (A, BC)),
+        ("ALTER TABLE `t` RENAME COLUMN `b` TO `x`", "a x c", (A, ("x", "c"))),
+        ("ALTER TABLE `t` RENAME COLUMN `b` TO `c`, RENAME COLUMN `c` TO `b`", "a b c", (A, ("c", "b"))),
+        ("ALTER TABLE `t` CHANGE COLUMN `a` `x` BIGINT NOT NULL", "x b c", (("x",), BC)),
+        ("ALTER TABLE `t` MODIFY COLUMN `a` INT NULL", "a? b c", (BC,)),
+        ("ALTER TABLE `t` DROP COLUMN `a`", "b c", (BC,)),
+        ("ALTER TABLE `t` DROP COLUMN `b`", "a c", (A,)),
+        ("ALTER TABLE `t` DROP PRIMARY KEY", "a b c", (A, BC)),
+        ("ALTER TABLE `t` COMMENT = 'ADD UNIQUE `k`(`b`)'", "a b c", (A, BC)),
+        ("TRUNCATE TABLE `t`", "a b c", (A, BC)),
+        ("DROP TABLE `t`", "a b c", ()),
+        ("CREATE TABLE `t` (`a` INT,`b` INT,UNIQUE(`b`))", "a b", (("b",),)),
+        ("", "a b c", (A, BC)),
+    ],
+)
+def test_later_statements(change: str, columns: str, expected: tuple[tuple[str, ...], ...]) -> None:
+    assert keys(CREATE, change, columns=columns) == expected
+
+
+def test_a_renamed_index_is_dropped_by_its_new_name() -> None:
+    rename = "ALTER TABLE `t` RENAME INDEX `a` TO `z`"
+    assert keys(CREATE, rename, "ALTER TABLE `t` DROP INDEX `z`", columns="a b c") == (BC,)
+
+
+def test_unnamed_indexes_have_tidbs_names() -> None:
+    create = "CREATE TABLE `t` (`a` INT,`b` INT,UNIQUE(`a`, `b`),UNIQUE(`a`),UNIQUE `a_2`(`b`))"
+    assert keys(create, "ALTER TABLE `t` DROP INDEX `a_2`", columns="a b") == (("a",), ("a", "b"))
+    assert keys(create, "ALTER TABLE `t` DROP INDEX `a_3`", columns="a b") == (("b",), ("a", "b"))
+
+
+def test_dropping_an_unknown_index_casts_doubt_on_guessed_names_only() -> None:
+    assert keys(CREATE, "ALTER TABLE `t` DROP INDEX `strange`", columns="a b c") == (BC,)
+
+
+def test_a_table_older_than_the_changefeed_has_no_known_key() -> None:
+    assert keys("", "ALTER TABLE `t` ADD COLUMN `b` INT", columns="a b") == ()
+    assert keys("", "ALTER TABLE `t` ADD UNIQUE `u`(`b`)", columns="a b") == (("b",),)
+    assert keys(columns="a") == ()
+
+
+def test_like_takes_the_keys_that_the_source_had_then() -> None:
+    source = history(CREATE, "ALTER TABLE `s` ADD UNIQUE `k`(`c`)", columns="a b c", table="s", first=1)
+    copy = history("CREATE TABLE `t` LIKE `s`", "ALTER TABLE `t` DROP INDEX `a`", columns="a b c", first=2)
+    seen: list[TableName] = []
+
+    def lookup(table: TableName) -> Sequence[SchemaFile]:
+        seen.append(table)
+        return source
+
+    assert unique_keys(copy[:1], lookup) == (A, BC)
+    assert unique_keys(copy, lookup) == (BC,)
+    assert unique_keys(source, lookup) == (A, ("c",), BC)
+    assert set(seen) == {TableName("d", "s")}
+
+
+def test_a_rename_takes_the_keys_along() -> None:
+    old = history(CREATE, "DROP TABLE `o`", columns="a b c", table="o", first=1)
+    new = history("RENAME TABLE `d`.`o` TO `d`.`t`", columns="a b c", first=2)
+    assert unique_keys(new, {TableName("d", "o"): old}.__getitem__) == (A, BC)
+
+
+def test_an_old_name_that_the_file_does_not_tell_gives_no_key() -> None:
+    assert keys("RENAME TABLE `o` TO `d`.`t`", columns="a b c") == ()

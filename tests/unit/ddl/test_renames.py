@@ -1,0 +1,98 @@
+"""Old names that a file does not tell, and renames of one version."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+
+from consumer.ddl.renames import find_old_name, order_same_version, rename_pairs
+from consumer.model.columns import Column
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+
+ID = (Column("id", "INT", is_pk=True, nullable=False),)
+ID_V = (*ID, Column("v", "INT"))
+
+
+def file(query: str, name: str, columns: tuple[Column, ...] = ID) -> SchemaFile:
+    database, _, table = name.partition(".")
+    return SchemaFile(f"{name}/meta/x", f"{database}/{table}", database, table, 7, 1, query, 14, columns)
+
+
+def names(*texts: str) -> list[TableName]:
+    return [TableName(*text.split(".")) for text in texts]
+
+
+def test_pairs_as_typed() -> None:
+    (pair,) = rename_pairs(file("RENAME TABLE `a`.`b` TO `c`.`D`;", "c.d"))
+    assert (pair.old, pair.new) == (TableName("a", "b"), TableName("c", "d"))
+    (pair,) = rename_pairs(file("ALTER TABLE `b` RENAME AS `c`.`d`", "c.d"))
+    assert (pair.old, pair.database, pair.table) == (None, None, "b")
+    (pair,) = rename_pairs(file("RENAME TABLE `b` TO `d`", "c.d"))
+    assert pair.old == TableName("c", "b")
+    assert rename_pairs(file("TRUNCATE TABLE `d`", "c.d")) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "live", "old"),
+    [
+        ("RENAME TABLE `x1`.`A` TO `x2`.`n`", ["x1.a", "x2.a"], "x1.a"),
+        ("RENAME TABLE `x1`.`a` TO `x2`.`n`", [], "x1.a"),
+        ("ALTER TABLE `a` RENAME AS `x2`.`n`", ["x1.A", "x1.b"], "x1.A"),
+        ("ALTER TABLE `n` RENAME AS `x2`.`n`", ["x1.n", "x2.n"], "x1.n"),
+        ("ALTER TABLE `a` RENAME AS `n`", ["x1.a", "x2.a"], "x2.a"),
+        ("ALTER TABLE `a` RENAME AS `x2`.`n`", ["x2.a"], "x2.a"),
+        ("ALTER TABLE `a` RENAME AS `x2`.`n`", ["x1.a", "x2.a"], None),
+        ("ALTER TABLE `a` RENAME AS `x2`.`n`", ["x1.b"], None),
+        ("TRUNCATE TABLE `a`", ["x1.a"], None),
+    ],
+)
+def test_old_name(query: str, live: list[str], old: str | None) -> None:
+    found = find_old_name(file(query, "x2.n"), dict.fromkeys(names(*live), ID))
+    assert found == (names(old)[0] if old else None)
+
+
+def test_columns_tell_which_table_was_renamed() -> None:
+    renamed = file("RENAME TABLE `a` TO `x3`.`n`", "x3.n", ID_V)
+    assert find_old_name(renamed, {TableName("x1", "a"): ID, TableName("x2", "a"): ID_V}) == TableName("x2", "a")
+    assert find_old_name(renamed, {TableName("x1", "a"): ID}) is None
+
+
+def test_who_frees_a_name_goes_first() -> None:
+    first = file("RENAME TABLE `d`.`a` TO `d`.`b`", "d.b")
+    second = file("RENAME TABLE `d`.`x` TO `d`.`A`", "d.A")
+    third = file("RENAME TABLE `d`.`y` TO `d`.`x`", "d.x")
+    other = file("RENAME TABLE `d`.`o` TO `e`.`o`", "e.o")
+    for files in permutations([first, second, third, other]):
+        groups = order_same_version(files)
+        assert all(len(group) == 1 for group in groups)
+        flat = [group[0] for group in groups]
+        assert len(flat) == 4
+        assert flat.index(first) < flat.index(second) < flat.index(third)
+
+
+def test_tables_that_exchange_their_names_are_one_group() -> None:
+    swap = [
+        file("RENAME TABLE `d`.`a` TO `d`.`tmp`", "d.tmp"),
+        file("RENAME TABLE `d`.`b` TO `d`.`a`", "d.a"),
+        file("RENAME TABLE `d`.`tmp` TO `d`.`b`", "d.b"),
+    ]
+    alone = file("RENAME TABLE `d`.`x` TO `d`.`y`", "d.y")
+    for files in permutations([*swap, alone]):
+        groups = order_same_version(files)
+        assert sorted(len(group) for group in groups) == [1, 3]
+        (circle,) = (group for group in groups if len(group) == 3)
+        assert all(member in circle for member in swap)
+        steps = [swap.index(member) for member in circle]
+        assert steps in ([0, 1, 2], [1, 2, 0], [2, 0, 1])
+
+
+def test_a_change_of_case_waits_for_nobody() -> None:
+    only = file("RENAME TABLE `d`.`t` TO `d`.`T`", "d.T")
+    assert order_same_version([only]) == [[only]]
+    assert find_old_name(only, {TableName("d", "t"): ID}) == TableName("d", "t")
+
+
+def test_nothing_to_order() -> None:
+    assert order_same_version([]) == []

@@ -1,0 +1,168 @@
+"""Each rule by its pairs, and every statement of a real changefeed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from consumer.ddl.references import references
+from consumer.ddl.rewrite_mysql import FlavorName, rewrite
+from consumer.errors import DdlRefused
+from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.names import TableName
+from tests.unit.ddl.pairs import Written, cases, corpus, run
+
+FLAVORS: tuple[FlavorName, ...] = ("mysql", "mariadb", "tidb")
+RULED = re.compile(
+    r"/\*T!|VECTOR|ENFORCED|INVISIBLE|0900|CHARACTER SET (LATIN1|ASCII|UTF8)\b(?! COLLATE)|\(\(|STORED NOT NULL|;$"
+)
+"""What no rule names must stay byte for byte; this says, apart from the rules, where one may apply."""
+NAMED = {"ALTER TABLE `upper`.`mixedcase` ADD COLUMN `Extra` INT"}
+
+
+def _id(case: dict[str, Any]) -> str:
+    return f"{case['rule']}: {case['input'][:40]}"
+
+
+def _check(case: dict[str, Any], flavor: FlavorName) -> None:
+    result = run(case, flavor)
+    assert result.text == case["expected"]
+    wanted = case.get("notes", [])
+    assert len(result.notes) == len(wanted)
+    assert all(any(part in note for note in result.notes) for part in wanted), result.notes
+
+
+@pytest.mark.parametrize("case", cases("mariadb.toml"), ids=_id)
+def test_mariadb(case: dict[str, Any]) -> None:
+    _check(case, "mariadb")
+
+
+@pytest.mark.parametrize("case", cases("mysql.toml"), ids=_id)
+def test_mysql(case: dict[str, Any]) -> None:
+    _check(case, "mysql")
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+@pytest.mark.parametrize("case", cases("names.toml"), ids=_id)
+def test_names(case: dict[str, Any], flavor: FlavorName) -> None:
+    if "refused" in case:
+        with pytest.raises(DdlRefused, match=re.escape(case["refused"])):
+            run(case, flavor)
+    else:
+        _check(case, flavor)
+
+
+def _as_written(written: Written, flavor: FlavorName) -> str:
+    action = Action(written.type)
+    found = references(written.query, action)
+    known = {TableName(r.database or written.name.database, r.table) for r in found if r.role != "table"}
+    old = next((n for r in found for n in known if r.role == "old" and n.table == r.table), None)
+    return rewrite(
+        written.query,
+        action=action,
+        database=written.name.database,
+        known=known,
+        flavor=flavor,
+        version=1 << 18,
+        own=written.name,
+        old_name=old,
+    ).text
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_statement_that_no_rule_names_stays_byte_for_byte(flavor: FlavorName) -> None:
+    plain = [
+        written
+        for written in corpus()
+        if written.type not in RENAME_ACTIONS
+        and written.query not in NAMED
+        and (flavor == "tidb" or not RULED.search(written.query))
+    ]
+    assert len(plain) > 290
+    assert [_as_written(written, flavor) for written in plain] == [written.query for written in plain]
+
+
+def test_a_rename_names_both_databases() -> None:
+    renames = [written for written in corpus() if written.type in RENAME_ACTIONS]
+    for written in renames:
+        old, new = references(_as_written(written, "mysql"), Action.RENAME_TABLE)
+        assert old.database is not None
+        assert (new.database, new.table) == (written.name.database, written.name.table)
+    assert len(renames) > 40
+
+
+@pytest.mark.parametrize(("action", "use"), [(1, None), (2, None), (26, "Db"), (3, "Db"), (14, "Db")])
+def test_database_to_use(action: int, use: str | None) -> None:
+    query = "CREATE DATABASE `Db`" if action < 3 or action == 26 else "TRUNCATE TABLE `t`"
+    own = TableName("Db", "" if action < 3 or action == 26 else "t")
+    result = rewrite(query, action=Action(action), database="Db", known=[], flavor="mysql", version=1, own=own)
+    assert result.use == use
+
+
+@pytest.mark.parametrize(
+    ("query", "timestamp"),
+    [
+        ("ALTER TABLE `t` ADD COLUMN `c` DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3)", 1_700_000_000.123),
+        ("ALTER TABLE `t` ADD COLUMN `c` DATETIME DEFAULT NOW()", 1_700_000_000.123),
+        ("ALTER TABLE `t` ADD COLUMN `CURRENT_TIMESTAMP` INT COMMENT 'NOW'", None),
+        ("CREATE TABLE `t` (`c` DATETIME DEFAULT CURRENT_TIMESTAMP())", None),
+    ],
+)
+def test_old_rows_get_upstreams_moment(query: str, timestamp: float | None) -> None:
+    case = {"input": query, "version": (1_700_000_000_123 << 18) + 5}
+    assert run(case, "mariadb").timestamp == timestamp
+
+
+@pytest.mark.parametrize(
+    ("query", "flavor"),
+    [
+        ("RECOVER TABLE `t`", "mysql"),
+        ("FLASHBACK TABLE `t` TO `t2`", "mariadb"),
+        ("RECOVER TABLE BY JOB 12", "tidb"),
+    ],
+)
+def test_rows_that_come_back_are_refused(query: str, flavor: FlavorName) -> None:
+    with pytest.raises(DdlRefused, match="came back"):
+        run({"input": query, "action": 25}, flavor)
+
+
+def test_tidb_recovers_a_table_itself() -> None:
+    assert run({"input": "RECOVER TABLE `t`", "action": 25}, "tidb").text == "RECOVER TABLE `t`"
+
+
+@pytest.mark.parametrize(
+    ("query", "flavor", "refused"),
+    [
+        ("ALTER TABLE `t` TRUNCATE PARTITION `p0`", "mariadb", True),
+        ("ALTER TABLE `t` EXCHANGE PARTITION `p0` WITH TABLE `d`.`x`", "mysql", True),
+        ("ALTER TABLE `t` TRUNCATE PARTITION `p0`", "tidb", False),
+        ("ALTER TABLE `t` TRUNCATE PARTITION ALL", "mysql", False),
+        ("ALTER TABLE `t` ADD PARTITION PARTITIONS 2", "mysql", False),
+    ],
+)
+def test_partitions_by_key_hold_other_rows_here(query: str, flavor: FlavorName, refused: bool) -> None:
+    def call() -> str:
+        return rewrite(
+            query,
+            action=Action.TRUNCATE_PARTITION,
+            database="d",
+            known=[],
+            flavor=flavor,
+            version=1,
+            own=TableName("d", "t"),
+            key_partitioned=True,
+        ).text
+
+    if refused:
+        with pytest.raises(DdlRefused, match="BY KEY"):
+            call()
+    else:
+        assert call() == query
+
+
+def test_a_collation_with_no_stand_in_is_refused() -> None:
+    case = {"input": "CREATE TABLE `t` (`a` TEXT COLLATE utf8mb4_0900_ai_ci)", "collations": ["utf8mb4_unicode_ci"]}
+    with pytest.raises(DdlRefused, match="utf8mb4_0900_ai_ci"):
+        run(case, "mysql")

@@ -1,0 +1,82 @@
+"""Spans are exact for any text, and edits leave the rest alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from consumer.ddl.references import references
+from consumer.ddl.tokens import Edits, Kind, quote, significant, starts, tokenize
+from consumer.model.actions import Action
+
+PIECES = ["`", "``", "'", "''", '"', "\\", "/*T![x] ", "/*", "*/", "--", "-- ", "#", "\n", " ", "(", ")", ",", ".", ";"]
+WORDS = ["CREATE", "TABLE", "1e5", "0x1f", "_UTF8MB4", "数据", "😀", "a$b", "b'01'", "12ab"]
+texts = st.lists(st.sampled_from(PIECES + WORDS) | st.text(max_size=4)).map("".join)
+
+
+@given(texts)
+def test_tokens_joined_are_the_text(text: str) -> None:
+    tokens = tokenize(text)
+    assert "".join(token.text for token in tokens) == text
+    assert all(text[token.start : token.end] == token.text for token in tokens)
+
+
+@given(st.text(min_size=1).filter(lambda name: "\0" not in name), st.text(min_size=1))
+def test_a_quoted_name_is_one_token_and_one_reference(database: str, table: str) -> None:
+    query = f"TRUNCATE TABLE {quote(database)}.{quote(table)}"
+    (found,) = references(query, Action.TRUNCATE_TABLE)
+    assert (found.database, found.table) == (database, table)
+    assert query[found.start : found.end] == f"{quote(database)}.{quote(table)}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "first"),
+    [
+        ("'it''s \\' (x)', 1", Kind.STRING, "'it''s \\' (x)'"),
+        ("'end\\\\', 1", Kind.STRING, "'end\\\\'"),
+        ('"a""b\'c" x', Kind.STRING, '"a""b\'c"'),
+        ("`a``b.c` x", Kind.QUOTED, "`a``b.c`"),
+        ("/*T![ttl] TTL = `a*/b` */ x", Kind.COMMENT, "/*T![ttl] TTL = `a*/b` */"),
+        ("/*T! don't */ x", Kind.COMMENT, "/*T! don't */"),
+        ("/* it's */ x", Kind.COMMENT, "/* it's */"),
+        ("-- x\ny", Kind.COMMENT, "-- x"),
+        ("--5", Kind.SYMBOL, "-"),
+        ("1.5e3)", Kind.NUMBER, "1.5e3"),
+        ("2024a", Kind.WORD, "2024a"),
+        ("_UTF8MB4'x'", Kind.WORD, "_UTF8MB4"),
+    ],
+)
+def test_first_token(text: str, kind: Kind, first: str) -> None:
+    token = tokenize(text)[0]
+    assert (token.kind, token.text) == (kind, first)
+
+
+def test_blanks_and_comments_are_not_significant() -> None:
+    tokens = significant(tokenize("DROP /* x */ TABLE -- y\n `t`"))
+    assert [token.text for token in tokens] == ["DROP", "TABLE", "`t`"]
+
+
+def test_words_compare_without_case_and_quoted_names_are_no_words() -> None:
+    assert starts(tokenize("table"), "TABLE")
+    assert not starts(tokenize("`TABLE`"), "TABLE")
+
+
+def test_an_edit_inside_a_larger_one_is_void() -> None:
+    edits = Edits()
+    edits.replace(4, 5, "!")
+    edits.remove(2, 6)
+    edits.insert(6, "+")
+    assert edits.apply("01234567") == "01+67"
+
+
+def test_an_insertion_before_a_removed_part_stays() -> None:
+    edits = Edits()
+    edits.remove(3, 5)
+    edits.insert(3, "+")
+    assert edits.apply("01234567") == "012+567"
+
+
+def test_a_text_of_open_quotes_costs_no_search() -> None:
+    text = "'a\\" * 20_000
+    assert "".join(token.text for token in tokenize(text)) == text

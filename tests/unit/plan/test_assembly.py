@@ -1,0 +1,130 @@
+"""What a listing and the progress say together: what a round is about, what cannot begin, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from consumer.errors import CorruptFile
+from consumer.model.actions import Action
+from consumer.model.files import DataFile, Listing, SchemaFile
+from consumer.model.names import TableName
+from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
+from consumer.model.steps import ddl_id
+from consumer.plan.assembly import Assembly
+from tests.support.build import data_file, schema_file
+
+T = TableName("d", "t")
+CREATE = schema_file("d.t", 10)
+TRUNCATE = schema_file("d.t", 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`")
+
+
+def everything(name: TableName) -> bool:
+    return True
+
+
+def assembly(
+    schemas: Sequence[SchemaFile],
+    files: Sequence[DataFile] = (),
+    progress: Progress | None = None,
+    wanted: Callable[[TableName], bool] = everything,
+    broken: Sequence[CorruptFile] = (),
+) -> Assembly:
+    by_root: dict[str, list[DataFile]] = {}
+    for file in files:
+        by_root.setdefault(file.folder.root, []).append(file)
+    return Assembly.of(Listing(100, schemas, by_root, (), broken), progress or Progress(), wanted)
+
+
+def applied(*files: SchemaFile, tables: dict[TableName, TableProgress] | None = None) -> Progress:
+    ddls = {ddl_id(file): DdlRecord(ddl_id(file), DdlState.DONE) for file in files}
+    return Progress("u", 50, tables or {}, {}, ddls)
+
+
+def faults(found: Assembly, progress: Progress, accept_gap: bool = False) -> dict[str, str]:
+    return {str(name): error.message for name, error in found.faults(progress, accept_gap)}
+
+
+def test_rows_without_any_schema_file_are_a_fault_unless_they_are_not_due() -> None:
+    assert list(faults(assembly([], [data_file(1)]), Progress())) == ["d.t"]
+    found = assembly([], [data_file(1, version=101)])
+    assert faults(found, Progress()) == {}
+    assert found.tables == []
+
+
+def test_a_folder_above_the_checkpoint_counts_once_its_schema_file_is_there() -> None:
+    late = data_file(1, version=101)
+    assert assembly([CREATE], [data_file(1), late]).files[T] == [data_file(1)]
+    assert assembly([CREATE, schema_file("d.t", 101, query="")], [data_file(1), late]).files[T] == [data_file(1), late]
+
+
+def test_a_missing_file_is_a_fault_of_a_living_table() -> None:
+    progress = applied(CREATE)
+    found = assembly([CREATE], [data_file(2)], progress)
+    assert list(faults(found, progress)) == ["d.t"]
+    assert faults(found, progress, accept_gap=True) == {}
+
+
+def test_a_missing_file_of_a_table_about_to_begin_is_found_with_its_statement() -> None:
+    found = assembly([CREATE], [data_file(2)])
+    assert faults(found, Progress()) == {}
+    gap = found.gap_after(found.timeline.pending[0], Progress())
+    assert gap is not None
+    assert "number 1" in gap.message
+
+
+def test_a_missing_file_from_before_the_rows_began_anew_is_none() -> None:
+    progress = applied(CREATE, TRUNCATE)
+    found = assembly([CREATE, TRUNCATE], [data_file(2), data_file(1, version=30)], progress)
+    assert faults(found, progress) == {}
+
+
+def test_a_broken_schema_file_is_a_fault_until_the_table_is_past_it() -> None:
+    broken = CorruptFile("not JSON", table="d/t", path="d/t/meta/schema_20_0000000001.json", version=20)
+    for place, fault in ((15, ["d.t"]), (30, [])):
+        progress = applied(CREATE, TRUNCATE, tables={T: TableProgress(place)})
+        found = assembly([CREATE, TRUNCATE], (), progress, broken=[broken])
+        assert list(faults(found, progress)) == fault
+
+
+def test_what_is_left_out_keeps_the_place_where_it_was() -> None:
+    def only_t(name: TableName) -> bool:
+        return name in (T, TableName("d", ""))
+
+    schemas = [
+        CREATE,
+        schema_file("d.new", 60),
+        schema_file("d.known", 10),
+        schema_file("d.gone", 10),
+        schema_file("e", 60, Action.CREATE_SCHEMA, "CREATE DATABASE `e`"),
+    ]
+    tables = {
+        TableName("d", "known"): TableProgress(40),
+        TableName("d", "gone"): TableProgress(20, State.DROPPED),
+    }
+    progress = applied(CREATE, tables=tables)
+    assert assembly(schemas, (), progress, only_t).exclusions(progress) == {
+        TableName("d", "new"): TableProgress(50, State.EXCLUDED),
+        TableName("d", "known"): TableProgress(40, State.EXCLUDED),
+        TableName("e", ""): TableProgress(50, State.EXCLUDED),
+    }
+    assert assembly(schemas, (), progress, only_t).tables == [T]
+    assert assembly(schemas, (), progress).exclusions(progress) == {}
+
+
+def test_tombstones_last_as_long_as_the_storage_holds_the_name() -> None:
+    gone = {T: TableProgress(20, State.DROPPED)}
+    progress = applied(tables=gone)
+    assert assembly([], (), progress).forgotten(progress) == [T]
+    assert assembly([CREATE], (), progress).forgotten(progress) == []
+    assert assembly([], [data_file(1)], progress).forgotten(progress) == []
+
+
+def test_the_files_of_a_tombstone_are_no_fault() -> None:
+    progress = applied(CREATE, tables={T: TableProgress(20, State.DROPPED)})
+    assert faults(assembly([], [data_file(3)], progress), progress) == {}
+
+
+def test_a_checkpoint_below_the_progress_is_told() -> None:
+    progress = Progress("u", 200, {}, {data_file(1).folder: FolderProgress(1, 100, "a")})
+    notes = list(assembly([CREATE], [data_file(1)], progress).notes(progress))
+    assert any("below what was applied" in note for note in notes)

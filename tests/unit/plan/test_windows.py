@@ -1,0 +1,84 @@
+"""What one load reads, and where a bounded round ends."""
+
+from consumer.model.files import Bounds
+from consumer.model.names import TableName
+from consumer.model.steps import Window
+from consumer.plan.unread import Unread
+from consumer.plan.windows import coarse_window, ends_with_millisecond, plan_load
+from tests.support.build import data_file
+
+TABLE = TableName("d", "t")
+MS = 1 << 18
+
+
+def paths(load):
+    return [(planned.file.folder.partition, planned.file.index) for planned in load.files]
+
+
+def test_everything_that_may_hold_a_row_of_the_window_is_read() -> None:
+    files = [Unread(data_file(1), 0), Unread(data_file(2), 500), Unread(data_file(3), 0)]
+    bounds = {files[2].file.path: Bounds(401, 900, True)}
+    assert paths(plan_load(TABLE, Window(100, 400), files, bounds, (), 1 << 30)) == [("", 1)]
+
+
+def test_a_bounded_round_ends_below_the_first_row_left_out() -> None:
+    files = [Unread(data_file(index), 0) for index in (1, 2, 3)]
+    bounds = {e.file.path: Bounds(100 * i, 100 * i + 50, True) for i, e in enumerate(files, 1)}
+    load = plan_load(TABLE, Window(0, 1000), files, bounds, (), 150)
+    assert paths(load) == [("", 1), ("", 2)]
+    assert load.window == Window(0, 299)
+
+
+def test_a_round_of_one_huge_transaction_reads_on_until_it_gets_somewhere() -> None:
+    files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
+    bounds = {e.file.path: Bounds(100, 100, True) for e in files[:3]} | {files[3].file.path: Bounds(100, 300, True)}
+    load = plan_load(TABLE, Window(99, 1000), files, bounds, (), 100)
+    assert paths(load) == [("", 1), ("", 2), ("", 3), ("", 4)]
+    assert load.window == Window(99, 1000)
+
+
+def test_a_round_takes_files_by_their_rows_time_whatever_their_folder_and_number() -> None:
+    late, early, middle = data_file(1, version=10), data_file(1, version=20), data_file(2, version=20)
+    bounds = {
+        late.path: Bounds(300, 400, True),
+        early.path: Bounds(100, 200, True),
+        middle.path: Bounds(150, 250, True),
+    }
+    files = [Unread(file, 0) for file in (late, early, middle)]
+    load = plan_load(TABLE, Window(0, 1000), files, bounds, (), 150)
+    assert [planned.file for planned in load.files] == [early, middle]
+    assert load.window.upto == 299
+
+
+def test_series_and_ordinals_follow_file_order() -> None:
+    files = [data_file(1, date="2026-01-02"), data_file(2, date="2026-01-01"), data_file(1, partition="7")]
+    load = plan_load(TABLE, Window(0, 9), [Unread(file, 0) for file in files], {}, (), 1 << 30)
+    found = {(p.file.folder.date, p.file.folder.partition): (p.series, p.ordinal) for p in load.files}
+    assert found[("2026-01-01", "")] == (found[("2026-01-02", "")][0], 0)
+    assert found[("2026-01-02", "")][1] == 1
+    assert found[("", "7")][1] == 0
+    assert found[("", "7")][0] != found[("2026-01-01", "")][0]
+
+
+def test_a_checkpoints_own_millisecond_is_on_both_sides() -> None:
+    after, upto = 5 * MS + 7, 9 * MS + 3
+    window = coarse_window(Window(after, upto), data_file(1), ())
+    assert window.after < 5 * MS <= window.upto
+    assert window.after < 9 * MS <= window.upto
+    assert not window.after < 4 * MS
+    assert not window.upto >= 10 * MS
+
+
+def test_a_statements_own_millisecond_follows_the_folder() -> None:
+    version = 5 * MS + 7
+    old, new = data_file(1, version=10), data_file(1, version=version)
+    assert coarse_window(Window(0, version), old, {version}).upto >= 5 * MS
+    assert coarse_window(Window(0, version), new, {version}).upto < 5 * MS
+    assert coarse_window(Window(version, 9 * MS), old, {version}).after >= 5 * MS
+    assert coarse_window(Window(version, 9 * MS), new, {version}).after < 5 * MS
+
+
+def test_a_window_that_ends_with_its_millisecond_is_not_read_twice() -> None:
+    assert ends_with_millisecond(6 * MS - 1)
+    assert not ends_with_millisecond(6 * MS)
+    assert coarse_window(Window(6 * MS - 1, 9 * MS), data_file(1), ()).after >= 5 * MS
