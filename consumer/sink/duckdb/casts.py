@@ -1,0 +1,222 @@
+"""What rows that are there become when their column changes, and what they get for a new one. As SQL expressions."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+
+from consumer.model.columns import Column, Family
+from consumer.model.names import tso_to_ms
+from consumer.sink.duckdb.connection import literal
+from consumer.sink.duckdb.definitions import Definition
+from consumer.sink.duckdb.types import ELEMENTS, TEXT, digits_of, duckdb_type, text_of, widened
+
+_NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime)(\(\d?\))?", re.IGNORECASE)
+_WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
+_TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
+_NUMERIC_ZERO = frozenset({*_WHOLE, Family.DECIMAL, Family.FLOAT, Family.DOUBLE})
+_YEAR_ONE = 62135596800000000
+"""Microseconds from the year 1 to 1970: added, no time is negative, and whole-number division rounds down."""
+
+
+class NotExact(Exception):
+    """There is no expression that gives what upstream has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of the new column: its DuckDB type, and the expression."""
+
+    type: str
+    sql: str
+
+
+def converted(old: Column, new: Column, type_now: str, expression: str) -> Value:
+    """`expression`, the value of column `old` (of DuckDB type `type_now`), as a value of `new`. Raises NotExact."""
+    if widened(old, type_now):
+        if new.family is Family.TEXT or (new.family is old.family and new.scale == old.scale):
+            return Value(TEXT, expression)
+        raise NotExact(f"column {old.name} holds values that are no {old.type}")
+    kind = duckdb_type(new)
+    value = _same_family(old, new, expression) if old.family is new.family else _other_family(old, new, expression)
+    return Value(kind, value if kind == type_now and value == expression else f"CAST({value} AS {kind})")
+
+
+def backfill(column: Column, definition: Definition, version: int, zone: tzinfo | None) -> Value:
+    """What the rows that are there get for the new `column`: its default, or as MySQL does the zero of its type.
+
+    `version` says when CURRENT_TIMESTAMP was, `zone` where (None: this machine's). Raises NotExact.
+    """
+    if column.default is None:
+        text = None if column.nullable else _zero(column)
+    else:
+        text = _default(column, definition, column.default, version, zone)
+    kind = duckdb_type(column)
+    if text is None:
+        return Value(kind, f"CAST(NULL AS {kind})")
+    if column.family is Family.BINARY:
+        return Value(kind, f"CAST({literal(_blob(text))} AS BLOB)")
+    if column.family in _TIMES or column.family is Family.DATE:
+        kind = kind if _is_time(text) else TEXT
+    return Value(kind, f"CAST({literal(text)} AS {kind})")
+
+
+def _same_family(old: Column, new: Column, value: str) -> str:
+    match old.family:
+        case Family.TEXT:
+            return f"rtrim({value}, ' ')" if new.type == "CHAR" != old.type else value
+        case Family.BINARY if new.type == "BINARY" and (old.type, old.length) != (new.type, new.length):
+            raise NotExact("the padding of BINARY")
+        case Family.ENUM | Family.SET:
+            return _relabelled(old, new, value)
+        case Family.DATETIME | Family.TIMESTAMP:
+            return _rounded(old.scale or 0, new.scale or 0, value)
+        case Family.TIME:
+            return _longer(old.scale or 0, new.scale or 0, value)
+        case Family.DECIMAL if duckdb_type(new) == TEXT:
+            scale = digits_of(new)[1]
+            return (
+                value
+                if duckdb_type(old) == TEXT and digits_of(old)[1] == scale
+                else f"CAST({value} AS DECIMAL(38,{scale}))"
+            )
+        case _:
+            return value
+
+
+def _other_family(old: Column, new: Column, value: str) -> str:
+    match old.family, new.family:
+        case (Family.DECIMAL, Family.TEXT):
+            digits, scale = digits_of(old)
+            # DuckDB writes a DECIMAL(p,p) without the 0 before its point.
+            return f"CAST({value} AS DECIMAL({digits + 1},{scale}))" if digits == scale else value
+        case (Family.INTEGER | Family.TIME | Family.JSON | Family.DATE, Family.TEXT):
+            return value
+        case (Family.DATETIME | Family.TIMESTAMP, Family.TEXT):
+            return text_of(old, value)
+        case (Family.YEAR, Family.TEXT):
+            return f"lpad(CAST({value} AS VARCHAR), 4, '0')"
+        case (Family.ENUM | Family.SET, Family.TEXT) if old.elements:
+            return value
+        case (Family.TEXT, Family.BINARY) if new.type != "BINARY":
+            return f"encode({value})"
+        case (Family.BINARY, Family.TEXT) if old.type != "BINARY":
+            return f"decode({value})"
+        case (Family.INTEGER | Family.BIT | Family.YEAR, Family.INTEGER | Family.BIT | Family.DECIMAL | Family.DOUBLE):
+            return value
+        case (Family.DECIMAL | Family.DOUBLE, Family.INTEGER):
+            return value
+        case (Family.DECIMAL | Family.TEXT, Family.DOUBLE) | (Family.DOUBLE, Family.DECIMAL):
+            return f"CAST({value} AS VARCHAR)"  # by its shortest text, which a number's own cast does not go by
+        case (Family.TEXT, Family.INTEGER | Family.DECIMAL | Family.JSON) | (Family.FLOAT, Family.DOUBLE):
+            return value
+        case (Family.DATE, Family.DATETIME):
+            return value
+        case (Family.DATETIME, Family.DATE) if not old.scale:
+            return value
+        case _:
+            raise NotExact(f"{old.type} to {new.type}")
+
+
+def _relabelled(old: Column, new: Column, value: str) -> str:
+    if not (old.elements and new.elements):
+        return value
+    kept = [label for label in new.elements if label in old.elements]
+    if kept != list(old.elements) and (old.family is Family.SET or len(kept) < len(old.elements)):
+        raise NotExact("labels that are gone or moved")
+    return value
+
+
+def _rounded(before: int, after: int, value: str) -> str:
+    """A time with fewer digits of its seconds: rounded half up."""
+    if after >= before:
+        return value
+    step = 10 ** (6 - after)
+    steps = f"(epoch_us({value}) + {_YEAR_ONE} + {step // 2}) // {step}"
+    return f"make_timestamp(CAST({steps} * {step} - {_YEAR_ONE} AS BIGINT))"
+
+
+def _longer(before: int, after: int, value: str) -> str:
+    if after < before:
+        raise NotExact("fewer digits of a TIME")
+    if after == before:
+        return value
+    return f"{value} || '{'.' if not before else ''}{'0' * (after - before)}'"
+
+
+def _zero(column: Column) -> str:
+    """The value that MySQL gives the old rows of a NOT NULL column with no default."""
+    if column.family in _NUMERIC_ZERO:
+        return "0"
+    fraction = f".{'0' * column.scale}" if column.scale else ""
+    match column.family:
+        case Family.TEXT | Family.SET:
+            return ""
+        case Family.BINARY:
+            return "\0" * (column.length or 0) if column.type == "BINARY" else ""
+        case Family.ENUM:
+            return column.elements[0] if column.elements else "1"
+        case Family.DATE:
+            return "0000-00-00"
+        case Family.DATETIME | Family.TIMESTAMP:
+            return f"0000-00-00 00:00:00{fraction}"
+        case Family.TIME:
+            return f"00:00:00{fraction}"
+        case Family.JSON:
+            return "null"
+        case _:
+            raise NotExact(f"a NOT NULL {column.type} with no default")
+
+
+def _default(column: Column, definition: Definition, text: str, version: int, zone: tzinfo | None) -> str:
+    match column.family:
+        case Family.BIT:
+            return str(_bits(column, definition, text))
+        case Family.BINARY:
+            if "\ufffd" in text:
+                raise NotExact("a default that is not text; the schema file does not keep it")
+            return text.ljust(column.length or 0, "\0") if column.type == "BINARY" else text
+        case Family.DATETIME | Family.TIMESTAMP | Family.DATE | Family.TIME:
+            return _time(column, text, version, zone)
+        case family if family in ELEMENTS and not column.elements:
+            raise NotExact("a default of labels that no statement in the storage declares")
+        case _:
+            return text
+
+
+def _bits(column: Column, definition: Definition, text: str) -> int:
+    """The schema file has the bytes; those that are no UTF-8 it has lost, the statement has them."""
+    if definition.bits is not None:
+        return definition.bits
+    if "\ufffd" in text:
+        raise NotExact("a BIT default that the schema file does not keep")
+    return int.from_bytes(text.encode(), "big")
+
+
+def _time(column: Column, text: str, version: int, zone: tzinfo | None) -> str:
+    if _NOW.fullmatch(text):
+        # The version has milliseconds; upstream's statement had microseconds, which the files do not keep.
+        text = _written(datetime.fromtimestamp(tso_to_ms(version) / 1000, UTC).astimezone(zone))
+    elif column.family is Family.TIMESTAMP and _is_time(text):
+        text = _written(datetime.fromisoformat(text).replace(tzinfo=UTC).astimezone(zone))  # kept in UTC, unlike rows
+    if column.family is Family.DATE:
+        return text[:10]
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction[: column.scale].ljust(column.scale, '0')}" if column.scale else whole
+
+
+def _written(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
+
+
+def _blob(text: str) -> str:
+    """A BLOB literal: every byte as \\xHH."""
+    return "".join(f"\\x{byte:02X}" for byte in text.encode())

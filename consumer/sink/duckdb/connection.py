@@ -1,0 +1,114 @@
+"""The DuckDB file, open while a round needs it; quoting; DuckDB's errors as the consumer's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+
+from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
+from consumer.model.names import TableName
+
+
+class Database:
+    """Opens the file on first use. While it is open, DuckDB lets no other process open it, not even to read."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """One transaction, durable on leaving, rolled back by any error. Raises TargetUnavailable, BadConfig."""
+        connection = self._open()
+        try:
+            connection.begin()
+            try:
+                yield connection
+                connection.commit()
+            except BaseException:
+                _roll_back(connection)
+                raise
+        except duckdb.FatalException as error:
+            self.release()
+            raise self._translated(error) from error
+        except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException) as error:
+            raise self._translated(error) from error
+
+    @contextmanager
+    def reader(self) -> Iterator[duckdb.DuckDBPyConnection | None]:
+        """A connection for reading; None where there is no file yet, which is not created."""
+        if self._connection is not None:
+            yield self._connection
+        elif not os.path.exists(self._path):
+            yield None
+        else:
+            connection = self._connect(read_only=True)
+            try:
+                yield connection
+            finally:
+                connection.close()
+
+    def release(self) -> None:
+        """Close the file, so that others can open it. The next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if self._connection is None:
+            self._connection = self._connect(read_only=False)
+        return self._connection
+
+    def _connect(self, read_only: bool) -> duckdb.DuckDBPyConnection:
+        try:
+            return duckdb.connect(self._path, read_only=read_only)
+        except duckdb.Error as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: duckdb.Error) -> ConsumerError:
+        text = str(error).splitlines()[0]
+        if "lock" in text.lower():
+            return TargetUnavailable(
+                f"{self._path} is open in another process: {text}", hint="close it there; nothing is lost"
+            )
+        if isinstance(error, duckdb.IOException) and ("not a valid DuckDB" in text or "Is a directory" in text):
+            return BadConfig(
+                f"{self._path} is not a DuckDB file: {text}", hint="name one that this program made, or a new one"
+            )
+        return TargetUnavailable(f"{self._path} cannot be used: {text}", hint="try again; nothing is lost")
+
+
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    """A transaction that DuckDB has ended by itself (an error in COMMIT) cannot be rolled back, nor need it."""
+    try:
+        connection.rollback()
+    except duckdb.Error:
+        return
+
+
+def quote(name: str) -> str:
+    """`name` as an identifier in a statement."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """`text` as a string in a statement."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def qualified(connection: duckdb.DuckDBPyConnection, name: TableName) -> str:
+    """``catalog.schema.table``: in three parts, as a database can be named like the file."""
+    return f"{schema(connection, name.database)}.{quote(name.table)}"
+
+
+def schema(connection: duckdb.DuckDBPyConnection, database: str) -> str:
+    """``catalog.schema``, the DuckDB schema of an upstream database."""
+    return f"{quote(catalog(connection))}.{quote(database)}"
+
+
+def catalog(connection: duckdb.DuckDBPyConnection) -> str:
+    """What DuckDB calls the file: its name without the suffix."""
+    return str(connection.execute("SELECT current_database()").fetchall()[0][0])

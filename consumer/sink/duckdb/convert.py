@@ -1,0 +1,87 @@
+"""Values as canal-JSON carries them -> Arrow columns of the target's types, without a loop over rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.errors import RowRefused
+from consumer.model.columns import Column, Family
+from consumer.sink.duckdb.types import ELEMENTS, TEXT, digits_of
+
+_INTEGERS = {
+    "TINYINT": (pa.int8(), pa.uint8()),
+    "SMALLINT": (pa.int16(), pa.uint16()),
+    "MEDIUMINT": (pa.int32(), pa.uint32()),
+    "INT": (pa.int32(), pa.uint32()),
+    "BIGINT": (pa.int64(), pa.uint64()),
+}
+_NUMBERS = {
+    Family.FLOAT: pa.float32(),
+    Family.DOUBLE: pa.float64(),
+    Family.BIT: pa.uint64(),
+    Family.YEAR: pa.uint16(),
+}
+_TIMES = {Family.DATE: pa.date32(), Family.DATETIME: pa.timestamp("us"), Family.TIMESTAMP: pa.timestamp("us")}
+
+
+def to_arrow(column: Column, values: pa.ChunkedArray, type_now: str) -> pa.ChunkedArray:
+    """`values` (string; binary for the binary types) for a table column of DuckDB type `type_now`.
+
+    Dates and times come back as they are, as text, where one of them is no date: the zero date, '2024-00-00'. JSON and
+    VECTOR stay text. Raises RowRefused for a number that its type cannot hold, or an element that is not declared.
+    """
+    if column.family in ELEMENTS and column.elements:
+        return _labels(column, values)
+    if type_now == TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
+        return values
+    if column.family in _TIMES:
+        return _times(column, values)
+    try:
+        return pc.cast(values, _number_type(column))
+    except pa.ArrowInvalid as error:
+        raise _refused(column, str(error)) from error
+
+
+def _number_type(column: Column) -> pa.DataType:
+    if column.family is Family.INTEGER:
+        return _INTEGERS[column.type][column.unsigned]
+    if column.family is Family.DECIMAL:
+        return pa.decimal128(*digits_of(column))
+    return _NUMBERS[column.family]
+
+
+def _times(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pc.any(pc.starts_with(values, "0000")).as_py():  # Arrow has a year 0, MySQL only shows one
+        return values
+    try:
+        return pc.cast(values, _TIMES[column.family])
+    except pa.ArrowInvalid:
+        return values
+
+
+def _labels(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """An ENUM's number is the position of its label, from 1; a SET's the sum of its labels' bits; 0 is ''."""
+    try:
+        numbers = pc.cast(values, pa.uint64()).combine_chunks()
+        if column.family is Family.SET:
+            coded = pc.dictionary_encode(numbers)
+            texts = [_set_text(column, mask) for mask in coded.dictionary.to_pylist()]
+            return pa.chunked_array([pa.array(texts, pa.string()).take(coded.indices)], pa.string())
+        return pa.chunked_array([pa.array(["", *column.elements], pa.string()).take(numbers)], pa.string())
+    except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+        raise _refused(column, str(error)) from error
+
+
+def _set_text(column: Column, mask: int) -> str:
+    if mask >> len(column.elements):
+        raise _refused(column, f"{mask} is above the last of its labels")
+    return ",".join(label for bit, label in enumerate(column.elements) if mask >> bit & 1)
+
+
+def _refused(column: Column, why: str) -> RowRefused:
+    kind = f"{column.type}{' UNSIGNED' if column.unsigned else ''}"
+    return RowRefused(
+        f"column {column.name} ({kind}) holds what is not such a value: {why}",
+        hint="the data file is damaged, or its schema file does not belong to it",
+    )

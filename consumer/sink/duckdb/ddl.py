@@ -1,0 +1,248 @@
+"""One upstream statement onto the replica, from the columns before and after it. The caller owns the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+
+import duckdb
+
+from consumer.ddl.references import like_source
+from consumer.errors import DdlRefused
+from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.duckdb.casts import NotExact, Value, backfill, converted
+from consumer.sink.duckdb.connection import qualified, quote
+from consumer.sink.duckdb.definitions import Definition, Definitions, read_definitions
+from consumer.sink.duckdb.schema import SCHEMA
+from consumer.sink.duckdb.tables import (
+    ReplicaTable,
+    Upstream,
+    create_schema,
+    create_table,
+    describe,
+    drop_schema,
+    drop_table,
+    forget,
+    has_rows,
+    remember,
+    visible,
+)
+from consumer.sink.duckdb.types import ELEMENTS
+
+Tables = Mapping[TableName, ReplicaTable]
+
+_REBUILT = "__storage_consumer_rebuilt"
+_TAKES_ROWS = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
+_OLDER = "the table is older than the changefeed: it was created empty"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A column of the new table. `old` is its name in the table so far, None where it is new."""
+
+    column: Column
+    old: str | None
+    value: Value
+
+
+def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo | None) -> str:
+    """Execute the statement; returns a note where the replica does not hold all of it. Raises DdlRefused.
+
+    `tables` are those that the statement touches, as far as they exist.
+    """
+    name = step.file.name
+    if name.database.lower() in (SCHEMA, "information_schema", "pg_catalog"):
+        raise _refused(step, f"the database {name.database} is the target's own", "filter it in the changefeed")
+    try:
+        action = Action(step.file.type)
+        return _execute(connection, step, action, tables, zone)
+    except ValueError as error:
+        raise _refused(step, f"a statement of the unknown type {step.file.type}") from error
+    except NotExact as error:
+        raise _refused(step, f"the rows cannot be converted exactly: {error}") from error
+    except (duckdb.DataError, duckdb.ProgrammingError, duckdb.InternalError) as error:
+        raise _refused(step, str(error).splitlines()[0]) from error
+
+
+def _execute(
+    connection: duckdb.DuckDBPyConnection, step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo | None
+) -> str:
+    name = step.file.name
+    match action:
+        case Action.CREATE_SCHEMA:
+            create_schema(connection, name.database)
+        case Action.DROP_SCHEMA:
+            drop_schema(connection, name.database)
+        case Action.MODIFY_SCHEMA_CHARSET:
+            return ""
+        case Action.CREATE_TABLE | Action.CREATE_TABLES:
+            _create(connection, step, tables)
+        case Action.DROP_TABLE:
+            drop_table(connection, name)
+        case Action.CREATE_VIEW | Action.DROP_VIEW:
+            return "views are not kept in a DuckDB replica: recorded, not executed"
+        case Action.RECOVER_TABLE:
+            raise _refused(step, "the rows of a recovered table are not in the storage")
+        case _ if action in RENAME_ACTIONS:
+            return _rename(connection, step, tables)
+        case _ if action in _TAKES_ROWS and _any_rows(connection, tables):
+            raise _refused(step, "this sink cannot tell which rows are in a partition")
+        case _:
+            return _alter(connection, step, action, tables.get(name), zone)
+    return ""
+
+
+def _create(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
+    if step.file.name in tables:
+        raise _refused(step, f"the table {step.file.name} is there already")
+    like = _like(connection, step)
+    create_table(connection, step.file.name, like or _upstream(step.file.columns, read_definitions(step.file.query)))
+
+
+def _like(connection: duckdb.DuckDBPyConnection, step: ApplyDdl) -> Upstream | None:
+    """What is known of the table that CREATE .. LIKE copies: an unqualified name can be another database's, of which
+    `touches` knows."""
+    source = like_source(step.file.query)
+    if source is None:
+        return None
+    named = [name for name in step.touches if name.table.lower() == source.table.lower() and name != step.file.name]
+    wanted = [column.name for column in visible(step.file.columns)]
+    for table in describe(
+        connection, {*named, TableName(source.database or step.file.database, source.table)}
+    ).values():
+        if table.upstream is not None and [column.name for column in table.upstream.columns] == wanted:
+            return table.upstream
+    return None
+
+
+def _rename(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> str:
+    new = step.file.name
+    if step.old_name is None:
+        raise _refused(step, "the table's old name is not known")
+    old = tables.get(step.old_name)
+    if old is None:
+        create_table(connection, new, _upstream(step.file.columns, Definitions({}, {})))
+        return _OLDER
+    if old.name.database == new.database:
+        # Over a third name: names that differ in case only are one name to DuckDB.
+        _rename_table(connection, old.name, _REBUILT)
+        _rename_table(connection, TableName(new.database, _REBUILT), new.table)
+    else:
+        create_schema(connection, new.database)
+        source, target = qualified(connection, old.name), qualified(connection, new)
+        connection.execute(f"CREATE TABLE {target} AS SELECT * FROM {source}")
+        connection.execute(f"DROP TABLE {source}")
+    forget(connection, old.name)
+    if old.upstream is not None:
+        remember(connection, new, old.upstream)
+    return ""
+
+
+def _alter(
+    connection: duckdb.DuckDBPyConnection,
+    step: ApplyDdl,
+    action: Action,
+    table: ReplicaTable | None,
+    zone: tzinfo | None,
+) -> str:
+    definitions = read_definitions(step.file.query)
+    if table is None:
+        create_table(connection, step.file.name, _upstream(step.file.columns, definitions))
+        return _OLDER
+    if action == Action.TRUNCATE_TABLE:
+        connection.execute(f"TRUNCATE {qualified(connection, table.name)}")
+    before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))
+    after = _upstream(step.file.columns, definitions, before)
+    if [_shape(column) for column in before.stored] != [_shape(column) for column in after.stored]:
+        changes = [_change(step, table, before, column, definitions, zone) for column in after.stored]
+        _reshape(connection, table, changes)
+    remember(connection, table.name, after)
+    unknown = [column.name for column in after.stored if column.family in ELEMENTS and not column.elements]
+    changed = [name for name in unknown if name.lower() in definitions.columns]
+    return f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else ""
+
+
+def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstream | None = None) -> Upstream:
+    """The columns that a schema file lists, with what only the statement, or what is known of them already, tells."""
+    known = {column.name.lower(): column for column in before.columns} if before else {}
+    unreal = {name.lower() for name in before.virtual} if before else set()
+    told, virtual = [], set()
+    for column in visible(columns):
+        lowered = column.name.lower()
+        definition = definitions.columns.get(lowered)
+        old = known.get(definitions.renamed.get(lowered, lowered))
+        if old is not None and old.family is column.family:
+            labels = (
+                (column.elements or (definition.elements if definition else ()) or old.elements) if old.elements else ()
+            )
+        else:
+            labels = column.elements or (definition.elements if definition else ())
+        told.append(replace(column, elements=labels))
+        if definition.virtual if definition else old is not None and old.name.lower() in unreal:
+            virtual.add(column.name)
+    return Upstream(tuple(told), frozenset(virtual))
+
+
+def _shape(column: Column) -> Column:
+    """What of a column decides how its values are kept."""
+    return replace(column, default=None, nullable=True, is_pk=False)
+
+
+def _change(
+    step: ApplyDdl, table: ReplicaTable, before: Upstream, column: Column, definitions: Definitions, zone: tzinfo | None
+) -> _Change:
+    lowered = column.name.lower()
+    known = {old.name.lower(): old for old in before.stored}
+    old = known.get(definitions.renamed.get(lowered, lowered))
+    spelled = table.spelled(old.name) if old else None
+    if old is None or spelled is None:
+        return _Change(
+            column, None, backfill(column, definitions.columns.get(lowered, Definition()), step.file.version, zone)
+        )
+    return _Change(column, spelled, converted(old, column, table.types[spelled], quote(spelled)))
+
+
+def _reshape(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, changes: Sequence[_Change]) -> None:
+    """Bring the table to the new columns: in place where columns only go, or only come at the end; else by a copy, as
+    the order of columns is upstream's."""
+    name = qualified(connection, table.name)
+    kept = [change for change in changes if change.old is not None]
+    in_place = all(change.value.sql == quote(change.old or "") and change.old == change.column.name for change in kept)
+    old_names = [change.old for change in kept]
+    if in_place and len(kept) == len(changes) and old_names == [name for name in table.types if name in old_names]:
+        for gone in table.types.keys() - set(old_names):
+            connection.execute(f"ALTER TABLE {name} DROP COLUMN {quote(gone)}")
+    elif in_place and old_names == list(table.types) and list(changes[: len(kept)]) == kept:
+        for change in changes[len(kept) :]:
+            added = quote(change.column.name)
+            connection.execute(f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}")
+            connection.execute(f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT")
+    else:
+        selected = ", ".join(f"{change.value.sql} AS {quote(change.column.name)}" for change in changes)
+        copy = TableName(table.name.database, _REBUILT)
+        connection.execute(f"CREATE TABLE {qualified(connection, copy)} AS SELECT {selected} FROM {name}")
+        connection.execute(f"DROP TABLE {name}")
+        _rename_table(connection, copy, table.name.table)
+
+
+def _rename_table(connection: duckdb.DuckDBPyConnection, old: TableName, new: str) -> None:
+    connection.execute(f"ALTER TABLE {qualified(connection, old)} RENAME TO {quote(new)}")
+
+
+def _any_rows(connection: duckdb.DuckDBPyConnection, tables: Tables) -> bool:
+    return any(has_rows(connection, table.name) for table in tables.values())
+
+
+def _refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
+    name, version = step.file.name, step.file.version
+    return DdlRefused(
+        f"{why}: {step.file.query}",
+        hint=hint or f"resync --table {name}, or skip-ddl --table {name} --version {version} once it is done by hand",
+        table=str(name),
+        path=step.file.path,
+        version=version,
+    )

@@ -1,0 +1,137 @@
+"""Publishes what writers staged for one table, in the transaction at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from consumer.errors import CannotBeExact, RowRefused
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.sink.duckdb.connection import literal, qualified, quote
+from consumer.sink.duckdb.settings import DuckDbTarget
+from consumer.sink.duckdb.tables import ReplicaTable, has_rows
+from consumer.sink.duckdb.types import TEXT, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """The staged files of one table as a FROM clause, and the value of each column as its table takes it."""
+
+    source: str
+    values: tuple[str, ...]
+
+
+def publish(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, paths: Sequence[str]
+) -> tuple[str, ...]:
+    """Bring the staged changes into their table. Returns the columns that had to become VARCHAR.
+
+    Raises RowRefused, and CannotBeExact where a row to remove from a table with no key is not there.
+    """
+    try:
+        listed = f"[{', '.join(map(_pattern, paths))}]"
+        source = f"read_parquet({listed}, union_by_name = true)"
+        names = connection.execute(f"SELECT DISTINCT name FROM parquet_schema({listed})").fetchall()
+        present = frozenset(name for (name,) in names)
+        widened = _widen(connection, target, table, source, present)
+        types = {**table.types, **dict.fromkeys(widened, TEXT)}
+        staged = _Staged(source, tuple(_values(target, types, present)))
+        merge = _merge_keyed if target.key else _merge_multiset
+        merge(connection, target, table.name, staged)
+    except (duckdb.DataError, duckdb.ProgrammingError) as error:
+        raise RowRefused(
+            f"the file refuses rows: {str(error).splitlines()[0]}",
+            hint=f"empty and reload the table: resync --table {target.table}",
+            table=str(target.table),
+        ) from error
+    return widened
+
+
+def _merge_keyed(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged) -> None:
+    name = qualified(connection, table)
+    if has_rows(connection, table):
+        keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
+        same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
+        connection.execute(f"DELETE FROM {name} t USING (SELECT {keys} FROM {staged.source}) s WHERE {same}")
+    columns = ", ".join(map(quote, target.names))
+    connection.execute(
+        f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
+    )
+
+
+def _merge_multiset(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged
+) -> None:
+    name = qualified(connection, table)
+    aliases = [f"v{position}" for position in range(len(target.names))]
+    selected = ", ".join(f"{value} AS {alias}" for value, alias in zip(staged.values, aliases, strict=True))
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE net AS SELECT CAST(sum(n) AS BIGINT) AS n, row_number() OVER () AS id, "
+        f"{', '.join(aliases)} FROM (SELECT n, {selected} FROM {staged.source}) GROUP BY ALL HAVING sum(n) <> 0"
+    )
+    same = " AND ".join(
+        f"t.{quote(column)} IS NOT DISTINCT FROM net.{alias}"
+        for column, alias in zip(target.names, aliases, strict=True)
+    )
+    copies = (
+        "SELECT t.rowid AS place, -net.n AS wanted, row_number() OVER (PARTITION BY net.id ORDER BY t.rowid) AS copy "
+        f"FROM {name} t JOIN net ON {same} WHERE net.n < 0"
+    )
+    gone = connection.execute(
+        f"DELETE FROM {name} WHERE rowid IN (SELECT place FROM ({copies}) WHERE copy <= wanted)"
+    ).fetchall()[0][0]
+    asked = connection.execute("SELECT coalesce(-sum(n), 0) FROM net WHERE n < 0").fetchall()[0][0]
+    if gone != asked:
+        raise CannotBeExact(
+            f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
+            hint=f"empty and reload the table: resync --table {target.table}",
+            table=str(target.table),
+        )
+    connection.execute(
+        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
+        f"SELECT {', '.join(aliases)} FROM (SELECT *, unnest(range(n)) FROM net WHERE n > 0)"
+    )
+    connection.execute("DROP TABLE temp.net")
+
+
+def _widen(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, source: str, present: frozenset[str]
+) -> tuple[str, ...]:
+    """Make VARCHAR of each typed column for which a value was staged that its type cannot hold."""
+    widened = []
+    for position, (column, name) in enumerate(zip(target.columns, target.names, strict=True)):
+        match table.types[name]:
+            case "JSON":
+                strange = f"SELECT 1 FROM {source} WHERE NOT json_valid(c{position}) LIMIT 1"
+                unfit = bool(connection.execute(strange).fetchall())
+            case "DATE" | "TIMESTAMP":
+                unfit = f"t{position}" in present
+            case _:
+                continue
+        if unfit:
+            connection.execute(
+                f"ALTER TABLE {qualified(connection, table.name)} ALTER {quote(name)} TYPE {TEXT} "
+                f"USING {text_of(column, quote(name))}"
+            )
+            widened.append(name)
+    return tuple(widened)
+
+
+def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str]) -> Iterator[str]:
+    """Each column's staged value as an SQL expression of the type that its table column has now."""
+    assert isinstance(target.settings, DuckDbTarget)
+    for position, (column, staged_type) in enumerate(zip(target.columns, target.settings.types, strict=True)):
+        type_now = types[target.names[position]]
+        forms = {"c": f"c{position}", "t": f"t{position}"}
+        if type_now == TEXT and staged_type in ("DATE", "TIMESTAMP"):
+            forms["c"] = text_of(column, forms["c"])
+        there = [form for letter, form in forms.items() if f"{letter}{position}" in present]
+        yield f"CAST({there[0] if len(there) == 1 else f'coalesce({there[0]}, {there[1]})'} AS {type_now})"
+
+
+def _pattern(path: str) -> str:
+    """A path as a string literal in which DuckDB sees no wildcard."""
+    return literal("".join(f"[{letter}]" if letter in "*?[" else letter for letter in path))

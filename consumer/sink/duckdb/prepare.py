@@ -1,0 +1,84 @@
+"""Rows meet their replica table: which columns are written, and by which key their changes are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import duckdb
+
+from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
+from consumer.model.columns import Column
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.ports import LoadRequest
+from consumer.sink.duckdb.schema import SCHEMA
+from consumer.sink.duckdb.settings import DuckDbTarget
+from consumer.sink.duckdb.tables import ReplicaTable, Upstream, create_table, describe, visible
+
+
+def prepare(
+    connection: duckdb.DuckDBPyConnection, requests: Sequence[LoadRequest]
+) -> Sequence[LoadTarget | ConsumerError]:
+    """Answers in the order of `requests`. Tables that are missing are created. The caller owns the transaction."""
+    found = describe(connection, {request.table for request in requests})
+    return [_answer(connection, request, found.get(request.table)) for request in requests]
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection, request: LoadRequest, table: ReplicaTable | None
+) -> LoadTarget | ConsumerError:
+    try:
+        if request.table.database.lower() == SCHEMA:
+            raise CannotBeExact(
+                f"the database {SCHEMA} is the target's own",
+                hint="route or filter it in the changefeed",
+                table=str(request.table),
+            )
+        return _target(request, table or create_table(connection, request.table, Upstream(visible(request.columns))))
+    except TableError as error:
+        return error
+
+
+def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
+    """Rows are written whole, so both sides must have the same columns."""
+    sent = _sent(request, table)
+    missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
+    if missing:
+        raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}")
+    lacking = [name for name in table.types if name.lower() not in sent]
+    if lacking:
+        raise _drift(request.table, f"the rows lack the replica's columns {', '.join(lacking)}")
+    names = tuple(table.types)
+    columns = tuple(sent[name.lower()] for name in names)
+    return LoadTarget(
+        table=request.table,
+        columns=columns,
+        names=names,
+        key=_handle_key(columns, request.unique_keys),
+        settings=DuckDbTarget(tuple(table.types.values())),
+    )
+
+
+def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
+    """The rows' columns by lower-case name. An ENUM or SET goes by the labels that its table was made with."""
+    columns = {column.name.lower(): column for column in visible(request.columns)}
+    if table.upstream is not None:
+        for known in table.upstream.columns:
+            if known.name in table.upstream.virtual:
+                columns.pop(known.name.lower(), None)
+            elif known.name.lower() in columns:
+                columns[known.name.lower()] = replace(columns[known.name.lower()], elements=known.elements)
+    return columns
+
+
+def _handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Positions of the primary key, else of the first NOT NULL unique key whose columns are all there, else none."""
+    primary = tuple(position for position, column in enumerate(columns) if column.is_pk)
+    places = {column.name.lower(): position for position, column in enumerate(columns)}
+    whole = (key for key in unique_keys if all(name.lower() in places for name in key))
+    return primary or tuple(sorted(places[name.lower()] for name in next(whole, ())))
+
+
+def _drift(name: TableName, text: str) -> SchemaDrift:
+    return SchemaDrift(text, hint=f"empty and reload the table: resync --table {name}", table=str(name))

@@ -1,0 +1,270 @@
+"""Progress <-> the tables of schema `storage_consumer`. The caller owns the transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple
+from typing import Any, TypeVar
+
+import duckdb
+
+from consumer.errors import WrongUpstream
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    FORMAT_VERSION,
+    DdlId,
+    DdlRecord,
+    DdlState,
+    FolderProgress,
+    OpenFile,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
+from consumer.sink.duckdb.schema import TABLES, check_format, exists
+
+Row = Mapping[str, Any]
+Item = TypeVar("Item")
+Kept = TypeVar("Kept")
+
+_AUDIT_DAYS = 30
+_TABLE_KEY = ("database_name", "table_name")
+_FOLDER_KEY = ("root", "version", "part", "date", "dispatcher")
+_DDL_KEY = (*_TABLE_KEY, "version", "checksum")
+
+
+def load(connection: duckdb.DuckDBPyConnection | None, name: str) -> Progress:
+    """The progress of consumer `name`; empty where there is none. Raises BadConfig for a later format."""
+    if connection is None or not exists(connection):
+        return Progress()
+    found = connection.execute(
+        "SELECT format, upstream, applied_ts FROM storage_consumer.consumer WHERE name = ?", (name,)
+    ).fetchall()
+    if not found:
+        return Progress()
+    check_format(found[0][0])
+    return Progress(
+        upstream=found[0][1],
+        applied_ts=found[0][2],
+        tables=dict(_load_tables(connection, name)),
+        folders=dict(_load_folders(connection, name)),
+        ddls={record.id: record for record in _load_ddls(connection, name)},
+    )
+
+
+def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str) -> None:
+    """Write the consumer's row when it is the first run, and drop audit rows older than 30 days. Raises WrongUpstream
+    where the row is another upstream's."""
+    found = connection.execute(
+        "SELECT format, upstream FROM storage_consumer.consumer WHERE name = ?", (name,)
+    ).fetchall()
+    if not found:
+        connection.execute(
+            "INSERT INTO storage_consumer.consumer VALUES (?, ?, ?, 0, now() AT TIME ZONE 'UTC')",
+            (name, FORMAT_VERSION, upstream),
+        )
+        return
+    check_format(found[0][0])
+    if found[0][1] != upstream:
+        raise WrongUpstream(
+            f"the progress of consumer {name!r} belongs to the upstream {found[0][1]}, not to {upstream}",
+            hint="give each upstream a --name of its own",
+        )
+    connection.execute(
+        "DELETE FROM storage_consumer.audit "
+        f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {_AUDIT_DAYS} DAY",
+        (name,),
+    )
+
+
+def store(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    epoch: int,
+    change: ProgressChange,
+    touched: Collection[TableName] = (),
+) -> None:
+    """Write `change`; `touched` are tables to be listed in the public view."""
+    if change.applied_ts is not None:
+        connection.execute(
+            "UPDATE storage_consumer.consumer SET applied_ts = ?, updated = now() AT TIME ZONE 'UTC' WHERE name = ?",
+            (change.applied_ts, name),
+        )
+    _forget_tombstones(connection, name, change)
+    _replace(connection, "table_progress", name, _TABLE_KEY, *_split(change.tables, _table_key, _table_row))
+    _replace(connection, "folder_progress", name, _FOLDER_KEY, *_split(change.folders, _folder_key, _folder_row))
+    forgotten = [_ddl_key(gone) for gone in change.forget_ddls]
+    executed = [_ddl_row(record) for record in change.ddls if record.id not in change.forget_ddls]
+    _replace(connection, "ddl", name, _DDL_KEY, executed, forgotten)
+    _replace(connection, "known_table", name, _TABLE_KEY, [_table_key(table) for table in touched if table.table])
+    _append_audit(connection, name, epoch, change)
+
+
+def ddl_state(connection: duckdb.DuckDBPyConnection, name: str, wanted: DdlId) -> DdlState | None:
+    """What is recorded of one statement."""
+    found = connection.execute(
+        "SELECT state FROM storage_consumer.ddl WHERE name = ? AND database_name = ? AND table_name = ? "
+        "AND version = ? AND checksum = ?",
+        (name, *astuple(wanted)),
+    ).fetchall()
+    return DdlState(found[0][0]) if found else None
+
+
+def table_applied_ts(connection: duckdb.DuckDBPyConnection, name: str, table: TableName) -> int:
+    """How far one table is."""
+    found = connection.execute(
+        "SELECT coalesce((SELECT max(applied_ts) FROM storage_consumer.table_progress "
+        "WHERE name = $1 AND database_name = $2 AND table_name = $3), "
+        "(SELECT applied_ts FROM storage_consumer.consumer WHERE name = $1), 0)",
+        (name, table.database, table.table),
+    ).fetchall()
+    return int(found[0][0])
+
+
+def _load_tables(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[tuple[TableName, TableProgress]]:
+    connection.execute(
+        "SELECT database_name, table_name, applied_ts, state, reason, hint FROM storage_consumer.table_progress "
+        "WHERE name = ?",
+        (name,),
+    )
+    for database, table, applied_ts, state, reason, hint in connection.fetchall():
+        yield TableName(database, table), TableProgress(applied_ts, State(state), reason, hint)
+
+
+def _load_folders(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[tuple[Folder, FolderProgress]]:
+    connection.execute(
+        "SELECT root, version, part, date, dispatcher, done, size, stamp, open_files "
+        "FROM storage_consumer.folder_progress WHERE name = ?",
+        (name,),
+    )
+    for root, version, part, date, dispatcher, done, size, stamp, open_files in connection.fetchall():
+        files = tuple(OpenFile(*fields) for fields in json.loads(open_files))
+        yield Folder(root, version, part, date, dispatcher), FolderProgress(done, size, stamp, files)
+
+
+def _load_ddls(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[DdlRecord]:
+    connection.execute(
+        "SELECT database_name, table_name, version, checksum, state, before_state, reason FROM storage_consumer.ddl "
+        "WHERE name = ?",
+        (name,),
+    )
+    for database, table, version, checksum, state, before, reason in connection.fetchall():
+        yield DdlRecord(DdlId(database, table, version, checksum), DdlState(state), before, reason)
+
+
+def _table_key(table: TableName) -> Row:
+    return {"database_name": table.database, "table_name": table.table}
+
+
+def _table_row(table: TableName, kept: TableProgress) -> Row:
+    return {**_table_key(table), **asdict(kept)}
+
+
+def _folder_key(folder: Folder) -> Row:
+    return dict(zip(_FOLDER_KEY, astuple(folder), strict=True))
+
+
+def _folder_row(folder: Folder, kept: FolderProgress) -> Row:
+    open_files = json.dumps([astuple(file) for file in kept.open])
+    return {
+        **_folder_key(folder),
+        "done": kept.done,
+        "size": kept.size,
+        "stamp": kept.stamp,
+        "open_files": open_files,
+    }
+
+
+def _ddl_key(wanted: DdlId) -> Row:
+    return dict(zip(_DDL_KEY, astuple(wanted), strict=True))
+
+
+def _ddl_row(record: DdlRecord) -> Row:
+    return {
+        **_ddl_key(record.id),
+        "state": record.state.value,
+        "before_state": record.before,
+        "reason": record.reason,
+    }
+
+
+def _forget_tombstones(connection: duckdb.DuckDBPyConnection, name: str, change: ProgressChange) -> None:
+    """A tombstone that goes away takes its row of the public view along."""
+    gone = [_table_key(table) for table, kept in change.tables.items() if kept is None]
+    if gone:
+        connection.execute(
+            "DELETE FROM storage_consumer.known_table k USING storage_consumer.table_progress p, "
+            f"(SELECT unnest(from_json($rows, '{_shape('known_table')}'), recursive := true)) g "
+            "WHERE k.name = $name AND p.name = $name AND p.state = 'dropped' "
+            f"AND {_same('k', 'g', _TABLE_KEY)} AND {_same('p', 'g', _TABLE_KEY)}",
+            {"rows": json.dumps(gone), "name": name},
+        )
+
+
+def _split(
+    changed: Mapping[Item, Kept | None], key: Callable[[Item], Row], row: Callable[[Item, Kept], Row]
+) -> tuple[list[Row], list[Row]]:
+    """The rows to write, and the keys to remove."""
+    kept = [row(item, value) for item, value in changed.items() if value is not None]
+    return kept, [key(item) for item, value in changed.items() if value is None]
+
+
+def _replace(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    name: str,
+    key: tuple[str, ...],
+    kept: Sequence[Row],
+    gone: Sequence[Row] = (),
+) -> None:
+    """Write `kept`, each over the row with its key (of two with one key the later counts), and remove `gone`."""
+    last = {tuple(row[part] for part in key): {"name": name, **row} for row in kept}
+    incoming = f"SELECT unnest(from_json($rows, '{_shape(table)}'), recursive := true)"
+    if last or gone:
+        keys = [*last.values(), *({"name": name, **row} for row in gone)]
+        connection.execute(
+            f"DELETE FROM storage_consumer.{table} t USING ({incoming}) g "
+            f"WHERE t.name = g.name AND {_same('t', 'g', key)}",
+            {"rows": json.dumps(keys)},
+        )
+    if last:
+        connection.execute(
+            f"INSERT INTO storage_consumer.{table} {incoming}", {"rows": json.dumps(list(last.values()))}
+        )
+
+
+def _append_audit(connection: duckdb.DuckDBPyConnection, name: str, epoch: int, change: ProgressChange) -> None:
+    rows = [
+        {
+            "name": name,
+            "epoch": epoch,
+            "step": row.step,
+            **_table_key(row.table),
+            "from_ts": row.from_ts,
+            "to_ts": row.to_ts,
+            "row_count": row.rows,
+            "puts": row.puts,
+            "deletes": row.deletes,
+            "dropped_rows": row.dropped_rows,
+            "statement": row.statement,
+        }
+        for row in change.audit
+    ]
+    if rows:
+        connection.execute(
+            "INSERT INTO storage_consumer.audit SELECT * REPLACE (now() AT TIME ZONE 'UTC' AS finished) "
+            f"FROM (SELECT unnest(from_json($rows, '{_shape('audit')}'), recursive := true))",
+            {"rows": json.dumps(rows)},
+        )
+
+
+def _same(left: str, right: str, key: tuple[str, ...]) -> str:
+    return " AND ".join(f"{left}.{part} = {right}.{part}" for part in key)
+
+
+def _shape(table: str) -> str:
+    """The row type of a table, as from_json takes it."""
+    return json.dumps([dict(TABLES[table])])

@@ -1,0 +1,114 @@
+"""The schema `storage_consumer` in the file: what it holds, and how it comes to be.
+
+Everything but the lease and the tables' columns is keyed by consumer name. `storage_consumer.replica` is public: one
+row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, dropped or
+excluded. The tables are not public. They have no keys: DuckDB checks keys too early for a delete and an insert in
+one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+
+from consumer.errors import BadConfig
+from consumer.model.progress import FORMAT_VERSION
+
+SCHEMA = "storage_consumer"
+
+_TABLE = {"name": "VARCHAR", "database_name": "VARCHAR", "table_name": "VARCHAR"}
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "consumer": {
+        "name": "VARCHAR",
+        "format": "INTEGER",
+        "upstream": "VARCHAR",
+        "applied_ts": "UBIGINT",
+        "updated": "TIMESTAMP",
+    },
+    "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},
+    "folder_progress": {
+        "name": "VARCHAR",
+        "root": "VARCHAR",
+        "version": "UBIGINT",
+        "part": "VARCHAR",
+        "date": "VARCHAR",
+        "dispatcher": "VARCHAR",
+        "done": "BIGINT",
+        "size": "BIGINT",
+        "stamp": "VARCHAR",
+        "open_files": "VARCHAR",
+    },
+    "ddl": {
+        **_TABLE,
+        "version": "UBIGINT",
+        "checksum": "UBIGINT",
+        "state": "VARCHAR",
+        "before_state": "VARCHAR",
+        "reason": "VARCHAR",
+    },
+    # Every table that rows or statements went to: `table_progress` only holds the exceptions.
+    "known_table": _TABLE,
+    "audit": {
+        "name": "VARCHAR",
+        "epoch": "BIGINT",
+        "finished": "TIMESTAMP",
+        "step": "VARCHAR",
+        "database_name": "VARCHAR",
+        "table_name": "VARCHAR",
+        "from_ts": "UBIGINT",
+        "to_ts": "UBIGINT",
+        "row_count": "BIGINT",
+        "puts": "BIGINT",
+        "deletes": "BIGINT",
+        "dropped_rows": "BIGINT",
+        "statement": "VARCHAR",
+    },
+    "lease": {"epoch": "BIGINT", "holder": "VARCHAR", "since": "TIMESTAMP"},
+    # What the schema files and statements said of each replica table: DuckDB's own catalog does not hold it.
+    "table_columns": {"database_name": "VARCHAR", "table_name": "VARCHAR", "columns": "VARCHAR"},
+}
+
+_REPLICA = """
+CREATE VIEW storage_consumer.replica AS
+SELECT k.name AS consumer, k.database_name || '.' || k.table_name AS "table",
+  coalesce(p.applied_ts, c.applied_ts) AS applied_ts,
+  make_timestamp(CAST((coalesce(p.applied_ts, c.applied_ts) // 262144) * 1000 AS BIGINT)) AS applied_time,
+  coalesce(p.state, 'ok') AS state
+FROM storage_consumer.known_table k
+JOIN storage_consumer.consumer c ON c.name = k.name
+LEFT JOIN storage_consumer.table_progress p
+  ON p.name = k.name AND p.database_name = k.database_name AND p.table_name = k.table_name
+"""
+
+
+def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create it where it is missing. The caller owns the transaction."""
+    if exists(connection):
+        return
+    connection.execute(f"CREATE SCHEMA {SCHEMA}")
+    for table, columns in TABLES.items():
+        body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+        connection.execute(f"CREATE TABLE {SCHEMA}.{table} ({body})")
+    connection.execute(f"INSERT INTO {SCHEMA}.lease VALUES (0, '', now() AT TIME ZONE 'UTC')")
+    connection.execute(_REPLICA)
+
+
+def exists(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the schema is there."""
+    return bool(
+        connection.execute(
+            "SELECT 1 FROM duckdb_views() WHERE database_name = current_database() AND schema_name = ? "
+            "AND view_name = 'replica'",
+            (SCHEMA,),
+        ).fetchall()
+    )
+
+
+def check_format(found: int) -> None:
+    """Raises BadConfig for progress that a later release wrote."""
+    if found != FORMAT_VERSION:
+        raise BadConfig(
+            f"the progress in the target has format {found}, this release reads {FORMAT_VERSION}",
+            hint="run the release that wrote it",
+        )

@@ -1,0 +1,200 @@
+"""The driver's side of an embedded replica. All that it changes goes with its progress, in one transaction."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from consumer.errors import CannotBeExact, ConsumerError, Fatal, LeaseHeld, TableMissing
+from consumer.model.load import LoadOutcome, LoadTarget
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.steps import ApplyDdl, Window
+from consumer.ports import DdlOutcome, LoadRequest, Writer
+from consumer.sink.duckdb import progress as stored
+from consumer.sink.duckdb.connection import Database
+from consumer.sink.duckdb.ddl import execute
+from consumer.sink.duckdb.lease import FileLock, begin_staging, check_epoch, end_staging, epoch_folder, raise_epoch
+from consumer.sink.duckdb.merge import publish
+from consumer.sink.duckdb.prepare import prepare
+from consumer.sink.duckdb.schema import ensure_schema
+from consumer.sink.duckdb.settings import DuckDbSettings
+from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
+
+log = logging.getLogger(__name__)
+
+
+class DuckDbSink:
+    """A `Sink`. The file is closed at the end of a round (`record` of an applied-ts), so that others can read it."""
+
+    def __init__(self, settings: DuckDbSettings) -> None:
+        self._settings = settings
+        self._database = Database(settings.path)
+        self._lock = FileLock(settings.staging)
+        self._epoch: int | None = None
+
+    def acquire(self, upstream: str) -> Progress:
+        self._lock.take()
+        try:
+            with self._database.transaction() as connection:
+                ensure_schema(connection)
+                stored.register(connection, self._settings.name, upstream)
+                epoch = raise_epoch(connection)
+                found = stored.load(connection, self._settings.name)
+            begin_staging(self._settings.staging, epoch)
+        except ConsumerError:
+            self.close()
+            raise
+        self._epoch = epoch
+        return found
+
+    def progress(self) -> Progress:
+        with self._database.reader() as connection:
+            return stored.load(connection, self._settings.name)
+
+    def fence(self) -> None:
+        with self._write() as (connection, _):
+            epoch = raise_epoch(connection)
+        self._epoch = epoch
+        begin_staging(self._settings.staging, epoch)
+
+    def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
+        with self._write() as (connection, _):
+            return prepare(connection, requests)
+
+    def writer(self) -> Writer:
+        from consumer.sink.duckdb.writer import DuckDbWriter  # brings pyarrow, which an idle round does not need
+
+        return DuckDbWriter(epoch_folder(self._settings.staging, self._held()))
+
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
+        """A TableError names its table in `table`; then nothing of the call is published, its staged files stay, and
+        the call can be made again without that outcome and its part of `change`."""
+        loaded = [outcome for outcome in outcomes if outcome.error is None]
+        staged = {receipt.staged for outcome in loaded for receipt in outcome.receipts if receipt.staged}
+        self._check_staged(staged)
+        with self._write() as (connection, epoch):
+            tables = describe(connection, {outcome.table for outcome in loaded})
+            widened = tuple(row for outcome in loaded for row in self._publish(connection, outcome, tables))
+            recorded = replace(change, audit=change.audit + widened)
+            self._store(connection, epoch, recorded, {outcome.table for outcome in loaded})
+        for path in staged:
+            os.unlink(path)
+
+    def record(self, change: ProgressChange) -> None:
+        with self._write() as (connection, epoch):
+            self._store(connection, epoch, change)
+        if change.applied_ts is not None:
+            self._database.release()
+
+    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[Any, DdlRecord]) -> Sequence[DdlOutcome]:
+        """All statements and their facts are one transaction, so there are no intents; where one is refused, each has a
+        transaction of its own."""
+        try:
+            return self._apply(steps)
+        except Fatal as error:
+            if len(steps) == 1:
+                return [DdlOutcome(steps[0], error=error)]
+        return [outcome for step in steps for outcome in self.apply_ddls([step], open_intents)]
+
+    def empty_table(self, table: TableName, change: ProgressChange) -> None:
+        with self._write() as (connection, epoch):
+            drop_table(connection, table)
+            self._store(connection, epoch, change)
+
+    def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
+        with self._write() as (connection, _):
+            found = describe(connection, tables)
+            return [name for name in tables if name in found and has_rows(connection, found[name].name)]
+
+    def close(self) -> None:
+        self._database.release()
+        if self._epoch is not None:
+            end_staging(self._settings.staging, self._epoch)
+        self._lock.release()
+        self._epoch = None
+
+    def _apply(self, steps: Sequence[ApplyDdl]) -> list[DdlOutcome]:
+        outcomes, change = [], ProgressChange()
+        with self._write() as (connection, epoch):
+            named = (name for step in steps for name in (step.file.name, step.old_name, *step.touches))
+            tables = describe(connection, set(filter(None, named)))
+            for step in steps:
+                note = ""
+                if stored.ddl_state(connection, self._settings.name, step.id) is not DdlState.DONE:
+                    note = execute(connection, step, tables, self._settings.zone)
+                    change = change.merged(_fact(step, note))
+                outcomes.append(DdlOutcome(step, note=note))
+            self._store(connection, epoch, change, {step.file.name for step in steps})
+        return outcomes
+
+    def _publish(
+        self, connection: duckdb.DuckDBPyConnection, outcome: LoadOutcome, tables: Mapping[TableName, ReplicaTable]
+    ) -> Iterator[AuditRow]:
+        """Merge one table's rows; an audit row for columns that had to change their type."""
+        target, window = outcome.task.target, outcome.task.window
+        paths = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
+        if not paths or (not target.key and self._is_there(connection, target.table, window)):
+            return
+        if target.table not in tables:
+            raise TableMissing(f"the table {target.table} is gone from the file", table=str(target.table))
+        if widened := publish(connection, target, tables[target.table], paths):
+            text = f"now VARCHAR, for values that their type cannot hold: {', '.join(widened)}"
+            log.warning("%s: columns are %s", target.table, text)
+            yield AuditRow("widen", target.table, window.after, window.upto, statement=text)
+
+    def _is_there(self, connection: duckdb.DuckDBPyConnection, table: TableName, window: Window) -> bool:
+        if window.upto == MAX_TSO:  # no checkpoint: the table's place does not move
+            return False
+        applied = stored.table_applied_ts(connection, self._settings.name, table)
+        if window.after < applied < window.upto:
+            raise CannotBeExact(
+                f"the rows up to {applied} are applied already, but the window begins at {window.after}",
+                hint="run again: the progress is read anew",
+                table=str(table),
+            )
+        return applied >= window.upto
+
+    def _store(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        epoch: int,
+        change: ProgressChange,
+        touched: Collection[TableName] = (),
+    ) -> None:
+        named = {name for name, kept in change.tables.items() if kept is not None}
+        stored.store(connection, self._settings.name, epoch, change, named.union(touched))
+
+    @contextmanager
+    def _write(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:
+        epoch = self._held()
+        with self._database.transaction() as connection:
+            check_epoch(connection, epoch)
+            yield connection, epoch
+
+    def _held(self) -> int:
+        if self._epoch is None:
+            raise LeaseHeld("this consumer is not the writer of the file", hint="it must acquire the lease first")
+        return self._epoch
+
+    def _check_staged(self, paths: Collection[str]) -> None:
+        folder = epoch_folder(self._settings.staging, self._held())
+        for path in paths:
+            if os.path.dirname(path) != folder:
+                raise LeaseHeld(f"{path} was staged by a writer that has been locked out since")
+
+
+def _fact(step: ApplyDdl, note: str) -> ProgressChange:
+    """What is recorded with an executed statement."""
+    file = step.file
+    fact = ProgressChange(
+        ddls=(DdlRecord(step.id, DdlState.DONE, reason=note),),
+        audit=(AuditRow("ddl", file.name, file.version, file.version, statement=file.query),),
+    )
+    return step.before.merged(step.after).merged(fact)

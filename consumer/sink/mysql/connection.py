@@ -1,0 +1,171 @@
+"""Connections to the target, with the session that each purpose needs, and the quoting of names."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import pymysql
+
+from consumer.errors import BadConfig
+from consumer.sink.mysql.errors import translate
+from consumer.sink.mysql.settings import MySqlSettings
+
+Purpose = Literal["dml", "ddl"]
+FlavorName = Literal["mysql", "mariadb", "tidb"]
+
+_SQL_MODES: dict[Purpose, str] = {
+    # ALLOW_INVALID_DATES: TiDB holds '2023-02-31' where its user's mode let it in. Strict: a changed value is an error.
+    "dml": "STRICT_TRANS_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
+    # The default mode less what refuses statements that upstream has taken already.
+    "ddl": "NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
+}
+_LOCK_WAIT_SECONDS = {"dml": 50, "ddl": 60}
+_READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
+_IDLE_SECONDS = 28800
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """What kind of server it is: its name, and its own version (TiDB's, not the MySQL version it speaks)."""
+
+    name: FlavorName
+    version: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Flavor:
+        """From ``SELECT VERSION()``: ``8.0.36``, ``10.11.6-MariaDB-1``, ``8.0.11-TiDB-v7.5.0``."""
+        name: FlavorName = "tidb" if "TiDB" in text else "mariadb" if "MariaDB" in text else "mysql"
+        own = text.rpartition("TiDB-")[2] if name == "tidb" else text.removeprefix("5.5.5-")
+        found = re.search(r"\d+(?:\.\d+)*", own)
+        return cls(name, tuple(int(part) for part in found.group().split(".")) if found else ())
+
+
+def flavor_of(connection: pymysql.Connection) -> Flavor:
+    """Ask the server what it is."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        return Flavor.parse(cursor.fetchone()[0])
+
+
+def connect(settings: MySqlSettings, purpose: Purpose, autocommit: bool = False) -> pymysql.Connection:
+    """A connection whose session is set for `purpose`: "dml" for rows and progress, "ddl" for upstream's statements.
+
+    Raises BadConfig (login, certificates, time zone) and TargetUnavailable. pymysql does not reconnect by itself, so a
+    connection has this session for all its life.
+    """
+    try:
+        connection = _open(settings, purpose, autocommit)
+    except pymysql.MySQLError as error:
+        raise _translated(settings, error) from error
+    try:
+        flavor = flavor_of(connection)
+        with connection.cursor() as cursor:
+            cursor.execute("SET " + ", ".join(_session(settings, purpose, flavor)))
+            if purpose == "ddl" and flavor.name != "tidb":
+                _declare_timestamps(cursor)
+    except pymysql.MySQLError as error:
+        connection.close()
+        raise _translated(settings, error) from error
+    return connection
+
+
+def quote(name: str) -> str:
+    """`name` as an identifier in a statement."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(database: str, table: str) -> str:
+    """``database.table`` as identifiers in a statement."""
+    return f"{quote(database)}.{quote(table)}"
+
+
+class _Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
+    """pymysql's, but for the TLS context of a server whose certificate nobody asked to check: reading the system's
+    certificates takes 20 ms, so one context serves all connections of the process."""
+
+    def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
+        return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)
+
+
+@lru_cache(maxsize=1)
+def _unverified_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool) -> pymysql.Connection:
+    return _Connection(
+        host=settings.host,
+        port=settings.port,
+        unix_socket=settings.socket or None,
+        user=settings.user,
+        password=settings.password,
+        charset="utf8mb4",
+        collation="utf8mb4_bin",
+        autocommit=autocommit,
+        local_infile=True,
+        ssl=_ssl_context(settings),
+        connect_timeout=settings.connect_timeout,
+        read_timeout=_READ_TIMEOUT_SECONDS[purpose],
+    )
+
+
+def _ssl_context(settings: MySqlSettings) -> ssl.SSLContext | None:
+    if not (settings.ssl_ca or settings.ssl_cert):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca or None)
+        if settings.ssl_cert:
+            context.load_cert_chain(settings.ssl_cert, settings.ssl_key or None)
+    except OSError as error:
+        raise BadConfig(f"the downstream's ssl-ca, ssl-cert or ssl-key cannot be used: {error}") from error
+    return context
+
+
+def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[str]:
+    """The assignments of one SET statement."""
+    values: dict[str, Any] = {
+        "sql_mode": _SQL_MODES[purpose],
+        "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
+        "unique_checks": 1,
+        "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS[purpose],
+        "net_read_timeout": 3600,
+        "net_write_timeout": 3600,
+        "wait_timeout": _IDLE_SECONDS,
+        # What TiDB means by a CREATE that names no character set.
+        "character_set_server": "utf8mb4",
+        "collation_server": "utf8mb4_bin",
+    }
+    if settings.time_zone:
+        values["time_zone"] = settings.time_zone
+    if flavor.name == "tidb":
+        values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
+    else:
+        values["lock_wait_timeout"] = 600 if purpose == "dml" else _LOCK_WAIT_SECONDS["ddl"]
+    if flavor.name == "mariadb" and purpose == "ddl":
+        values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
+    return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
+
+
+def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:
+    """Make a bare TIMESTAMP column nullable, as TiDB means it. Servers that cannot be told so are refused: they would
+    store the present time for NULL."""
+    cursor.execute("SELECT @@explicit_defaults_for_timestamp")
+    if not cursor.fetchone()[0]:
+        cursor.execute("SET SESSION explicit_defaults_for_timestamp = 1")
+
+
+def _literal(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _translated(settings: MySqlSettings, error: pymysql.MySQLError) -> Exception:
+    known = translate(error, "start")
+    known.message = f"{settings.user}@{settings.address}: {known.message}"
+    return known

@@ -1,0 +1,79 @@
+"""The driver's own connection: opened when needed, again after a loss, and its transactions under the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pymysql
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from consumer.errors import LeaseHeld, Retryable
+from consumer.sink.mysql.connection import Flavor, connect
+from consumer.sink.mysql.errors import Doing, translate
+from consumer.sink.mysql.lease import check_epoch
+from consumer.sink.mysql.settings import MySqlSettings
+
+Result = TypeVar("Result")
+
+_ATTEMPTS = 4
+
+
+class Driver:
+    """One connection for one thread. Every pymysql error leaves here as a ConsumerError."""
+
+    def __init__(self, settings: MySqlSettings) -> None:
+        self._settings = settings
+        self._connection: pymysql.Connection | None = None
+
+    @property
+    def flavor(self) -> Flavor:
+        """What the server is, from its greeting."""
+        return Flavor.parse(self._open().get_server_info())
+
+    @contextmanager
+    def cursor(self, doing: Doing = "start") -> Iterator[pymysql.cursors.Cursor]:
+        """A cursor in a transaction that is rolled back at the end, for reading; DDL on it commits by itself."""
+        connection = self._open()
+        try:
+            connection.begin()  # a new snapshot, and the session is known to be alive
+            with connection.cursor() as cursor:
+                yield cursor
+            connection.rollback()
+        except pymysql.MySQLError as error:
+            self.close()
+            raise translate(error, doing) from error
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def transaction(self, epoch: int | None) -> Iterator[pymysql.cursors.Cursor]:
+        """A write transaction, committed at the end. Raises LeaseHeld unless `epoch` (None: no check) is in force."""
+        with self.cursor() as cursor:
+            if epoch is not None:
+                check_epoch(cursor, self._settings.name, epoch)
+            yield cursor
+            cursor.connection.commit()
+
+    def retried(self, action: Callable[[], Result]) -> Result:
+        """Run `action` again after a deadlock or a lost connection, for a few seconds."""
+        retrying = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, Retryable) and not isinstance(error, LeaseHeld)),
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_exponential(multiplier=0.2, max=3),
+            reraise=True,
+        )
+        return retrying(action)
+
+    def close(self) -> None:
+        """Give the connection up; the next use opens another. A transaction at hand is rolled back by the server."""
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+    def _open(self) -> pymysql.Connection:
+        if self._connection is None or not self._connection.open:
+            self._connection = connect(self._settings, "dml")
+        return self._connection

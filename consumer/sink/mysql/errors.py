@@ -1,0 +1,121 @@
+"""Server and client error numbers -> the consumer's errors. The one place that knows them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pymysql
+
+from consumer.errors import (
+    BadConfig,
+    ConsumerError,
+    DdlRefused,
+    Retryable,
+    RowRefused,
+    SchemaDrift,
+    TableMissing,
+    TargetBusy,
+    TargetUnavailable,
+)
+
+Doing = Literal["start", "rows", "ddl"]
+"""What met the error: connecting and preparing, writing rows or progress, executing a statement of the upstream."""
+
+_READ_ONLY = (1290, 1792, 1836)
+_LOST = (
+    *(0, 2000, 2002, 2003, 2005, 2006, 2012, 2013, 2014, 2027, 2055),  # the client's own
+    *(1021, 1037, 1038, 1041, 1114, 1026, 1030),  # no disk, no memory
+    *(1040, 1203, 1226, 1129, 1135),  # too many connections
+    *(1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1189, 1190, 1927, 3169, 4031),  # connection ended
+    *(*_READ_ONLY, 3032, 3168),  # not serving
+    *(9001, 9002, 9005, 9012, 9013),  # TiDB: PD, TiKV or TiFlash does not answer
+)
+_BUSY = (
+    *(1205, 1213, 1020, 1180, 1206, 1222, 1412, 1613, 1614, 1615, 1637, 3058, 3101, 3572),  # locks and conflicts
+    *(1317, 1969, 3024),  # interrupted, statement time
+    *(8002, 8005, 8018, 8020, 8022, 8024, 8027, 8028, 8141, 8175, 9003, 9004, 9006, 9007, 9008),  # TiDB
+)
+_LOGIN = (1045, 1130, 1251, 1698, 1820, 1862, 2026, 2058, 2059, 2061, 3118, 3159, 3955, 4151, 1298, 1193, 1231)
+_PASSWORD = (1045, 1698)
+_GRANT = (1044, 1142, 1143, 1227, 1370, 1410, 1419, 8121)
+_VALUE = (
+    *(1048, 1062, 1364, 1022, 1169, 1263),  # nulls and duplicates
+    *(1264, 1265, 1292, 1300, 1366, 1367, 1406, 1411, 1416, 1441, 1690, 3140, 3141, 3156, 4038, 1525, 1526, 1748),
+    *(1216, 1217, 1451, 1452, 3819, 4025, 1118, 1153, 1261, 1262, 1301, 8004, 8025),
+)
+
+ERRORS: dict[int, type[ConsumerError]] = {
+    **dict.fromkeys(_LOST, TargetUnavailable),
+    **dict.fromkeys(_BUSY, TargetBusy),
+    **dict.fromkeys(_LOGIN, BadConfig),
+    **dict.fromkeys(_GRANT, BadConfig),
+    **dict.fromkeys(_VALUE, RowRefused),
+    **dict.fromkeys((1054, 1136, 1906, 3105), SchemaDrift),
+    **dict.fromkeys((1046, 1049, 1146), TableMissing),
+}
+"""Error number -> what it means while rows are written. `translate` bends it for a start and for DDL."""
+
+LOCAL_INFILE_OFF = frozenset({1148, 3948, 4166})
+"""LOAD DATA LOCAL is switched off on the server."""
+
+MISSING = frozenset({1008, 1049, 1051, 1146, 4092})
+"""There is no such database, table or view."""
+
+ALREADY_SO = MISSING | {
+    *(1007, 1050, 1060, 1061, 1068, 1826),  # database, table, column, index, primary key, constraint exists
+    *(1091, 1054, 1176, 1507, 1508, 1517),  # column, index, partition does not, or does
+}
+"""What a statement meets that has been executed before."""
+
+_HINTS: dict[type[ConsumerError], str] = {
+    TargetUnavailable: "try again once the target answers; nothing is lost",
+    TargetBusy: "try again; nothing is lost",
+}
+
+
+def translate(
+    error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = "", version: int | None = None, hint: str = ""
+) -> ConsumerError:
+    """The consumer's error for one of pymysql's. The caller raises it from `error`."""
+    number = errno(error)
+    kind = _kind(number, doing)
+    fore = "the target takes no writes" if number in _READ_ONLY else _FORE.get(kind)
+    text = f"{fore}: {_message(error)}" if fore else _message(error)
+    if number in _GRANT and not hint:
+        hint = (
+            "grant the target's user all privileges on storage_consumer and on the replicated databases, then run again"
+        )
+    if number in _PASSWORD and not hint:
+        hint = "check the user and the password in --downstream-uri"
+    return kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
+
+
+def errno(error: pymysql.MySQLError) -> int:
+    """The error number; 0 (pymysql's own for "not connected") where there is none."""
+    return error.args[0] if error.args and isinstance(error.args[0], int) else 0
+
+
+def _kind(number: int, doing: Doing) -> type[ConsumerError]:
+    client_side = 2000 <= number < 3000 or number < 1000
+    kind = ERRORS.get(number, TargetUnavailable if client_side else RowRefused)
+    if issubclass(kind, Retryable) or number in _LOGIN[:14]:
+        return kind
+    if doing == "ddl":
+        return DdlRefused
+    return BadConfig if doing == "start" else kind
+
+
+_FORE: dict[type[ConsumerError], str] = {
+    TargetUnavailable: "the target does not answer",
+    TargetBusy: "the target is busy",
+    RowRefused: "the target refuses a row",
+    DdlRefused: "the target refuses the statement",
+    BadConfig: "the target refuses this user or setting",
+    SchemaDrift: "the target table has other columns",
+    TableMissing: "the target lacks the table",
+}
+
+
+def _message(error: pymysql.MySQLError) -> str:
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    return f"{text or 'the connection is closed'} (error {errno(error)})"

@@ -1,0 +1,153 @@
+"""One writer at a time.
+
+Liveness is a server lock (GET_LOCK) on a connection of its own: the server frees it when the holder dies, so the next
+run begins at once. Fencing is an epoch row: every write transaction holds a share lock on it until it commits, and who
+takes over raises the epoch by an UPDATE, which waits for those transactions: also for the statement of a killed client,
+which a server finishes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import socket
+import threading
+
+import pymysql
+
+from consumer.errors import ConsumerError, LeaseHeld
+from consumer.sink.mysql.connection import Flavor, connect
+from consumer.sink.mysql.errors import translate
+from consumer.sink.mysql.settings import MySqlSettings
+
+TIDB_SLOTS = 64
+"""TiDB has no share locks: a transaction locks one of these rows at random, a new epoch locks them all."""
+
+_WAIT_SECONDS = 5
+_HEARTBEAT_SECONDS = 15
+_SILENCE_SECONDS = 90
+_FENCE_WAIT_SECONDS = 1500
+
+
+def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int) -> None:
+    """First statement of every write transaction: raises LeaseHeld unless `epoch` is the one in force, and keeps it in
+    force until the transaction ends. pymysql's errors pass through."""
+    tidb = _slots(cursor) > 1
+    cursor.execute(
+        "SELECT epoch, holder, since FROM storage_consumer.lease WHERE name = %s AND slot = %s "
+        + ("FOR UPDATE" if tidb else "LOCK IN SHARE MODE"),
+        (name, random.randrange(TIDB_SLOTS) if tidb else 0),
+    )
+    row = cursor.fetchone()
+    if row is None or row[0] != epoch:
+        holder = f"{row[1]} since {row[2]} UTC" if row else "nobody: its progress was removed"
+        raise LeaseHeld(f"the consumer {name!r} was taken over by {holder}", hint="only one consumer of a name can run")
+
+
+def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: int | None) -> int:
+    """Lock out all writers of earlier epochs, once their transactions have ended; returns the new epoch.
+
+    `held` is the epoch that must be in force (None: any, the caller has the server lock). Raises LeaseHeld. The caller
+    commits.
+    """
+    cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (_FENCE_WAIT_SECONDS,))
+    slots = _slots(cursor)
+    cursor.executemany(
+        "INSERT IGNORE INTO storage_consumer.lease (name, slot, epoch, holder, since) VALUES (%s, %s, %s, %s, %s)",
+        [(name, slot, 0, "", "1970-01-01") for slot in range(slots)],
+    )
+    if held is not None:
+        cursor.execute("SELECT MAX(epoch) FROM storage_consumer.lease WHERE name = %s FOR UPDATE", (name,))
+        if cursor.fetchone()[0] != held:
+            check_epoch(cursor, name, held)
+    cursor.execute(
+        "UPDATE storage_consumer.lease SET epoch = epoch + 1, holder = %s, since = UTC_TIMESTAMP(3) WHERE name = %s",
+        (holder_text(), name),
+    )
+    cursor.execute("SELECT MAX(epoch) FROM storage_consumer.lease WHERE name = %s", (name,))
+    return int(cursor.fetchone()[0])
+
+
+def holder_text() -> str:
+    """Who this process is, for whoever finds the lease held."""
+    return f"{socket.gethostname()[:200]} (pid {os.getpid()})"
+
+
+class LeaseLock:
+    """The server lock of one consumer name, held from `take` to `release` on a connection of its own.
+
+    A thread keeps the connection from idling: where this process's machine dies without a word, the server frees the
+    lock after 90 seconds of silence. Where the connection is lost, the thread takes the lock again; if another consumer
+    was faster, the epoch stops this one.
+    """
+
+    def __init__(self, settings: MySqlSettings) -> None:
+        self._settings = settings
+        self._lock_name = "storage_consumer." + hashlib.sha256(settings.name.encode()).hexdigest()[:40]
+        self._connection: pymysql.Connection | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self) -> None:
+        """Raises LeaseHeld when it is not free within a few seconds, TargetUnavailable, BadConfig."""
+        connection = connect(self._settings, "dml", autocommit=True)
+        try:
+            if not self._get(connection, _WAIT_SECONDS):
+                raise LeaseHeld(
+                    f"another consumer named {self._settings.name!r} is at work: {self._holder(connection)}",
+                    hint="wait for it, or give this one another --name",
+                )
+        except pymysql.MySQLError as error:
+            connection.close()
+            raise translate(error, "start") from error
+        except LeaseHeld:
+            connection.close()
+            raise
+        self._connection = connection
+        self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
+        self._thread.start()
+
+    def release(self) -> None:
+        """Free the lock. It may be called twice."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_HEARTBEAT_SECONDS)
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+    def _beat(self) -> None:
+        while not self._stop.wait(_HEARTBEAT_SECONDS):
+            try:
+                self._beat_once()
+            except (pymysql.MySQLError, ConsumerError):
+                continue  # the next beat tries again; until then the epoch is the guard
+
+    def _beat_once(self) -> None:
+        if self._connection is None or not self._connection.open:
+            self._connection = connect(self._settings, "dml", autocommit=True)
+        if not self._get(self._connection, 0):
+            self._connection.close()
+
+    def _get(self, connection: pymysql.Connection, seconds: int) -> bool:
+        """Taking a lock that this connection has already is a success, so this is the heartbeat too."""
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION wait_timeout = %s", (_SILENCE_SECONDS,))
+            cursor.execute("SELECT COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0)", (self._lock_name,))
+            if cursor.fetchone()[0]:
+                return True
+            cursor.execute("SELECT GET_LOCK(%s, %s)", (self._lock_name, seconds))
+            return bool(cursor.fetchone()[0])
+
+    def _holder(self, connection: pymysql.Connection) -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT holder, since FROM storage_consumer.lease WHERE name = %s AND slot = 0", (self._settings.name,)
+            )
+            row = cursor.fetchone()
+        return f"{row[0]} since {row[1]} UTC" if row else "it is just starting"
+
+
+def _slots(cursor: pymysql.cursors.Cursor) -> int:
+    return TIDB_SLOTS if Flavor.parse(cursor.connection.get_server_info()).name == "tidb" else 1

@@ -1,0 +1,117 @@
+"""Tables with no key: rows are counted. Rows and progress change in one transaction, so a window takes effect once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+
+from consumer.errors import CannotBeExact
+from consumer.model.columns import Family
+from consumer.model.load import LoadTarget, Receipt
+from consumer.model.names import TableName
+from consumer.model.progress import ProgressChange, TableProgress
+from consumer.model.steps import Window
+from consumer.sink.mysql import progress, replace
+from consumer.sink.mysql.connection import qualified, quote
+from consumer.sink.mysql.deletes import same_bytes
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.values import key_literals, mysql_target
+
+_RESYNC = "resync the table: it is emptied and loaded again"
+
+
+def apply(
+    cursor: pymysql.cursors.Cursor,
+    settings: MySqlSettings,
+    epoch: int,
+    target: LoadTarget,
+    changes: pa.Table,
+    window: Window,
+    packet: int,
+) -> Receipt:
+    """Add and remove the copies that `changes` (``n int64, c0 .. cN``) count, and move the table's progress, in the
+    transaction at hand. Raises CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass through."""
+    counts = changes.column("n")
+    added, removed = changes.filter(pc.greater(counts, 0)), changes.filter(pc.less(counts, 0))
+    receipt = Receipt(puts=_total(added), deletes=-_total(removed))
+    applied = _locked_progress(cursor, settings.name, target.table)
+    if applied >= window.upto:
+        return receipt
+    if applied > window.after:
+        raise CannotBeExact(
+            f"the rows up to {applied} are applied already, but the window begins at {window.after}",
+            hint="run again: the progress is read anew",
+            table=str(target.table),
+        )
+    _remove(cursor, target, removed)
+    replace.put(cursor, target, _copies(added), packet, "INSERT")
+    change = ProgressChange(tables={target.table: TableProgress(window.upto)})
+    progress.store(cursor, settings.name, epoch, change, touched=[target.table])
+    return receipt
+
+
+def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName) -> int:
+    """The table's applied-ts, which no other transaction can move until this one ends.
+
+    A table that is where the global applied-ts is has no row of its own: it gets one, as there is nothing else to lock.
+    """
+    key = (name, table.database, table.table)
+    cursor.execute(
+        "INSERT IGNORE INTO storage_consumer.table_progress "
+        "(name, database_name, table_name, applied_ts, state, reason, hint) "
+        "SELECT name, %s, %s, applied_ts, 'ok', '', '' FROM storage_consumer.consumer WHERE name = %s",
+        (table.database, table.table, name),
+    )
+    cursor.execute(
+        "SELECT applied_ts FROM storage_consumer.table_progress "
+        "WHERE name = %s AND database_name = %s AND table_name = %s FOR UPDATE",
+        key,
+    )
+    row = cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+def _total(changes: pa.Table) -> int:
+    return int(pc.sum(changes.column("n"), min_count=0).as_py())
+
+
+def _copies(changes: pa.Table) -> pa.Table:
+    counts = changes.column("n").to_numpy()
+    return changes.take(np.repeat(np.arange(changes.num_rows), counts))
+
+
+def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Table) -> None:
+    settings = mysql_target(target)
+    for condition, count in zip(_conditions(target, changes), changes.column("n").to_pylist(), strict=True):
+        cursor.execute(f"DELETE FROM {qualified(settings.database, settings.table)} WHERE {condition} LIMIT {-count}")
+        if cursor.rowcount != -count:
+            raise CannotBeExact(
+                f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {condition[:300]}",
+                hint=_RESYNC,
+                table=str(target.table),
+            )
+
+
+def _conditions(target: LoadTarget, changes: pa.Table) -> Iterator[str]:
+    """One a row: every column holds the very value."""
+    positions = tuple(range(len(target.columns)))
+    literals = key_literals(target, changes, positions)
+    parts = [_same(target, position, literal) for position, literal in zip(positions, literals, strict=True)]
+    return iter(pc.binary_join_element_wise(*parts, " AND ").to_pylist())
+
+
+def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
+    name = quote(target.names[position])
+    match target.columns[position].family:
+        case Family.JSON if mysql_target(target).data_types[position] == "json":
+            return pc.binary_join_element_wise(f"{name} <=> CAST(", literal, " AS JSON)", "")
+        case Family.TEXT | Family.JSON:
+            return same_bytes(name, literal)
+        case Family.BIT | Family.ENUM | Family.SET | Family.YEAR:
+            return pc.binary_join_element_wise(f"CAST({name} AS UNSIGNED) <=> ", literal, "")
+        case _:
+            return pc.binary_join_element_wise(f"{name} <=> ", literal, "")

@@ -1,0 +1,218 @@
+"""Rows meet their target table: which columns are written, by which key, and why a table cannot be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pymysql
+
+from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError, TableMissing
+from consumer.model.columns import Column, Family
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.ports import LoadRequest
+from consumer.sink.mysql.connection import Flavor, qualified, quote
+from consumer.sink.mysql.schema import is_reserved
+from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
+from consumer.sink.mysql.tables import TargetColumn, TargetTable, UniqueKey, describe, labels
+
+_TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
+_LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
+
+
+def prepare(
+    cursor: pymysql.cursors.Cursor, requests: Sequence[LoadRequest], settings: MySqlSettings
+) -> Sequence[LoadTarget | ConsumerError]:
+    """Answers in the order of `requests`. pymysql's errors pass through."""
+    found = describe(cursor, {request.table for request in requests})
+    cursor.execute("SELECT @@local_infile, VERSION()")
+    local_infile, version = cursor.fetchone()
+    shared = _Shared(settings, Flavor.parse(version), bool(local_infile))
+    return [_answer(request, found, shared) for request in requests]
+
+
+def create_statement(request: LoadRequest) -> str:
+    """The CREATE TABLE that a schema file allows: collations and other keys, it does not say."""
+    lines = [f"  {quote(column.name)} {_type(column)}" for column in _visible(request)]
+    keys = [tuple(column.name for column in _visible(request) if column.is_pk)]
+    keys += [] if keys[0] else [*request.unique_keys[:1]]
+    lines += [
+        f"  {'PRIMARY KEY' if number == 0 else 'UNIQUE KEY'} ({', '.join(map(quote, key))})"
+        for number, key in enumerate(keys)
+        if key
+    ]
+    return f"CREATE TABLE {qualified(request.table.database, request.table.table)} (\n" + ",\n".join(lines) + "\n)"
+
+
+class _Shared:
+    def __init__(self, settings: MySqlSettings, flavor: Flavor, local_infile: bool) -> None:
+        self.settings, self.flavor, self.local_infile = settings, flavor, local_infile
+
+
+def _answer(
+    request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared
+) -> LoadTarget | ConsumerError:
+    try:
+        return _target(request, found, shared)
+    except TableError as error:
+        return error
+
+
+def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared) -> LoadTarget:
+    if is_reserved(request.table.database):
+        raise CannotBeExact(
+            f"the database {request.table.database} is the target's own",
+            hint="route or filter it in the changefeed",
+            table=str(request.table),
+        )
+    table = found.get(request.table)
+    if table is None:
+        raise TableMissing(
+            f"the target has no table {request.table}, which is older than the changefeed",
+            hint="restore it from a snapshot, or create it empty where it was empty:\n"
+            + create_statement(request)
+            + ";",
+            table=str(request.table),
+        )
+    _check_table(request.table, table, shared.settings)
+    columns = _written_columns(request, table)
+    names = tuple(target.name for _, target in columns)
+    key, ordered = _handle_key(request, table, names)
+    if not key and table.engine.lower() not in _TRANSACTIONAL:
+        raise CannotBeExact(
+            f"a table with no key needs transactions, its engine {table.engine} has none",
+            hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} ENGINE = InnoDB",
+            table=str(request.table),
+        )
+    handle = {names[position].casefold() for position in key}
+    return LoadTarget(
+        table=request.table,
+        columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
+        names=names,
+        key=key,
+        ordered=ordered,
+        settings=MySqlTarget(
+            data_types=tuple(target.data_type for _, target in columns),
+            column_types=tuple(target.type for _, target in columns),
+            collations=tuple(target.collation for _, target in columns),
+            flavor=shared.flavor.name,
+            local_infile=shared.local_infile,
+            secondary_unique=any(_folded(unique.columns) != handle for unique in table.unique_keys),
+            database=table.name.database,
+            table=table.name.table,
+        ),
+    )
+
+
+def _check_table(name: TableName, table: TargetTable, settings: MySqlSettings) -> None:
+    if "VIEW" in table.kind:
+        raise CannotBeExact(
+            f"{name} is a view in the target, rows cannot be written to it",
+            hint="drop the view, then resync the table",
+            table=str(name),
+        )
+    if table.triggers and not settings.allow_triggers:
+        raise CannotBeExact(
+            f"the target table {name} has triggers, which would change rows beside those of upstream",
+            hint="drop them, or allow them with allow-triggers=true in --downstream-uri",
+            table=str(name),
+        )
+
+
+def _written_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
+    """The columns to write, in the target's order. A row must be written whole, so both sides must have the same."""
+    sent = {column.name.casefold(): column for column in _visible(request)}
+    missing = [column.name for column in sent.values() if table.column(column.name) is None]
+    if missing:
+        raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
+    written = [column for column in table.columns if not column.generated]
+    lacking = [column.name for column in written if column.name.casefold() not in sent]
+    if lacking:
+        raise _drift(request.table, f"the rows lack the target table's columns {_listed(lacking)}")
+    return [(sent[column.name.casefold()], column) for column in written]
+
+
+def _drift(name: TableName, text: str) -> SchemaDrift:
+    return SchemaDrift(
+        text, hint="bring the target table's columns in line, or empty and reload it: resync", table=str(name)
+    )
+
+
+def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[tuple[int, ...], bool]:
+    """Positions of the handle key in `names`, and whether its changes must be applied in order.
+
+    REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns.
+    """
+    declared = tuple(column.name for column in _visible(request) if column.is_pk)
+    candidates = [unique for unique in table.unique_keys if unique.not_null]
+    if declared:
+        key = next((unique for unique in candidates if _folded(unique.columns) == _folded(declared)), None)
+        if key is None:
+            raise CannotBeExact(
+                f"the target table has no unique NOT NULL key on the primary key's columns {_listed(declared)}",
+                hint=f"ALTER TABLE {request.table} ADD PRIMARY KEY ({', '.join(map(quote, declared))})",
+                table=str(request.table),
+            )
+    else:
+        exact = [unique for unique in candidates if not unique.prefix]
+        key = min(exact, key=lambda unique: len(unique.columns), default=None)
+    if key is None:
+        return (), False
+    positions = {name.casefold(): number for number, name in enumerate(names)}
+    unwritten = [column for column in key.columns if column.casefold() not in positions]
+    if unwritten:
+        raise CannotBeExact(f"its key has the generated columns {_listed(unwritten)}", table=str(request.table))
+    return tuple(positions[column.casefold()] for column in key.columns), key.prefix or _coarse(table, key)
+
+
+def _coarse(table: TargetTable, key: UniqueKey) -> bool:
+    """Whether the target takes keys for equal that differ in more than trailing blanks.
+
+    ``*_bin`` collations compare bytes, but most of them without trailing blanks ('a' = 'a '), as TiDB's own do. Such
+    tables keep their parallel speed, because the writer deletes a row only where its key has the very bytes of the
+    deleted one: the delete of 'a ' cannot take away the row 'a' that a put wrote before it, and a put of 'a' that comes
+    first removes 'a ' by REPLACE. So the two are right in either order. Two puts of equal keys cannot be in one window:
+    upstream splits a change of key bytes into a delete and an insert, and that delete wins over the older put.
+    """
+    columns = [table.column(name) for name in key.columns]
+    text = [column for column in columns if column is not None and column.collation]
+    return any(
+        column.data_type not in ("enum", "set") and not column.collation.endswith(("_bin", "binary")) for column in text
+    )
+
+
+def _visible(request: LoadRequest) -> list[Column]:
+    return [column for column in request.columns if not column.hidden]
+
+
+def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column:
+    if column.family not in (Family.ENUM, Family.SET) or column.elements or target.data_type not in ("enum", "set"):
+        return column
+    found = labels(target.type)
+    # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
+    lost = flavor.name != "tidb" and any("?" in label for label in found)
+    return column if lost else replace(column, elements=found)
+
+
+def _folded(names: Sequence[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quote, names))
+
+
+def _type(column: Column) -> str:
+    text = "VARCHAR" if column.type == "VAR_STRING" else column.type
+    if column.type == "DECIMAL" or (column.family in (Family.FLOAT, Family.DOUBLE) and column.scale):
+        text += f"({column.length}, {column.scale or 0})"
+    elif text in _LENGTH_TYPES and column.length is not None:
+        text += f"({column.length})"
+    elif column.family in (Family.DATETIME, Family.TIMESTAMP, Family.TIME) and column.scale:
+        text += f"({column.scale})"
+    elif column.family in (Family.ENUM, Family.SET):
+        text += "(" + ", ".join("'" + label.replace("'", "''") + "'" for label in column.elements) + ")"
+    if column.unsigned and column.family in (Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE):
+        text += " UNSIGNED"
+    return text + ("" if column.nullable else " NOT NULL")

@@ -1,0 +1,219 @@
+"""Progress <-> the tables of schema `storage_consumer`. The caller owns the transaction and pymysql's errors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import astuple
+from typing import Any
+
+import pymysql
+
+from consumer.errors import WrongUpstream
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    FORMAT_VERSION,
+    AuditRow,
+    DdlId,
+    DdlRecord,
+    DdlState,
+    FolderProgress,
+    OpenFile,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
+from consumer.sink.mysql.schema import check_format, exists
+
+_BATCH = 500
+_AUDIT_DAYS = 30
+_AUDIT_COLUMNS = (
+    "(name, epoch, finished, step, database_name, table_name, from_ts, to_ts, row_count, puts, deletes, dropped_rows, "
+    "statement, statement_hash)"
+)
+
+
+def load(cursor: pymysql.cursors.Cursor, name: str) -> Progress:
+    """The progress of consumer `name`; empty where there is none. Raises BadConfig for a later format."""
+    if not exists(cursor):
+        return Progress()
+    cursor.execute("SELECT format, upstream, applied_ts FROM storage_consumer.consumer WHERE name = %s", (name,))
+    row = cursor.fetchone()
+    if row is None:
+        return Progress()
+    check_format(row[0])
+    return Progress(
+        upstream=row[1],
+        applied_ts=row[2],
+        tables=dict(_load_tables(cursor, name)),
+        folders=dict(_load_folders(cursor, name)),
+        ddls={record.id: record for record in _load_ddls(cursor, name)},
+    )
+
+
+def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str) -> None:
+    """Write the consumer's row when it is the first run. Raises WrongUpstream where the row is another upstream's."""
+    cursor.execute("SELECT format, upstream FROM storage_consumer.consumer WHERE name = %s", (name,))
+    row = cursor.fetchone()
+    if row is None:
+        cursor.execute(
+            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, updated) "
+            "VALUES (%s, %s, %s, 0, UTC_TIMESTAMP(3))",
+            (name, FORMAT_VERSION, upstream),
+        )
+        return
+    check_format(row[0])
+    if row[1] != upstream:
+        raise WrongUpstream(
+            f"the progress of consumer {name!r} belongs to the upstream {row[1]}, not to {upstream}",
+            hint="give each upstream a --name of its own",
+        )
+
+
+def prune_audit(cursor: pymysql.cursors.Cursor, name: str) -> None:
+    """Drop audit rows older than 30 days."""
+    cursor.execute(
+        "DELETE FROM storage_consumer.audit WHERE name = %s AND finished < UTC_TIMESTAMP(3) - INTERVAL %s DAY",
+        (name, _AUDIT_DAYS),
+    )
+
+
+def store(
+    cursor: pymysql.cursors.Cursor,
+    name: str,
+    epoch: int,
+    change: ProgressChange,
+    touched: Collection[TableName] = (),
+) -> None:
+    """Write `change` in the transaction at hand; `touched` are tables to be listed in the public view."""
+    if change.applied_ts is not None:
+        cursor.execute(
+            "UPDATE storage_consumer.consumer SET applied_ts = %s, updated = UTC_TIMESTAMP(3) WHERE name = %s",
+            (change.applied_ts, name),
+        )
+    _store_tables(cursor, name, change)
+    _store_folders(cursor, name, change)
+    _store_ddls(cursor, name, change)
+    _insert(cursor, "known_table", ((name, table.database, table.table) for table in touched if table.table))
+    _store_audit(cursor, name, epoch, change.audit)
+
+
+def _load_tables(cursor: pymysql.cursors.Cursor, name: str) -> Iterator[tuple[TableName, TableProgress]]:
+    cursor.execute(
+        "SELECT database_name, table_name, applied_ts, state, reason, hint FROM storage_consumer.table_progress "
+        "WHERE name = %s",
+        (name,),
+    )
+    for database, table, applied_ts, state, reason, hint in cursor.fetchall():
+        yield TableName(database, table), TableProgress(applied_ts, State(state), reason, hint)
+
+
+def _load_folders(cursor: pymysql.cursors.Cursor, name: str) -> Iterator[tuple[Folder, FolderProgress]]:
+    cursor.execute(
+        "SELECT root, version, part, date, dispatcher, done, size, stamp, open_files "
+        "FROM storage_consumer.folder_progress WHERE name = %s",
+        (name,),
+    )
+    for root, version, part, date, dispatcher, done, size, stamp, open_files in cursor.fetchall():
+        files = tuple(OpenFile(*fields) for fields in json.loads(open_files))
+        yield Folder(root, version, part, date, dispatcher), FolderProgress(done, size, stamp, files)
+
+
+def _load_ddls(cursor: pymysql.cursors.Cursor, name: str) -> Iterator[DdlRecord]:
+    cursor.execute(
+        "SELECT database_name, table_name, version, checksum, state, before_state, reason FROM storage_consumer.ddl "
+        "WHERE name = %s",
+        (name,),
+    )
+    for database, table, version, checksum, state, before, reason in cursor.fetchall():
+        yield DdlRecord(DdlId(database, table, version, checksum), DdlState(state), before, reason)
+
+
+def _store_tables(cursor: pymysql.cursors.Cursor, name: str, change: ProgressChange) -> None:
+    gone = [(table.database, table.table) for table, kept in change.tables.items() if kept is None]
+    # A tombstone that goes away takes its row of the public view along.
+    _delete(
+        cursor,
+        "FROM storage_consumer.known_table WHERE name = %s AND EXISTS (SELECT 1 FROM storage_consumer.table_progress p "
+        "WHERE p.name = known_table.name AND p.database_name = known_table.database_name "
+        "AND p.table_name = known_table.table_name AND p.state = 'dropped') AND (database_name, table_name)",
+        name,
+        gone,
+    )
+    _delete(cursor, "FROM storage_consumer.table_progress WHERE name = %s AND (database_name, table_name)", name, gone)
+    rows = (
+        (name, table.database, table.table, kept.applied_ts, kept.state.value, kept.reason, kept.hint)
+        for table, kept in change.tables.items()
+        if kept is not None
+    )
+    _insert(cursor, "table_progress", rows)
+
+
+def _store_folders(cursor: pymysql.cursors.Cursor, name: str, change: ProgressChange) -> None:
+    gone = [(_folder_id(folder),) for folder, kept in change.folders.items() if kept is None]
+    _delete(cursor, "FROM storage_consumer.folder_progress WHERE name = %s AND (id)", name, gone)
+    rows = (
+        (
+            *(name, _folder_id(folder), *astuple(folder)),
+            *(kept.done, kept.size, kept.stamp, json.dumps([astuple(file) for file in kept.open])),
+        )
+        for folder, kept in change.folders.items()
+        if kept is not None
+    )
+    _insert(cursor, "folder_progress", rows)
+
+
+def _store_ddls(cursor: pymysql.cursors.Cursor, name: str, change: ProgressChange) -> None:
+    rows = ((*(name, *astuple(record.id)), record.state.value, record.before, record.reason) for record in change.ddls)
+    _insert(cursor, "ddl", rows)
+    _delete(
+        cursor,
+        "FROM storage_consumer.ddl WHERE name = %s AND (database_name, table_name, version, checksum)",
+        name,
+        [astuple(gone) for gone in change.forget_ddls],
+    )
+
+
+def _store_audit(cursor: pymysql.cursors.Cursor, name: str, epoch: int, rows: Sequence[AuditRow]) -> None:
+    if not rows:
+        return
+    cursor.execute("SELECT UTC_TIMESTAMP(3)")
+    now = cursor.fetchone()[0]
+    values = (
+        (
+            *(name, epoch, now, row.step, row.table.database, row.table.table, row.from_ts, row.to_ts),
+            *(row.rows, row.puts, row.deletes, row.dropped_rows, row.statement, _sha256(row.statement)),
+        )
+        for row in rows
+    )
+    _insert(cursor, "audit", values, columns=_AUDIT_COLUMNS)
+
+
+def _insert(cursor: pymysql.cursors.Cursor, table: str, rows: Iterator[tuple[Any, ...]], columns: str = "") -> None:
+    """REPLACE the rows in few statements: pymysql joins them up to 1 MB."""
+    values = list(rows)
+    if values:
+        marks = ", ".join(["%s"] * len(values[0]))
+        cursor.executemany(f"REPLACE INTO storage_consumer.{table} {columns} VALUES ({marks})", values)
+
+
+def _delete(cursor: pymysql.cursors.Cursor, what: str, name: str, keys: Sequence[tuple[Any, ...]]) -> None:
+    """``DELETE {what} IN (keys)``, some hundred keys a statement."""
+    for start in range(0, len(keys), _BATCH):
+        cursor.execute(f"DELETE {what} IN %s", (name, _flat(keys[start : start + _BATCH])))
+
+
+def _flat(keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """pymysql renders a list of tuples as ``((a,b),(c,d))``; one-column keys must not be wrapped twice."""
+    return [key[0] if len(key) == 1 else key for key in keys]
+
+
+def _folder_id(folder: Folder) -> str:
+    return _sha256(json.dumps(astuple(folder)))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

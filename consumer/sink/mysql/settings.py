@@ -1,0 +1,141 @@
+"""Where the target is and how it is reached, and what a writer must know about one target table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from consumer.errors import BadConfig
+
+_DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
+_OFFSET = re.compile(r"[+-]\d{2}:\d{2}")
+_NAME_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MySqlSettings:
+    """A MySQL-compatible target. `name` is the consumer name, under which the progress is kept.
+
+    `time_zone` is the session's: ``SYSTEM``, an offset, or a zone name that the server knows. `socket` replaces host
+    and port. `connect_timeout` is in seconds. `worker_count` bounds the connections of one step.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str
+    name: str
+    time_zone: str = "SYSTEM"
+    worker_count: int = 16
+    ssl_ca: str = ""
+    ssl_cert: str = ""
+    ssl_key: str = ""
+    connect_timeout: int = 10
+    socket: str = ""
+    allow_triggers: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.name) <= _NAME_LIMIT:
+            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {_NAME_LIMIT} characters")
+        if self.worker_count < 1:
+            raise BadConfig(f"worker-count is {self.worker_count}, it must be at least 1")
+
+    def __repr__(self) -> str:
+        shown = (
+            "password='***'" if f.name == "password" else f"{f.name}={getattr(self, f.name)!r}" for f in fields(self)
+        )
+        return f"MySqlSettings({', '.join(shown)})"
+
+    @property
+    def address(self) -> str:
+        """For messages: where the target is, without the password."""
+        return self.socket or f"{self.host}:{self.port}"
+
+    @classmethod
+    def from_uri(cls, uri: str, *, name: str, time_zone: str = "SYSTEM") -> MySqlSettings:
+        """Read ``mysql://user:password@host:port/?option=value`` (also ``mariadb://``, ``tidb://``). Raises BadConfig.
+
+        An option ``time-zone`` of the URI wins over `time_zone`.
+        """
+        parts = urlsplit(uri)
+        if parts.scheme not in _DEFAULT_PORTS:
+            raise BadConfig(f"the downstream scheme {parts.scheme!r} is none of {', '.join(_DEFAULT_PORTS)}")
+        if parts.path not in ("", "/") or parts.fragment:
+            raise BadConfig(
+                "the downstream URI must end after host and port: databases are named as upstream names them",
+                hint="percent-encode '/', '#', '?' and '@' in user and password",
+            )
+        options = _options(parts.query)
+        return cls(
+            host=unquote(parts.hostname or "127.0.0.1"),
+            port=_port(parts, _DEFAULT_PORTS[parts.scheme]),
+            user=unquote(parts.username or "root"),
+            password=unquote(parts.password or ""),
+            name=name,
+            **{"time_zone": session_zone(time_zone), **options},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlTarget:
+    """A target table, as LoadTarget.settings; every tuple has one entry for each of LoadTarget.columns.
+
+    `data_types` and `column_types` are information_schema's DATA_TYPE (lower case) and COLUMN_TYPE, `collations` its
+    COLLATION_NAME ("" for none). `database` and `table` are spelled as the target spells them. `secondary_unique`:
+    there is a unique key beside the handle key. `local_infile`: the server takes LOAD DATA LOCAL. `flavor` is mysql,
+    mariadb or tidb.
+
+    A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
+    only are equal to the server, but they are two keys to the fold).
+    """
+
+    data_types: tuple[str, ...]
+    column_types: tuple[str, ...]
+    collations: tuple[str, ...]
+    flavor: str
+    local_infile: bool
+    secondary_unique: bool
+    database: str
+    table: str
+
+
+def session_zone(zone: str) -> str:
+    """`zone` as ``SET time_zone`` takes it on a server without zone tables: UTC becomes an offset."""
+    if zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT"):
+        return "+00:00"
+    return zone if zone == "" or _OFFSET.fullmatch(zone) or zone.upper() != "SYSTEM" else "SYSTEM"
+
+
+def _port(parts: Any, default: int) -> int:
+    try:
+        return parts.port or default
+    except ValueError as error:
+        raise BadConfig("the downstream URI's port is not a number from 1 to 65535") from error
+
+
+def _options(query: str) -> Mapping[str, Any]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError as error:
+        raise BadConfig("the downstream URI's options are not name=value pairs joined by '&'") from error
+    return dict(_option(name, value) for name, value in pairs)
+
+
+def _option(name: str, value: str) -> tuple[str, Any]:
+    known = name.replace("-", "_")
+    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket"):
+        return known, value
+    if known == "time_zone":
+        return known, session_zone(value.strip("'\""))
+    if known in ("worker_count", "connect_timeout"):
+        if not value.isdecimal() or int(value) < 1:
+            raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be a whole number above 0")
+        return known, int(value)
+    if known == "allow_triggers":
+        if value not in ("true", "false"):
+            raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be true or false")
+        return known, value == "true"
+    raise BadConfig(f"the downstream URI has an unknown option {name!r}")

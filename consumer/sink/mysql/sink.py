@@ -1,0 +1,162 @@
+"""A MySQL-compatible target, on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pymysql
+
+from consumer.errors import BadConfig, ConsumerError
+from consumer.model.load import LoadOutcome, LoadTarget
+from consumer.model.names import TableName
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.steps import ApplyDdl
+from consumer.ports import DdlOutcome, LoadRequest, Writer
+from consumer.sink.mysql.connection import FlavorName, qualified
+from consumer.sink.mysql.ddl import PlannedDdl, execute_ddls, facts, intents, plan_ddls
+from consumer.sink.mysql.driver import Driver
+from consumer.sink.mysql.lease import LeaseLock, check_epoch, raise_epoch
+from consumer.sink.mysql.prepare import prepare
+from consumer.sink.mysql.progress import load, prune_audit, register, store
+from consumer.sink.mysql.schema import ensure_schema
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.tables import describe
+
+
+class MySqlSink:
+    """ports.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables, so nothing is staged."""
+
+    def __init__(self, settings: MySqlSettings) -> None:
+        self._settings = settings
+        self._driver = Driver(settings)
+        self._lock: LeaseLock | None = None
+        self._epoch: int | None = None
+        self._open_intents: dict[DdlId, DdlRecord] = {}
+
+    def acquire(self, upstream: str) -> Progress:
+        with self._driver.cursor() as cursor:
+            ensure_schema(cursor)
+        lock = LeaseLock(self._settings)
+        lock.take()
+        try:
+            with self._driver.transaction(None) as cursor:
+                register(cursor, self._settings.name, upstream)
+                self._epoch = raise_epoch(cursor, self._settings.name, None)
+                prune_audit(cursor, self._settings.name)
+        except ConsumerError:
+            lock.release()
+            raise
+        self._lock = lock
+        return self.progress()
+
+    def progress(self) -> Progress:
+        return self._driver.retried(self._load)
+
+    def fence(self) -> None:
+        held = self._held()
+        with self._driver.transaction(None) as cursor:
+            epoch = raise_epoch(cursor, self._settings.name, held)
+        self._epoch = epoch
+
+    def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
+        def look() -> Sequence[LoadTarget | ConsumerError]:
+            with self._driver.cursor() as cursor:
+                return prepare(cursor, requests, self._settings)
+
+        return self._driver.retried(look)
+
+    def writer(self) -> Writer:
+        # Arrow comes with it, and a run with nothing to load must not wait for that.
+        from consumer.sink.mysql.writer import MySqlWriter
+
+        return MySqlWriter(self._settings, self._held())
+
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
+        self._store(change, {outcome.table for outcome in outcomes})
+
+    def record(self, change: ProgressChange) -> None:
+        self._store(change, set())
+
+    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
+        known = {**open_intents, **self._open_intents}
+        flavor = self._driver.flavor.name
+        with self._driver.cursor("ddl") as cursor:
+            answers = plan_ddls(cursor, steps, known, flavor)
+        planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
+        if planned:
+            self._store(intents(planned), {plan.step.file.name for plan in planned})
+            self._open_intents |= {plan.step.id: plan.intent() for plan in planned}
+        executed = self._execute(planned, flavor)
+        return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
+
+    def empty_table(self, table: TableName, change: ProgressChange) -> None:
+        # The epoch is held while the table goes: DDL commits by itself, so it has a connection of its own.
+        with self._driver.transaction(self._held()) as cursor:
+            with Driver(self._settings).cursor("ddl") as dropping:
+                found = describe(dropping, [table])
+                for target in found.values():
+                    kind = "VIEW" if "VIEW" in target.kind else "TABLE"
+                    dropping.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
+            store(cursor, self._settings.name, self._held(), change, _named(change))
+
+    def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
+        def look() -> Sequence[TableName]:
+            with self._driver.cursor() as cursor:
+                found = describe(cursor, tables)
+                return [name for name, target in found.items() if _has_row(cursor, target.name)]
+
+        return self._driver.retried(look)
+
+    def close(self) -> None:
+        self._driver.close()
+        if self._lock is not None:
+            self._lock.release()
+        self._lock = self._epoch = None
+
+    def _held(self) -> int:
+        if self._epoch is None:
+            raise BadConfig("the target was not acquired: only the one writer of a consumer name may write")
+        return self._epoch
+
+    def _load(self) -> Progress:
+        with self._driver.cursor() as cursor:
+            return load(cursor, self._settings.name)
+
+    def _store(self, change: ProgressChange, touched: set[TableName]) -> None:
+        epoch = self._held()
+
+        def save() -> None:
+            with self._driver.transaction(epoch) as cursor:
+                store(cursor, self._settings.name, epoch, change, touched | _named(change))
+
+        self._driver.retried(save)
+
+    def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName) -> dict[DdlId, DdlOutcome]:
+        """Run the statements while this transaction holds the epoch, so that nobody takes over between them and their
+        facts."""
+        if not planned:
+            return {}
+        epoch = self._held()
+        with self._driver.transaction(epoch) as cursor:
+            outcomes = execute_ddls(self._settings, planned, flavor, self._save_intent)
+            done = facts(outcomes)
+            store(cursor, self._settings.name, epoch, done, _named(done))
+        for outcome in outcomes:
+            if outcome.error is None:
+                self._open_intents.pop(outcome.step.id, None)
+        return {outcome.step.id: outcome for outcome in outcomes}
+
+    def _save_intent(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
+        cursor.connection.begin()
+        check_epoch(cursor, self._settings.name, self._held())
+        store(cursor, self._settings.name, self._held(), ProgressChange(ddls=(record,)))
+        cursor.connection.commit()
+        self._open_intents[record.id] = record
+
+
+def _named(change: ProgressChange) -> set[TableName]:
+    return {table for table, kept in change.tables.items() if kept is not None}
+
+
+def _has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:
+    return bool(cursor.execute(f"SELECT 1 FROM {qualified(name.database, name.table)} LIMIT 1"))

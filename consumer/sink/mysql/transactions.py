@@ -1,0 +1,99 @@
+"""Transactions of one task's connection: each checks the epoch first, and is repeated where that helps."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pymysql
+
+from consumer.errors import TargetBusy, TargetUnavailable
+from consumer.sink.mysql.connection import Flavor, connect
+from consumer.sink.mysql.errors import translate
+from consumer.sink.mysql.lease import check_epoch
+from consumer.sink.mysql.settings import MySqlSettings
+
+_BUSY_TRIES = 60
+_LOST_TRIES = 10
+_LONGEST_PAUSE_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class Transactions:
+    """Opens its connection with the first transaction, and again after it was lost. Not for several threads."""
+
+    def __init__(self, settings: MySqlSettings, epoch: int) -> None:
+        self._settings, self._epoch = settings, epoch
+        self._connection: pymysql.Connection | None = None
+        self.max_allowed_packet = 0
+
+    def run(self, table: str, work: Callable[[pymysql.cursors.Cursor], T]) -> T:
+        """Do `work` in one transaction and commit it; `work` must bear being repeated from its start.
+
+        Raises LeaseHeld at once when the epoch is over, TargetBusy and TargetUnavailable after many tries, and what
+        `work` raises; then nothing of it has taken effect, but for a commit whose answer was lost.
+        """
+        busy = lost = 0
+        while True:
+            try:
+                return self._once(table, work)
+            except TargetBusy:
+                busy += 1
+                if busy == _BUSY_TRIES:
+                    raise
+            except TargetUnavailable:
+                lost += 1
+                if lost == _LOST_TRIES:
+                    raise
+            time.sleep(_pause(busy + 2 * lost))
+
+    def close(self) -> None:
+        """Close the connection; what was not committed is rolled back. It may be called twice."""
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+    def _once(self, table: str, work: Callable[[pymysql.cursors.Cursor], T]) -> T:
+        try:
+            connection = self._open()
+            with connection.cursor() as cursor:
+                check_epoch(cursor, self._settings.name, self._epoch)
+                result = work(cursor)
+            connection.commit()
+        except pymysql.MySQLError as error:
+            self._roll_back()
+            raise translate(error, "rows", table=table) from error
+        except BaseException:
+            self._roll_back()
+            raise
+        return result
+
+    def _open(self) -> pymysql.Connection:
+        if self._connection is None:
+            connection = connect(self._settings, "dml")
+            self._connection = connection
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT @@max_allowed_packet")
+                self.max_allowed_packet = int(cursor.fetchone()[0])
+        return self._connection
+
+    def _roll_back(self) -> None:
+        """Leave the transaction. A connection to TiDB is out of step after a failed LOAD DATA: it is not used again."""
+        connection = self._connection
+        if connection is None:
+            return
+        if not connection.open or Flavor.parse(connection.get_server_info()).name == "tidb":
+            self.close()
+            return
+        try:
+            connection.rollback()
+        except pymysql.MySQLError:
+            self.close()
+
+
+def _pause(tries: int) -> float:
+    """Seconds, doubling from 0.02 and spread at random, so that two who met do not meet again."""
+    return min(_LONGEST_PAUSE_SECONDS, 0.02 * 2.0 ** min(tries, 10)) * random.uniform(0.5, 1.5)

@@ -1,0 +1,203 @@
+"""How the values of each type are written so that the target stores exactly what upstream holds. The one place for it.
+
+Rows arrive as canal-JSON carries them: text, and bytes for the binary types. Three things come of them: texts (for
+LOAD DATA), literals (for statements that write) and key literals (for statements that look rows up: a literal must have
+the column's own type, as MySQL compares a number with a string as doubles).
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.errors import CorruptFile, SchemaDrift
+from consumer.model.columns import Column, Family
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.settings import MySqlTarget
+from consumer.types.blobs import binary_to_hex
+from consumer.types.floats import float32_exact
+
+_VECTOR_FROM_TEXT = {"mysql": "STRING_TO_VECTOR", "mariadb": "VEC_FromText", "tidb": "VEC_FROM_TEXT"}
+_NUMBERS = (Family.BIT, Family.ENUM, Family.SET)
+_WHOLE = r"^[0-9]+$"
+_DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
+
+
+class Form(enum.Enum):
+    """How a value must reach its column."""
+
+    TEXT = enum.auto()
+    NUMBER = enum.auto()
+    """Never as a string: '1' selects the label '1' of an ENUM or SET, and is the byte 0x31 in a BIT."""
+    HEX = enum.auto()
+    VECTOR = enum.auto()
+
+
+def mysql_target(target: LoadTarget) -> MySqlTarget:
+    """The sink's own part of `target`."""
+    assert isinstance(target.settings, MySqlTarget)
+    return target.settings
+
+
+def form_of(target: LoadTarget, position: int) -> Form:
+    """Raises SchemaDrift where a number's meaning would get lost: an ENUM's in a VARCHAR, an INT in an ENUM."""
+    column, data_type = target.columns[position], mysql_target(target).data_types[position]
+    if (column.family in _NUMBERS or data_type in _NUMBERS) and column.family != data_type:
+        raise SchemaDrift(
+            f"column {column.name} is {column.type} upstream and {data_type.upper()} in the target",
+            hint="give the target's column the upstream's type, or empty and reload the table: resync",
+            table=str(target.table),
+        )
+    if column.family in _NUMBERS:
+        return Form.NUMBER
+    if column.family is Family.BINARY:
+        return Form.HEX
+    return Form.VECTOR if data_type == "vector" else Form.TEXT
+
+
+def texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
+    """Columns ``c0 .. cN`` as UTF-8 text that the column of the target takes for the same value; bytes as hex."""
+    return [_text(column, _array(rows, position)) for position, column in enumerate(target.columns)]
+
+
+def literals(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
+    """Columns ``c0 .. cN`` as SQL literals for writing; null is the word NULL. Raises CorruptFile."""
+    return [
+        _literal(target, position, text, target.columns[position]) for position, text in enumerate(texts(target, rows))
+    ]
+
+
+def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...]) -> list[pa.Array]:
+    """The columns at `positions` as SQL literals to compare their columns with: exact, and by an index.
+
+    Raises CorruptFile for what is not a value of its type.
+    """
+    return [_key_literal(target, position, _array(rows, position)) for position in positions]
+
+
+def from_text(target: LoadTarget, position: int, text: str) -> str:
+    """The SQL expression that turns `text`, an expression with a value of `texts`, into the column's value."""
+    match form_of(target, position):
+        case Form.NUMBER:
+            return f"CAST({text} AS UNSIGNED)"
+        case Form.HEX:
+            return f"UNHEX({text})"
+        case Form.VECTOR:
+            return f"{_VECTOR_FROM_TEXT[mysql_target(target).flavor]}({text})"
+        case Form.TEXT:
+            return text
+
+
+def error_values(target: LoadTarget, rows: pa.Table) -> pa.Array:
+    """int64 a row: how many ENUM columns hold 0, the '' error value, which strict mode refuses to store."""
+    counts: pa.Array = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows)
+    for position, column in enumerate(target.columns):
+        if column.family is Family.ENUM:
+            zero = pc.fill_null(pc.equal(_array(rows, position), "0"), False)
+            counts = pc.add(counts, pc.cast(zero, pa.int64()))
+    return counts
+
+
+def by_key(target: LoadTarget, rows: pa.Table) -> pa.Table:
+    """`rows` in the order of their handle key, as far as that is cheap to know: sessions then lock in one order, and a
+    clustered index fills page by page. Raises CorruptFile."""
+    keys = {f"c{position}": _sortable(target.columns[position], _array(rows, position)) for position in target.key}
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+    in_order = np.array_equal(order.to_numpy(), np.arange(rows.num_rows))
+    return rows if in_order else rows.take(order)
+
+
+def _sortable(column: Column, values: pa.Array) -> pa.Array:
+    if column.family is not Family.INTEGER:
+        return values
+    try:
+        return pc.cast(values, pa.uint64() if column.unsigned else pa.int64())
+    except pa.ArrowInvalid as error:
+        raise _not_a_value(column, str(error)) from error
+
+
+def _array(rows: pa.Table, position: int) -> pa.Array:
+    values = rows.column(f"c{position}").combine_chunks()
+    return pc.cast(values, pa.string()) if pa.types.is_large_string(values.type) else values
+
+
+def _text(column: Column, values: pa.Array) -> pa.Array:
+    match column.family:
+        case Family.BINARY:
+            return binary_to_hex(values)
+        case Family.FLOAT:
+            return float32_exact(values)
+        case Family.YEAR:
+            return pc.utf8_lpad(values, 4, "0")  # '0' would be the year 2000
+        case _:
+            return values
+
+
+def _literal(target: LoadTarget, position: int, text: pa.Array, column: Column) -> pa.Array:
+    match form_of(target, position):
+        case Form.NUMBER:
+            return _bare(_checked(column, text, _WHOLE))
+        case Form.HEX:
+            return _quoted(text, "X'")
+        case Form.VECTOR:
+            function = _VECTOR_FROM_TEXT[mysql_target(target).flavor]
+            return _bare(pc.binary_join_element_wise(f"{function}('", _escaped(text), "')", ""))
+        case Form.TEXT:
+            return _quoted(_escaped(text), "'")
+
+
+def _key_literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
+    column = target.columns[position]
+    match column.family:
+        case Family.INTEGER | Family.DECIMAL:
+            return _bare(_checked(column, values, _DECIMAL))
+        case Family.YEAR:
+            return _bare(_checked(column, values, _WHOLE))
+        case Family.FLOAT | Family.DOUBLE:
+            return _bare(_double(column, values))
+        case _:
+            return _literal(target, position, _text(column, values), column)
+
+
+def _double(column: Column, values: pa.Array) -> pa.Array:
+    """Literals with an exponent, which makes them doubles and not decimals; a FLOAT's is the double that equals it."""
+    try:
+        numbers = pc.cast(values, pa.float32() if column.family is Family.FLOAT else pa.float64())
+    except pa.ArrowInvalid as error:
+        raise _not_a_value(column, str(error)) from error
+    text = pc.cast(pc.cast(numbers, pa.float64()), pa.string())
+    return pc.if_else(pc.match_substring(text, "e"), text, pc.binary_join_element_wise(text, "e0", ""))
+
+
+def _checked(column: Column, values: pa.Array, pattern: str) -> pa.Array:
+    """`values` as they are, as they go into a statement without quotes."""
+    matches = pc.match_substring_regex(values, pattern)
+    if pc.all(matches).as_py() is False:
+        wrong = values.filter(pc.invert(matches))[0].as_py()
+        raise _not_a_value(column, repr(wrong[:80]))
+    return values
+
+
+def _not_a_value(column: Column, what: str) -> CorruptFile:
+    return CorruptFile(
+        f"column {column.name} ({column.type}) holds what is not such a value: {what}",
+        hint="the data file is damaged, or its schema file does not belong to it",
+    )
+
+
+def _escaped(text: pa.Array) -> pa.Array:
+    """For quotes in statements. The connection speaks UTF-8, where none of these is a part of another character."""
+    for raw, safe in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0")):
+        text = pc.replace_substring(text, raw, safe)
+    return text
+
+
+def _quoted(text: pa.Array, opening: str) -> pa.Array:
+    return _bare(pc.binary_join_element_wise(opening, text, "'", ""))
+
+
+def _bare(text: pa.Array) -> pa.Array:
+    return pc.fill_null(text, "NULL")

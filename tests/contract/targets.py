@@ -1,0 +1,71 @@
+"""The implementations of ports.Sink, each with a way to read its rows that is not its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+
+from consumer.model.names import TableName
+from consumer.ports import Sink
+from consumer.sink import sink_for
+from consumer.sink.memory import MemorySink
+from tests.servers import MariaDb
+
+Cells = tuple[str | None, ...]
+
+
+class Target(Protocol):
+    creates_tables: bool
+
+    def sink(self, name: str = "c") -> Sink: ...
+
+    def rows(self, table: TableName) -> list[Cells]:
+        """All rows as text, sorted."""
+
+
+@dataclass
+class Memory:
+    label: str
+    creates_tables: bool = True
+
+    def sink(self, name: str = "c") -> Sink:
+        return sink_for(f"memory://{self.label}", name=name)
+
+    def rows(self, table: TableName) -> list[Cells]:
+        sink = self.sink()
+        assert isinstance(sink, MemorySink)
+        return _sorted(tuple(row.values()) for row in sink.rows(table))
+
+
+@dataclass
+class DuckDb:
+    path: Path
+    creates_tables: bool = True
+
+    def sink(self, name: str = "c") -> Sink:
+        return sink_for(f"duckdb:///{self.path}", name=name, time_zone="UTC")
+
+    def rows(self, table: TableName) -> list[Cells]:
+        # The sink may have the file open: within one process DuckDB shares it.
+        with duckdb.connect(str(self.path)) as connection:
+            return _sorted(connection.execute(f'SELECT * FROM "{table.database}"."{table.table}"').fetchall())
+
+
+@dataclass
+class Server:
+    server: MariaDb
+    creates_tables: bool = False
+
+    def sink(self, name: str = "c") -> Sink:
+        return sink_for(self.server.url(), name=name, time_zone="UTC")
+
+    def rows(self, table: TableName) -> list[Cells]:
+        return _sorted(self.server.execute(f"SELECT * FROM `{table.database}`.`{table.table}`"))
+
+
+def _sorted(rows: Any) -> list[Cells]:
+    text = [tuple(None if value is None else str(value) for value in row) for row in rows]
+    return sorted(text, key=lambda row: [(value is not None, value or "") for value in row])

@@ -1,0 +1,129 @@
+"""One writer at a time, and no writer of yesterday."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from consumer.errors import LeaseHeld
+from consumer.model.progress import ProgressChange
+from consumer.sink.mysql.connection import connect
+from consumer.sink.mysql.lease import check_epoch
+from consumer.sink.mysql.sink import MySqlSink
+from tests.integration.mysql.steps import UPSTREAM, acquired, settings
+from tests.servers import MariaDb
+
+
+def test_the_second_is_told_who_holds_it(fresh_mariadb: MariaDb) -> None:
+    first = acquired(fresh_mariadb)
+    second = MySqlSink(settings(fresh_mariadb))
+    with pytest.raises(LeaseHeld, match=f"pid {os.getpid()}"):
+        second.acquire(UPSTREAM)
+    first.record(ProgressChange(applied_ts=4))
+    first.close()
+    assert second.acquire(UPSTREAM).applied_ts == 4
+    second.close()
+
+
+def test_a_dead_holder_is_no_obstacle_and_cannot_come_back(fresh_mariadb: MariaDb) -> None:
+    first = acquired(fresh_mariadb)
+    fresh_mariadb.kill_clients()
+    began = time.perf_counter()
+    second = acquired(fresh_mariadb)
+    assert time.perf_counter() - began < 3
+    with pytest.raises(LeaseHeld, match="taken over"):
+        first.record(ProgressChange(applied_ts=99))
+    with pytest.raises(LeaseHeld):
+        first.fence()
+    assert second.progress().applied_ts == 0
+    first.close()
+    second.close()
+
+
+def test_a_lost_connection_alone_does_no_harm(fresh_mariadb: MariaDb) -> None:
+    sink = acquired(fresh_mariadb)
+    fresh_mariadb.kill_clients()
+    sink.record(ProgressChange(applied_ts=5))
+    assert sink.progress().applied_ts == 5
+    sink.close()
+
+
+def test_fence_waits_for_a_writer_and_refuses_it_afterwards(fresh_mariadb: MariaDb) -> None:
+    sink = acquired(fresh_mariadb)
+    epoch = fresh_mariadb.execute("SELECT epoch FROM storage_consumer.lease")[0][0]
+    writer = connect(settings(fresh_mariadb), "dml")
+    cursor = writer.cursor()
+    check_epoch(cursor, "replica", epoch)
+    fencing = threading.Thread(target=sink.fence)
+    fencing.start()
+    fencing.join(timeout=0.5)
+    assert fencing.is_alive()
+    writer.commit()
+    fencing.join(timeout=10)
+    assert not fencing.is_alive()
+    with pytest.raises(LeaseHeld):
+        check_epoch(cursor, "replica", epoch)
+    sink.record(ProgressChange(applied_ts=1))
+    writer.close()
+    sink.close()
+
+
+def test_writers_of_one_epoch_do_not_wait_for_one_another(fresh_mariadb: MariaDb) -> None:
+    sink = acquired(fresh_mariadb)
+    epoch = fresh_mariadb.execute("SELECT epoch FROM storage_consumer.lease")[0][0]
+    writers = [connect(settings(fresh_mariadb), "dml") for _ in range(3)]
+    began = time.perf_counter()
+    for writer in writers:
+        check_epoch(writer.cursor(), "replica", epoch)
+    sink.record(ProgressChange(applied_ts=1))
+    assert time.perf_counter() - began < 2
+    for writer in writers:
+        writer.close()
+    sink.close()
+
+
+def test_the_lock_is_taken_again_after_a_lost_connection(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.sink.mysql.lease._HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr("consumer.sink.mysql.lease._WAIT_SECONDS", 1)
+    first = acquired(fresh_mariadb)
+    fresh_mariadb.kill_clients()
+    time.sleep(1)
+    with pytest.raises(LeaseHeld):
+        MySqlSink(settings(fresh_mariadb)).acquire(UPSTREAM)
+    first.record(ProgressChange(applied_ts=1))
+    first.close()
+
+
+_HOLDER = """
+import sys, time
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.sink import MySqlSink
+MySqlSink(MySqlSettings.from_uri(sys.argv[1], name="replica")).acquire(sys.argv[2])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_after_kill_9_the_next_run_begins_at_once(fresh_mariadb: MariaDb) -> None:
+    command = [sys.executable, "-c", _HOLDER, fresh_mariadb.url(), UPSTREAM]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        holder.kill()
+        holder.wait()
+    began = time.perf_counter()
+    acquired(fresh_mariadb).close()
+    assert time.perf_counter() - began < 2
+
+
+def test_the_sink_is_light_to_import() -> None:
+    code = "import sys, consumer.sink.mysql.sink; print({'pyarrow', 'pyspark'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"

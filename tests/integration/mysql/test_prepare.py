@@ -1,0 +1,223 @@
+"""What the sink sees in the target's tables, and what it makes of the rows that are to go there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableMissing
+from consumer.model.columns import Column
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.ports import LoadRequest
+from consumer.sink.mysql.settings import MySqlTarget
+from consumer.sink.mysql.sink import MySqlSink
+from consumer.sink.mysql.tables import describe
+from tests.integration.mysql.steps import settings
+from tests.servers import MariaDb
+
+ID = Column("id", "INT", length=11, nullable=False, is_pk=True)
+V = Column("v", "VARCHAR", length=9)
+T = TableName("d", "t")
+
+
+def prepared(server: MariaDb, *columns: Column, table: TableName = T) -> LoadTarget | ConsumerError:
+    sink = MySqlSink(settings(server))
+    [answer] = sink.prepare([LoadRequest(table, columns)])
+    sink.close()
+    return answer
+
+
+def target(server: MariaDb, *columns: Column, table: TableName = T) -> LoadTarget:
+    answer = prepared(server, *columns, table=table)
+    assert isinstance(answer, LoadTarget), answer
+    return answer
+
+
+def create(server: MariaDb, body: str) -> None:
+    server.execute("CREATE DATABASE d CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", f"CREATE TABLE d.t ({body})")
+
+
+def test_columns_come_in_the_targets_order_without_generated_and_hidden_ones(fresh_mariadb: MariaDb) -> None:
+    create(
+        fresh_mariadb,
+        "V VARCHAR(9), id INT PRIMARY KEY, g INT AS (id + 1) VIRTUAL, s INT AS (id) STORED, "
+        "e ENUM('a','it''s'), UNIQUE (v)",
+    )
+    sent = (ID, V, Column("g", "INT"), Column("s", "INT"), Column("e", "ENUM"), Column("_V$_x_0", "JSON"))
+    got = target(fresh_mariadb, *sent)
+    assert got.names == ("V", "id", "e")
+    assert got.columns == (V, ID, replace(sent[4], elements=("a", "it's")))
+    assert (got.key, got.ordered) == ((1,), False)
+    assert got.settings == MySqlTarget(
+        data_types=("varchar", "int", "enum"),
+        column_types=("varchar(9)", "int(11)", "enum('a','it''s')"),
+        collations=("utf8mb4_bin", "", "utf8mb4_bin"),
+        flavor="mariadb",
+        local_infile=True,
+        secondary_unique=True,
+        database="d",
+        table="t",
+    )
+
+
+@pytest.mark.parametrize("label", ["a", "it's", "a,b", "back\\slash", "日本", "line\nfeed", "(')", ""])
+def test_labels_of_an_enum(label: str, fresh_mariadb: MariaDb) -> None:
+    quoted = label.replace("\\", "\\\\").replace("'", "''")
+    create(fresh_mariadb, f"id INT PRIMARY KEY, e ENUM('first', '{quoted}')")
+    assert target(fresh_mariadb, ID, Column("e", "ENUM")).columns[1].elements == ("first", label)
+
+
+def test_labels_that_the_server_cannot_show_stay_unknown(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "id INT PRIMARY KEY, e ENUM('first', '🙂')")
+    assert target(fresh_mariadb, ID, Column("e", "ENUM")).columns[1].elements == ()
+
+
+def test_the_key_without_a_primary_key(fresh_mariadb: MariaDb) -> None:
+    create(
+        fresh_mariadb,
+        "a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, d INT, p VARCHAR(9) NOT NULL, "
+        "UNIQUE k0 (d), UNIQUE k1 (p(2)), UNIQUE k2 (a, b), UNIQUE k3 (c), UNIQUE k4 (b)",
+    )
+    columns = [Column(name, "INT", nullable=name == "d") for name in "abcd"]
+    got = target(fresh_mariadb, *columns, Column("p", "VARCHAR", nullable=False))
+    assert [got.names[position] for position in got.key] == ["c"]
+
+
+def test_no_key_at_all(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "a INT, UNIQUE (a)")
+    assert target(fresh_mariadb, Column("a", "INT")).key == ()
+
+
+def test_no_key_needs_transactions(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "a INT")
+    fresh_mariadb.execute("ALTER TABLE d.t ENGINE = MyISAM")
+    assert isinstance(prepared(fresh_mariadb, Column("a", "INT")), CannotBeExact)
+
+
+def test_a_primary_key_that_the_target_lacks(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "id INT, v VARCHAR(9), UNIQUE (id)")
+    answer = prepared(fresh_mariadb, ID, V)
+    assert isinstance(answer, CannotBeExact)
+    assert "`id`" in answer.message
+
+
+@pytest.mark.parametrize(
+    ("declared", "ordered"),
+    [
+        ("VARCHAR(9) COLLATE utf8mb4_bin", False),
+        ("VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin", False),
+        ("VARCHAR(9) COLLATE utf8mb4_nopad_bin", False),
+        ("VARBINARY(9)", False),
+        ("ENUM('a','b') COLLATE utf8mb4_general_ci", False),
+        ("VARCHAR(9) COLLATE utf8mb4_general_ci", True),
+        ("CHAR(9) COLLATE utf8mb4_unicode_ci", True),
+    ],
+)
+def test_keys_that_the_target_compares_coarsely(declared: str, ordered: bool, fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, f"k {declared} NOT NULL, PRIMARY KEY (k)")
+    assert target(fresh_mariadb, Column("k", "VARCHAR", length=9, nullable=False, is_pk=True)).ordered is ordered
+
+
+def test_a_prefix_key_is_coarse(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "k VARCHAR(9) NOT NULL, PRIMARY KEY (k(3))")
+    assert target(fresh_mariadb, Column("k", "VARCHAR", length=9, nullable=False, is_pk=True)).ordered
+
+
+def test_columns_that_do_not_meet(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "id INT PRIMARY KEY, extra INT, more INT")
+    lacks = prepared(fresh_mariadb, ID, V)
+    assert isinstance(lacks, SchemaDrift)
+    assert "lacks the rows' columns `v`" in lacks.message
+    lacking = prepared(fresh_mariadb, ID, Column("more", "INT"))
+    assert isinstance(lacking, SchemaDrift)
+    assert "rows lack the target table's columns `extra`" in lacking.message
+
+
+def test_a_missing_table_comes_with_its_create(fresh_mariadb: MariaDb) -> None:
+    columns = (
+        ID,
+        Column("n", "DECIMAL", unsigned=True, length=12, scale=3),
+        Column("w", "DATETIME", scale=6),
+        Column("a`b", "VAR_STRING", length=5, nullable=False),
+        Column("e", "ENUM", elements=("x", "it's")),
+        Column("u", "BIGINT", unsigned=True, length=20),
+        Column("t", "TEXT", length=65535),
+        Column("_V$_x_0", "JSON"),
+    )
+    answer = prepared(fresh_mariadb, *columns)
+    assert isinstance(answer, TableMissing)
+    statement = answer.hint.partition("\n")[2]
+    fresh_mariadb.execute("CREATE DATABASE d", statement.rstrip(";"))
+    shown = fresh_mariadb.execute(
+        "SELECT column_name, column_type, is_nullable, column_key FROM information_schema.columns "
+        "WHERE table_schema = 'd' ORDER BY ordinal_position"
+    )
+    assert shown == [
+        ("id", "int(11)", "NO", "PRI"),
+        ("n", "decimal(12,3) unsigned", "YES", ""),
+        ("w", "datetime(6)", "YES", ""),
+        ("a`b", "varchar(5)", "NO", ""),
+        ("e", "enum('x','it''s')", "YES", ""),
+        ("u", "bigint(20) unsigned", "YES", ""),
+        ("t", "text", "YES", ""),
+    ]
+
+
+def test_triggers_and_views_stop_the_table(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "id INT PRIMARY KEY")
+    fresh_mariadb.execute(
+        "CREATE TRIGGER d.g BEFORE INSERT ON d.t FOR EACH ROW SET NEW.id = 1", "CREATE VIEW d.w AS SELECT 1 id"
+    )
+    assert isinstance(prepared(fresh_mariadb, ID), CannotBeExact)
+    assert isinstance(prepared(fresh_mariadb, ID, table=TableName("d", "w")), CannotBeExact)
+    allowing = MySqlSink(replace(settings(fresh_mariadb), allow_triggers=True))
+    assert isinstance(allowing.prepare([LoadRequest(T, (ID,))])[0], LoadTarget)
+    allowing.close()
+
+
+ODD = [
+    "with space",
+    "back`tick",
+    "quote'\"",
+    "dot.dot",
+    "日本語",
+    "percent%s",
+    "slash/x",
+    "SELECT",
+    "1234",
+    "Case",
+    "case",
+]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_odd_names(together: bool, fresh_mariadb: MariaDb) -> None:
+    fresh_mariadb.execute("CREATE DATABASE `o'd``d%s`")
+    names = [TableName("o'd`d%s", name) for name in ODD]
+    more = [TableName("o'd`d%s", f"none{number}") for number in range(30 if together else 0)]
+    for number, name in enumerate(ODD):
+        quoted = name.replace("`", "``")
+        fresh_mariadb.execute(f"CREATE TABLE `o'd``d%s`.`{quoted}` (`c{number}` INT PRIMARY KEY)")
+    connection = fresh_mariadb.connect()
+    found = describe(connection.cursor(), [*names, *more])
+    connection.close()
+    assert {name.table: table.columns[0].name for name, table in found.items()} == {
+        name: f"c{number}" for number, name in enumerate(ODD)
+    }
+    assert all(table.name == name for name, table in found.items())
+
+
+def test_five_hundred_tables(fresh_mariadb: MariaDb) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d")
+    fresh_mariadb.execute(*(f"CREATE TABLE d.t{n} (id INT PRIMARY KEY, v VARCHAR(9) UNIQUE)" for n in range(500)))
+    sink = MySqlSink(settings(fresh_mariadb))
+    began = time.perf_counter()
+    answers = sink.prepare([LoadRequest(TableName("d", f"t{number}"), (ID, V)) for number in range(500)])
+    seconds = time.perf_counter() - began
+    print(f"500 tables described: {seconds:.2f} s")
+    assert all(isinstance(answer, LoadTarget) for answer in answers)
+    assert seconds < 5
+    sink.close()

@@ -1,0 +1,152 @@
+"""Tables with no key: copies are counted, and a window takes effect once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pymysql
+import pytest
+
+from consumer.errors import CannotBeExact
+from consumer.model.columns import Column
+from consumer.model.load import LoadTarget, Receipt
+from consumer.model.names import TableName
+from consumer.model.steps import Window
+from consumer.sink.mysql import progress
+from consumer.sink.mysql.connection import connect
+from consumer.sink.mysql.writer import MySqlWriter
+from tests.integration.mysql.test_writer_types import CASES
+from tests.integration.mysql.writing import EPOCH, NAME, counted, make_target, settings_of
+from tests.servers import MariaDb
+
+_COLUMNS = [Column("a", "INT"), Column("b", "VARCHAR")]
+_DDL = "a INT, b VARCHAR(20) COLLATE utf8mb4_general_ci"
+
+
+def test_copies_are_added_and_removed(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    rows = [(3, ("1", "x")), (2, (None, None)), (1, ("1", "X"))]
+    assert _write(fresh_mariadb, target, rows, Window(0, 10)) == Receipt(puts=6, deletes=0)
+    rows = [(-2, ("1", "x")), (-1, (None, None)), (-1, ("1", "X")), (1, ("2", ""))]
+    assert _write(fresh_mariadb, target, rows, Window(10, 20)) == Receipt(puts=1, deletes=4)
+    assert fresh_mariadb.execute("SELECT a, b FROM db.t ORDER BY a") == [(None, None), (1, "x"), (2, "")]
+    assert _applied(fresh_mariadb) == 20
+
+
+def test_a_window_takes_effect_once(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    for _ in range(3):
+        assert _write(fresh_mariadb, target, [(2, ("1", "x"))], Window(0, 10)) == Receipt(puts=2, deletes=0)
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(2,)]
+
+
+def test_a_window_takes_effect_once_where_two_write_it_at_the_same_time(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    start = threading.Barrier(4)
+
+    def work() -> Receipt:
+        start.wait()
+        return _write(fresh_mariadb, target, [(500, ("1", "x")), (500, ("2", "y"))], Window(0, 10))
+
+    with ThreadPoolExecutor(4) as pool:
+        receipts = [job.result(timeout=60) for job in [pool.submit(work) for _ in range(4)]]
+    assert set(receipts) == {Receipt(puts=1000, deletes=0)}
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(1000,)]
+
+
+def test_a_lost_answer_to_the_commit_does_not_double_the_rows(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    lost = []
+
+    def connect_and_lose(*arguments: object) -> object:
+        connection = connect(*arguments)
+        commit = connection.commit
+
+        def commit_and_lose() -> None:
+            commit()
+            if not lost:
+                lost.append(True)
+                connection.close()
+                raise pymysql.OperationalError(2013, "Lost connection during query")
+
+        connection.commit = commit_and_lose
+        return connection
+
+    monkeypatch.setattr("consumer.sink.mysql.transactions.connect", connect_and_lose)
+    _write(fresh_mariadb, target, [(2, ("1", "x"))], Window(0, 10))
+    assert lost == [True]
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(2,)]
+
+
+def test_a_row_that_is_not_there_changes_nothing(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    _write(fresh_mariadb, target, [(2, ("1", "x")), (1, ("2", "y"))], Window(0, 10))
+    with pytest.raises(CannotBeExact, match="3 copies of a row are to be removed, the target has 2") as refused:
+        _write(fresh_mariadb, target, [(-1, ("2", "y")), (-3, ("1", "x")), (1, ("9", "z"))], Window(10, 20))
+    assert refused.value.table == "db.t"
+    with pytest.raises(CannotBeExact, match="the target has 0"):
+        _write(fresh_mariadb, target, [(-1, ("1", "x "))], Window(10, 20))
+    assert fresh_mariadb.execute("SELECT a, b FROM db.t ORDER BY a") == [(1, "x"), (1, "x"), (2, "y")]
+    assert _applied(fresh_mariadb) == 10
+
+
+def test_a_window_that_is_partly_applied_is_refused(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    _write(fresh_mariadb, target, [(1, ("1", "x"))], Window(0, 10))
+    with pytest.raises(CannotBeExact, match="up to 10 are applied already"):
+        _write(fresh_mariadb, target, [(1, ("1", "x"))], Window(5, 20))
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(1,)]
+
+
+def test_the_global_applied_ts_counts_where_the_table_has_no_row_of_its_own(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    fresh_mariadb.execute("UPDATE storage_consumer.consumer SET applied_ts = 15")
+    _write(fresh_mariadb, target, [(1, ("1", "x"))], Window(0, 10))
+    _write(fresh_mariadb, target, [(1, ("2", "x"))], Window(15, 20))
+    assert fresh_mariadb.execute("SELECT a FROM db.t") == [(2,)]
+
+
+def test_nothing_to_count_leaves_the_progress_to_the_driver(fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    assert _write(fresh_mariadb, target, [], Window(0, 10)) == Receipt(puts=0, deletes=0)
+    assert _applied(fresh_mariadb) == 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_type_is_found_again_by_its_very_value(fresh_mariadb: MariaDb, name: str) -> None:
+    case = CASES[name]
+    target = make_target(
+        fresh_mariadb, [Column("n", "INT"), Column("c", case.type, unsigned=case.unsigned)], f"n INT, c {case.ddl}"
+    )
+    values = [*case.values, None]
+    _write(fresh_mariadb, target, [(2, ("1", value)) for value in values], Window(0, 10))
+    for number, value in enumerate(values):
+        assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(2 * (len(values) - number),)]
+        _write(fresh_mariadb, target, [(-2, ("1", value))], Window(10 + number, 11 + number))
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(0,)]
+
+
+@pytest.mark.parametrize("value", ["0.1", "16777216", "340282350000000000000000000000000000000", "0.000001"])
+def test_a_float_is_found_again(fresh_mariadb: MariaDb, value: str) -> None:
+    target = make_target(fresh_mariadb, [Column("c", "FLOAT")], "c FLOAT")
+    _write(fresh_mariadb, target, [(1, (value,))], Window(0, 10))
+    _write(fresh_mariadb, target, [(-1, (value,))], Window(10, 20))
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(0,)]
+
+
+def _write(
+    server: MariaDb, target: LoadTarget, rows: list[tuple[int, tuple[str | bytes | None, ...]]], window: Window
+) -> Receipt:
+    with MySqlWriter(settings_of(server), EPOCH).session() as session:
+        return session.write_multiset(target, counted(target, rows), window)
+
+
+def _applied(server: MariaDb) -> int:
+    connection = server.connect()
+    with connection.cursor() as cursor:
+        applied = progress.load(cursor, NAME).table(TableName("db", "t")).applied_ts
+    connection.close()
+    return applied

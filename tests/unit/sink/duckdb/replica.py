@@ -1,0 +1,94 @@
+"""A DuckDB replica in a temporary folder, written through the sink and read by DuckDB itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from consumer.model.actions import Action
+from consumer.model.columns import Column, Family
+from consumer.model.files import SchemaFile
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.names import TableName
+from consumer.model.progress import ProgressChange
+from consumer.model.steps import ApplyDdl, Window
+from consumer.ports import DdlOutcome, LoadRequest
+from consumer.sink.duckdb.settings import DuckDbSettings
+from consumer.sink.duckdb.sink import DuckDbSink
+
+TABLE = TableName("db", "t")
+ID = Column("id", "INT", nullable=False, is_pk=True)
+Rows = Sequence[Sequence[str | bytes | None]]
+
+
+class Replica:
+    def __init__(self, folder: Path, time_zone: str = "UTC") -> None:
+        self.path = folder / "replica.duckdb"
+        self.sink = DuckDbSink(DuckDbSettings(str(self.path), "c", time_zone))
+        self.sink.acquire("file:///upstream")
+        self._version = 100
+
+    def execute(
+        self,
+        action: Action,
+        query: str,
+        columns: Sequence[Column] = (),
+        table: TableName = TABLE,
+        old_name: TableName | None = None,
+        touches: tuple[TableName, ...] = (),
+        version: int | None = None,
+    ) -> DdlOutcome:
+        self._version += 1
+        at = self._version if version is None else version
+        file = SchemaFile("p", "db/t", table.database, table.table, at, 1, query, action, tuple(columns))
+        step = ApplyDdl(file, (table, *touches), ProgressChange(), ProgressChange(), old_name)
+        (outcome,) = self.sink.apply_ddls([step], {})
+        return outcome
+
+    def apply(self, action: Action, query: str, columns: Sequence[Column] = (), **more: Any) -> str:
+        """Execute what must not be refused; the note."""
+        outcome = self.execute(action, query, columns, **more)
+        assert outcome.error is None, outcome.error
+        return outcome.note
+
+    def target(
+        self, columns: Sequence[Column], table: TableName = TABLE, unique: tuple[tuple[str, ...], ...] = ()
+    ) -> LoadTarget:
+        (answer,) = self.sink.prepare([LoadRequest(table, tuple(columns), unique)])
+        assert isinstance(answer, LoadTarget), answer
+        return answer
+
+    def put(self, columns: Sequence[Column], rows: Rows, table: TableName = TABLE) -> None:
+        """Rows in the order of `columns`, as the files carry them."""
+        target = self.target(columns, table)
+        places = [[column.name for column in columns].index(column.name) for column in target.columns]
+        values = {
+            f"c{at}": pa.array([row[place] for row in rows], self._arrow_type(columns[place]))
+            for at, place in enumerate(places)
+        }
+        self.write(target, pa.table({"put": pa.array([True] * len(rows), pa.bool_()), **values}))
+
+    def write(self, target: LoadTarget, changes: pa.Table) -> None:
+        with self.sink.writer().session() as session:
+            receipt = session.write(target, changes)
+        task = LoadTask(0, target, Window(1, 2), (), Dialect())
+        self.sink.commit([LoadOutcome(task, (), (receipt,))], ProgressChange())
+
+    def query(self, text: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(self.path)) as connection:
+            return connection.execute(text).fetchall()
+
+    def rows(self, table: TableName = TABLE) -> list[tuple[Any, ...]]:
+        return self.query(f'SELECT * FROM "{table.database}"."{table.table}" ORDER BY ALL')
+
+    def types(self, table: TableName = TABLE) -> dict[str, str]:
+        described = self.query(f'DESCRIBE "{table.database}"."{table.table}"')
+        return {row[0]: row[1] for row in described}
+
+    @staticmethod
+    def _arrow_type(column: Column) -> pa.DataType:
+        return pa.binary() if column.family is Family.BINARY else pa.string()

@@ -1,0 +1,204 @@
+"""The file and what lies beside it: who can open it, and when."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from consumer.errors import BadConfig, CannotBeExact, LeaseHeld, TargetUnavailable
+from consumer.model.columns import Column
+from consumer.model.load import Dialect, LoadOutcome, LoadTask
+from consumer.model.names import MAX_TSO
+from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.model.steps import Window
+from consumer.sink import sink_for
+from consumer.sink.duckdb.settings import DuckDbSettings
+from consumer.sink.duckdb.sink import DuckDbSink
+from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
+
+HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+
+
+def staged(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*.parquet"))
+
+
+def test_looking_at_progress_makes_no_file(tmp_path: Path) -> None:
+    sink = sink_for(f"duckdb:///{tmp_path}/none.duckdb", name="c")
+    assert sink.progress() == Progress()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_file_can_be_read_between_rounds(replica: Replica) -> None:
+    replica.put((ID,), [("1",)])
+    replica.sink.record(ProgressChange(applied_ts=5))
+    read = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('SELECT * FROM db.t').fetchall())"
+    found = subprocess.run([sys.executable, "-c", read, str(replica.path)], capture_output=True, text=True, check=True)
+    assert found.stdout == "[(1,)]\n"
+    with pytest.raises(LeaseHeld, match=rf"pid {os.getpid()}"):
+        DuckDbSink(DuckDbSettings(str(replica.path), "other")).acquire("file:///elsewhere")
+
+
+def test_a_file_that_is_open_elsewhere(tmp_path: Path) -> None:
+    path = str(tmp_path / "r.duckdb")
+    with subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        sink = DuckDbSink(DuckDbSettings(path, "c"))
+        with pytest.raises(TargetUnavailable, match="open in another process"):
+            sink.acquire("file:///upstream")
+        with pytest.raises(TargetUnavailable, match="open in another process"):
+            sink.progress()
+    assert sink.acquire("file:///upstream").applied_ts == 0
+    sink.close()
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    path = tmp_path / "r.duckdb"
+    path.write_bytes(b"not a database" * 1000)
+    with pytest.raises(BadConfig, match="not a DuckDB file"):
+        DuckDbSink(DuckDbSettings(str(path), "c")).acquire("file:///upstream")
+
+
+def test_progress_of_a_later_release(replica: Replica) -> None:
+    replica.sink.close()
+    with duckdb.connect(str(replica.path)) as connection:
+        connection.execute("UPDATE storage_consumer.consumer SET format = 2")
+    with pytest.raises(BadConfig, match="format 2"):
+        replica.sink.acquire("file:///upstream")
+
+
+def test_published_files_are_removed(replica: Replica) -> None:
+    replica.put((ID,), [("1",)])
+    assert staged(replica.path.parent) == []
+
+
+def test_what_was_not_published_is_removed(replica: Replica) -> None:
+    def stage() -> None:
+        with replica.sink.writer().session() as session:
+            session.write(replica.target((ID,)), pa.table({"put": [True], "c0": ["2"]}))
+        assert len(staged(replica.path.parent)) == 1
+
+    stage()
+    replica.sink.fence()
+    assert staged(replica.path.parent) == []
+    stage()
+    replica.sink.close()
+    assert staged(replica.path.parent) == []
+    killed = Path(f"{replica.path}.staging") / "0"
+    killed.mkdir()
+    (killed / "x.parquet").write_bytes(b"")
+    replica.sink.acquire("file:///upstream")
+    assert not killed.exists()
+    assert replica.rows() == []
+
+
+def test_a_staged_file_that_is_lost(replica: Replica) -> None:
+    target = replica.target((ID,))
+    with replica.sink.writer().session() as session:
+        receipt = session.write(target, pa.table({"put": [True], "c0": ["2"]}))
+    os.unlink(receipt.staged)
+    task = LoadTask(0, target, Window(1, 2), (), Dialect())
+    with pytest.raises(TargetUnavailable):
+        replica.sink.commit([LoadOutcome(task, (), (receipt,))], ProgressChange(applied_ts=9))
+    assert replica.sink.progress().applied_ts == 0
+
+
+def test_rows_without_a_key_and_without_a_checkpoint(replica: Replica) -> None:
+    """``--checkpoint-ts max``: the table's place does not move, so every commit counts."""
+    target = replica.target((Column("a", "INT"),))
+    window = Window(0, MAX_TSO)
+    for _ in range(2):
+        with replica.sink.writer().session() as session:
+            receipt = session.write_multiset(target, pa.table({"n": pa.array([1], pa.int64()), "c0": ["7"]}), window)
+        task = LoadTask(0, target, window, (), Dialect())
+        replica.sink.commit([LoadOutcome(task, (), (receipt,))], ProgressChange())
+    assert replica.rows() == [(7,), (7,)]
+
+
+def test_rows_without_a_key_from_the_middle_of_a_window(replica: Replica) -> None:
+    target = replica.target((Column("a", "INT"),))
+    replica.sink.record(ProgressChange(tables={TABLE: TableProgress(15)}))
+    with replica.sink.writer().session() as session:
+        receipt = session.write_multiset(
+            target, pa.table({"n": pa.array([1], pa.int64()), "c0": ["7"]}), Window(10, 20)
+        )
+    with pytest.raises(CannotBeExact):
+        replica.sink.commit(
+            [LoadOutcome(LoadTask(0, target, Window(10, 20), (), Dialect()), (), (receipt,))], ProgressChange()
+        )
+    assert replica.rows() == []
+
+
+def test_the_public_view(replica: Replica) -> None:
+    replica.put((ID,), [("1",)])
+    replica.sink.record(ProgressChange(applied_ts=470611625733521409))
+    look = 'SELECT consumer, "table", applied_ts, CAST(applied_time AS VARCHAR), state FROM storage_consumer.replica'
+    assert replica.query(look) == [("c", "db.t", 470611625733521409, "2026-11-21 06:01:21.857", "ok")]
+    replica.sink.record(ProgressChange(tables={TABLE: TableProgress(1 << 18, State.STOPPED, "why")}))
+    assert replica.query(look) == [("c", "db.t", 1 << 18, "1970-01-01 00:00:00.001", "stopped")]
+    replica.sink.record(ProgressChange(tables={TABLE: TableProgress(1 << 18, State.DROPPED)}))
+    replica.sink.record(ProgressChange(tables={TABLE: None}))
+    assert replica.query(look) == []
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [
+        ("duckdb:///r.duckdb", "{cwd}/r.duckdb"),
+        ("duckdb:///sub/r.duckdb", "{cwd}/sub/r.duckdb"),
+        ("duckdb:////{cwd}/a%20b.duckdb", "{cwd}/a b.duckdb"),
+    ],
+)
+def test_uris(uri: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    settings = DuckDbSettings.from_uri(uri.format(cwd=str(tmp_path).lstrip("/")), name="c")
+    assert settings.path == path.format(cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "duckdb://host/r.duckdb",
+        "duckdb:///",
+        "duckdb:///:memory:",
+        "duckdb:///r.duckdb?threads=1",
+        "duckdb:///folder/",
+        "duckdb:///r%3F.duckdb",
+        "duckdb:////no/such/folder/r.duckdb",
+        "oracle://host/",
+    ],
+)
+def test_uris_that_are_refused(uri: str) -> None:
+    with pytest.raises(BadConfig):
+        sink_for(uri, name="c")
+
+
+def test_an_absolute_path_with_too_few_slashes_is_explained() -> None:
+    with pytest.raises(BadConfig) as caught:
+        sink_for("duckdb:///no/such/folder/r.duckdb", name="c")
+    assert "duckdb:////no/such/folder/r.duckdb" in caught.value.hint
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "+8", "25:00"])
+def test_time_zones_that_are_refused(zone: str) -> None:
+    with pytest.raises(BadConfig, match="time zone"):
+        DuckDbSettings("/r.duckdb", "c", zone)
+
+
+def test_unknown_schemes_are_told_what_there_is() -> None:
+    with pytest.raises(BadConfig, match=r"mysql://.*duckdb://"):
+        sink_for("oracle://host/", name="c")
+
+
+def test_a_round_with_nothing_new_needs_no_arrow() -> None:
+    """Arrow takes longer to import than such a round takes."""
+    code = "import consumer.sink.duckdb.sink, sys; sys.exit('pyarrow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

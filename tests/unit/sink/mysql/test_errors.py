@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pymysql
+import pytest
+
+from consumer import errors
+from consumer.sink.mysql.errors import ALREADY_SO, ERRORS, Doing, translate
+
+
+def test_every_class_is_one_of_the_tree() -> None:
+    assert all(getattr(errors, kind.__name__) is kind for kind in ERRORS.values())
+
+
+@pytest.mark.parametrize(
+    ("number", "doing", "kind"),
+    [
+        (2013, "rows", errors.TargetUnavailable),
+        (2013, "ddl", errors.TargetUnavailable),
+        (0, "rows", errors.TargetUnavailable),
+        (1213, "rows", errors.TargetBusy),
+        (1205, "ddl", errors.TargetBusy),
+        (9007, "rows", errors.TargetBusy),
+        (8141, "rows", errors.TargetBusy),
+        (1045, "start", errors.BadConfig),
+        (1045, "ddl", errors.BadConfig),
+        (1142, "start", errors.BadConfig),
+        (1142, "ddl", errors.DdlRefused),
+        (1406, "rows", errors.RowRefused),
+        (1406, "ddl", errors.DdlRefused),
+        (1146, "rows", errors.TableMissing),
+        (1054, "rows", errors.SchemaDrift),
+        (1064, "ddl", errors.DdlRefused),
+    ],
+)
+def test_what_a_number_means(number: int, doing: Doing, kind: type[errors.ConsumerError]) -> None:
+    assert type(translate(pymysql.err.OperationalError(number, "text"), doing)) is kind
+
+
+@pytest.mark.parametrize("doing", ["start", "rows", "ddl"])
+@pytest.mark.parametrize("args", [(31999, "odd"), (2999, "odd"), (), ("just text",)])
+def test_unknown_errors_become_ours(args: tuple[object, ...], doing: Doing) -> None:
+    got = translate(pymysql.MySQLError(*args), doing, table="d.t", version=5)
+    assert isinstance(got, errors.Retryable | errors.Fatal)
+    assert (got.table, got.version) == ("d.t", 5)
+
+
+def test_the_servers_words_and_number_are_kept() -> None:
+    got = translate(pymysql.err.DataError(1406, "Data too long for column 'v'"))
+    assert "Data too long for column 'v' (error 1406)" in got.message
+
+
+def test_what_a_resumed_statement_may_meet_is_never_retryable() -> None:
+    assert not [number for number in ALREADY_SO if issubclass(ERRORS.get(number, errors.Fatal), errors.Retryable)]
