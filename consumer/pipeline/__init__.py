@@ -1,0 +1,1 @@
+"""One round after another: ConsumerManager -> TableConsumer -> TableVersionConsumer."""

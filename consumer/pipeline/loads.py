@@ -1,0 +1,168 @@
+"""One wave of loads: every table that can move, in one call of the loader."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from consumer.errors import CannotBeExact, ConsumerError, LeaseHeld, Retryable, TableError
+from consumer.model.files import Bounds
+from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import ProgressChange
+from consumer.model.steps import LoadRows
+from consumer.pipeline.retry import ATTEMPTS, patiently
+from consumer.pipeline.version_consumer import TableVersionConsumer
+
+if TYPE_CHECKING:
+    from consumer.pipeline.manager import ConsumerManager
+
+SINGLE_TASK_BYTES = 128 << 20
+"""What one task may hold at once: the round size of tables that only one task can load."""
+
+NO_COMMIT_TS = (
+    "rows carry no commit-ts, only milliseconds: transactions of one millisecond are told apart by their place in the"
+    " files, and a target read at a checkpoint may show part of its millisecond;"
+    " enable-tidb-extension=true in the changefeed's sink URI sets commit-ts on"
+)
+
+
+class LoadRunner:
+    """Prepares loads at the sink, runs them through Spark, commits their receipts."""
+
+    def __init__(self, manager: ConsumerManager) -> None:
+        self._manager = manager
+
+    def run_wave(self) -> bool:
+        """False when no table moved or stopped. Raises Retryable when trying again did not help."""
+        manager = self._manager
+        before = self._places()
+        wanted = manager.round.wants_bounds()
+        if wanted:
+            self._learn(manager.reader.bounds(wanted))
+        loads = manager.round.ready_loads()
+        replan = False
+        planned: list[LoadRows] = []
+        tasks: list[LoadTask] = []
+        for version, target in self._targets(loads):
+            if self._too_large(version.load, target):
+                replan = True
+                continue
+            tasks.append(version.task(len(tasks), target))
+            planned.append(version.load)
+        if tasks:
+            self._run(tasks, planned)
+        return bool(tasks) or replan or self._places() != before
+
+    def _places(self) -> list[tuple[int, bool]]:
+        """Where the tables are, and whether they are stopped: a stop can be what a healing statement waits for."""
+        return [(c.state.position, c.state.error is None) for c in self._manager.consumers.values()]
+
+    def _learn(self, bounds: Mapping[str, Bounds | ConsumerError]) -> None:
+        manager = self._manager
+        manager.round.learned({path: found for path, found in bounds.items() if isinstance(found, Bounds)})
+        failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
+        for name, consumer in manager.consumers.items() if failed else ():
+            error = next((failed[e.file.path] for e in consumer.state.unread if e.file.path in failed), None)
+            if isinstance(error, Retryable):
+                raise error
+            if error is not None:
+                manager.stop(name, error.about(str(name)))
+
+    def _targets(self, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
+        """What the sink says of each table; tables it refuses are stopped."""
+        manager = self._manager
+        versions, requests = [], []
+        for load in loads:
+            version = TableVersionConsumer(load, manager.assembly.catalog, manager.options.dialect)
+            try:
+                requests.append(version.request())
+                versions.append(version)
+            except ConsumerError as error:
+                manager.stop(load.table, error)
+        if not requests:
+            return []
+        found = []
+        targets = patiently("look at the target", lambda: manager.sink.prepare(requests), manager.observer)
+        for version, target in zip(versions, targets, strict=True):
+            if isinstance(target, ConsumerError):
+                manager.stop(version.load.table, target)
+            elif not target.key and version.load.window.upto == MAX_TSO:
+                manager.stop(version.load.table, _keyless_without_checkpoint(version.load.table))
+            else:
+                found.append((version, target))
+        return found
+
+    def _too_large(self, load: LoadRows, target: LoadTarget) -> bool:
+        """Whether a table that only one task can load must be planned again, in smaller rounds."""
+        state = self._manager.consumers[load.table].state
+        if (target.key and not target.ordered) or load.bytes <= SINGLE_TASK_BYTES:
+            return False
+        smaller = state.round_bytes > SINGLE_TASK_BYTES
+        state.round_bytes = SINGLE_TASK_BYTES
+        return smaller
+
+    def _run(self, tasks: Sequence[LoadTask], loads: Sequence[LoadRows]) -> None:
+        manager = self._manager
+        started = time.monotonic()
+        left = list(tasks)
+        for attempt in range(1, ATTEMPTS + 1):
+            outcomes = manager.loader.load(left, manager.sink.writer(), manager.reader.range_reader())
+            self._record(outcomes, loads, time.monotonic() - started)
+            busy = [outcome for outcome in outcomes if isinstance(outcome.error, Retryable)]
+            if not busy:
+                return
+            error = busy[0].error
+            assert error is not None
+            if attempt == ATTEMPTS or isinstance(error, LeaseHeld):
+                raise error
+            manager.observer.retrying(f"load {busy[0].table}", error, attempt)
+            time.sleep(min(2**attempt, 30) / 2)
+            # Tasks of the failed attempt may still be at work somewhere: lock them out first.
+            patiently("lock out earlier writers", manager.sink.fence, manager.observer)
+            left = [outcome.task for outcome in busy]
+
+    def _record(self, outcomes: Sequence[LoadOutcome], loads: Sequence[LoadRows], seconds: float) -> None:
+        manager = self._manager
+        done = [outcome for outcome in outcomes if outcome.error is None]
+        done = self._commit(done, loads)
+        for outcome in done:
+            load, consumer = loads[outcome.task.number], manager.consumers[outcome.table]
+            manager.round.loaded(load, consumer.read(load, outcome))
+            manager.observer.step_finished(consumer.count(load, outcome, seconds), seconds)
+        if any(stat.coarse_ts for outcome in done for stat in outcome.files):
+            manager.observer.note(NO_COMMIT_TS)
+        for outcome in outcomes:
+            if outcome.error is not None and not isinstance(outcome.error, Retryable):
+                manager.stop(outcome.table, outcome.error)
+
+    def _commit(self, done: list[LoadOutcome], loads: Sequence[LoadRows]) -> list[LoadOutcome]:
+        """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed."""
+        manager = self._manager
+        while done:
+            change = ProgressChange()
+            for outcome in done:
+                consumer = manager.consumers[outcome.table]
+                change = change.merged(consumer.change(loads[outcome.task.number], outcome, manager.progress))
+            try:
+                patiently("commit", functools.partial(manager.sink.commit, done, change), manager.observer)
+            except TableError as error:
+                wrong = [outcome for outcome in done if str(outcome.table) == error.table]
+                if not wrong:
+                    raise
+                manager.stop(wrong[0].table, error)
+                done = [outcome for outcome in done if outcome is not wrong[0]]
+                continue
+            manager.progress = manager.progress.after(change)
+            break
+        return done
+
+
+def _keyless_without_checkpoint(table: TableName) -> CannotBeExact:
+    return CannotBeExact(
+        "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be told apart",
+        hint="run again once TiCDC has written `metadata`, or leave the table out with --tables",
+        table=str(table),
+    )

@@ -1,0 +1,132 @@
+"""ConsumerManager: one round of all tables, statements and loads in waves, progress after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from consumer.errors import ConsumerError
+from consumer.model.files import Listing
+from consumer.model.load import Dialect
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.model.result import TableResult
+from consumer.pipeline.loads import LoadRunner
+from consumer.pipeline.retry import patiently
+from consumer.pipeline.statements import StatementRunner
+from consumer.pipeline.table_consumer import TableConsumer
+from consumer.plan.assembly import Assembly
+from consumer.plan.round import Round
+from consumer.ports import Loader, Observer, Sink, StorageReader
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerOptions:
+    """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads."""
+
+    dialect: Dialect
+    wanted: Callable[[TableName], bool]
+    round_bytes: int
+    accept_gap: bool = False
+
+
+class ConsumerManager:
+    """Drives rounds. `progress` is what the sink last confirmed; on any error it is read again.
+
+    `results` add up over the rounds of a run; `stopped` holds the tables that go no further in this run, with why.
+    """
+
+    def __init__(
+        self,
+        reader: StorageReader,
+        loader: Loader,
+        sink: Sink,
+        observer: Observer,
+        options: ManagerOptions,
+        progress: Progress,
+    ) -> None:
+        self.reader, self.loader, self.sink, self.observer = reader, loader, sink, observer
+        self.options, self.progress = options, progress
+        self.results: dict[TableName, TableResult] = {}
+        self.stopped: dict[TableName, ConsumerError] = {}
+
+    def run_round(self, listing: Listing) -> None:
+        """Bring every table to ``listing.checkpoint``, or to where it must stop.
+
+        Raises Retryable when trying again did not help; what was recorded until then stays recorded.
+        """
+        try:
+            self._run_round(listing)
+        except ConsumerError:
+            self.progress = self.sink.progress()
+            raise
+
+    def _run_round(self, listing: Listing) -> None:
+        assembly = Assembly.of(listing, self.progress, self.options.wanted)
+        for note in assembly.notes(self.progress):
+            self.observer.note(note)
+        self.assembly = assembly
+        self.consumers = {name: self._consumer(name) for name in assembly.tables}
+        states = {name: consumer.state for name, consumer in self.consumers.items()}
+        self.round = Round(assembly.checkpoint, assembly.timeline, states)
+        for name, error in assembly.faults(self.progress, self.options.accept_gap):
+            self.stop(name, error)
+        unread = [entry.file for state in states.values() for entry in state.unread]
+        self.observer.round_started(assembly.checkpoint, len(states), len(unread), sum(file.size for file in unread))
+        statements, loads = StatementRunner(self), LoadRunner(self)
+        while statements.run_wave() or loads.run_wave():
+            pass
+        self._finish()
+
+    def _consumer(self, name: TableName) -> TableConsumer:
+        wanted = self.options.wanted(name)
+        result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
+        files = self.assembly.files.get(name, ()) if wanted else ()
+        return TableConsumer(name, files, self.progress, self.options.round_bytes, result)
+
+    def stop(self, name: TableName, error: ConsumerError) -> None:
+        """Stop one table: its reason is recorded, the others go on."""
+        error.table = error.table or str(name)
+        self.stopped[name] = error
+        self.round.stopped(name, error)
+        self.record(self.consumers[name].stop(error))
+        self.observer.table_stopped(name, error)
+
+    def record(self, change: ProgressChange) -> None:
+        """Make `change` durable, patiently, and believe it only then."""
+        patiently("record progress", lambda: self.sink.record(change), self.observer)
+        self.progress = self.progress.after(change)
+
+    def _finish(self) -> None:
+        """Raise the global applied-ts to the checkpoint; whoever is not there keeps a row of their own."""
+        checkpoint, progress = self.assembly.checkpoint, self.progress
+        waits: dict[TableName, str] = {}
+        for barrier in self.round.barriers():
+            for name in barrier.tables:
+                waits.setdefault(name, barrier.waits_for)
+        applied = progress.applied_ts if checkpoint == MAX_TSO else max(progress.applied_ts, checkpoint)
+        tables: dict[TableName, TableProgress | None] = {}
+        for name, consumer in self.consumers.items():
+            if not self.options.wanted(name):
+                continue
+            if name in self.round.live or consumer.state.error is not None or name in waits:
+                place = consumer.finish(applied, waits.get(name))
+                known = progress.tables.get(name)
+                if known is not None and known.state is State.DROPPED and known.applied_ts == consumer.state.position:
+                    place = known  # not alive yet, or `metadata` went back to before its end
+                tables[name] = self._ungated(name) if place is None and checkpoint == MAX_TSO else place
+            elif not name.table:
+                # The statements of a database are all done: nothing but them had a place.
+                tables[name] = None
+                del self.results[name]
+        tables |= self.assembly.exclusions(progress)
+        tables |= dict.fromkeys(self.assembly.forgotten(progress))
+        changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
+        if applied > progress.applied_ts or changed:
+            self.record(ProgressChange(applied_ts=applied, tables=changed))
+        self.stopped = {name: c.state.error for name, c in self.consumers.items() if c.state.error is not None}
+
+    def _ungated(self, name: TableName) -> TableProgress | None:
+        """Without a checkpoint a table stays where its last statement left it."""
+        known = self.progress.tables.get(name)
+        return TableProgress(known.applied_ts) if known is not None and known.state is State.STOPPED else known

@@ -1,0 +1,113 @@
+"""What a round would do, found without doing it: every step is taken to succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from consumer.errors import ConsumerError
+from consumer.model.files import Bounds, DataFile, Listing
+from consumer.model.names import TableName
+from consumer.model.progress import Progress
+from consumer.model.result import PlannedStep, PlanResult, TableResult
+from consumer.model.steps import LoadRows
+from consumer.pipeline.manager import ManagerOptions
+from consumer.pipeline.table_consumer import TableConsumer
+from consumer.plan.assembly import Assembly
+from consumer.plan.round import Round
+from consumer.plan.timeline import Statement, lacks_old_name
+from consumer.ports import StorageReader
+
+
+def preview(reader: StorageReader, listing: Listing, progress: Progress, options: ManagerOptions) -> PlanResult:
+    """The steps that bring the target from `progress` to the listing's checkpoint, in the order they would run.
+
+    Where a file's lowest row above a window is not known, the next window is taken to read it too.
+    """
+    found = _Preview(reader, Assembly.of(listing, progress, options.wanted), progress, options)
+    steps = tuple(found.steps())
+    notes = (*found.assembly.notes(progress), *(error.sentence() for error in found.errors))
+    return PlanResult(found.assembly.checkpoint, steps, notes)
+
+
+class _Preview:
+    """A round in which every statement is executed and every load goes through."""
+
+    def __init__(self, reader: StorageReader, assembly: Assembly, progress: Progress, options: ManagerOptions) -> None:
+        self.assembly = assembly
+        self.errors: list[ConsumerError] = []
+        self._reader, self._progress, self._accept_gap = reader, progress, options.accept_gap
+        self._bounds: dict[str, Bounds] = {}
+        states = {
+            name: TableConsumer(name, self._files(name), progress, options.round_bytes, TableResult()).state
+            for name in assembly.tables
+        }
+        self._round = Round(assembly.checkpoint, assembly.timeline, states)
+
+    def steps(self) -> Iterator[PlannedStep]:
+        for name, error in self.assembly.faults(self._progress, self._accept_gap):
+            self._stop(name, error)
+        while True:
+            before = self._places()
+            yield from self._statements()
+            yield from self._loads()
+            if self._places() == before:
+                break
+        for barrier in self._round.barriers():
+            file = barrier.file
+            yield PlannedStep(
+                "barrier", file.name, file.version, file.version,
+                statement=file.query, touches=barrier.tables, waits_for=barrier.waits_for,
+            )  # fmt: skip
+
+    def _statements(self) -> Iterator[PlannedStep]:
+        while ready := self._round.ready_statements():
+            for statement in ready:
+                if statement.lacks_old_name:
+                    error = lacks_old_name(statement)
+                    self._round.refused(statement, error)
+                    for name in statement.touches:
+                        self._stop(name, error)
+                    continue
+                self._round.applied(statement)
+                yield _statement(statement)
+                gap = None if self._accept_gap else self.assembly.gap_after(statement, self._progress)
+                if gap is not None and statement.begins is not None:
+                    self._stop(statement.begins, gap)
+
+    def _loads(self) -> Iterator[PlannedStep]:
+        bounds = self._reader.bounds(self._round.wants_bounds())
+        self._bounds |= {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+        self._round.learned(self._bounds)
+        for name, state in self._round.tables.items() if bounds else ():
+            failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
+            if failed:
+                self._stop(name, failed[0].about(str(name)))
+        for load in self._round.ready_loads():
+            self._round.loaded(load, dict(self._left(load)))
+            yield _load(load)
+
+    def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
+        for planned in load.files:
+            bounds = self._bounds.get(planned.file.path)
+            later = bounds is not None and bounds.last > load.window.upto
+            yield planned.file.path, load.window.upto + 1 if later else 0
+
+    def _files(self, name: TableName) -> Sequence[DataFile]:
+        return self.assembly.files.get(name, ()) if self.assembly.wanted(name) else ()
+
+    def _stop(self, name: TableName, error: ConsumerError) -> None:
+        self._round.stopped(name, error)
+        self.errors.append(error)
+
+    def _places(self) -> list[object]:
+        states = self._round.tables.values()
+        return [len(self._round.pending), *((state.position, state.error is None) for state in states)]
+
+
+def _statement(statement: Statement) -> PlannedStep:
+    file = statement.file
+    return PlannedStep("ddl", file.name, file.version, file.version, statement=file.query, touches=statement.touches)
+
+
+def _load(load: LoadRows) -> PlannedStep:
+    return PlannedStep("load", load.table, load.window.after, load.window.upto, files=len(load.files), bytes=load.bytes)

@@ -1,0 +1,105 @@
+"""One wave of statements: all that are ready, none touching a table of another."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from consumer.errors import ConsumerError, Retryable
+from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange
+from consumer.model.steps import ApplyDdl, ddl_id
+from consumer.plan.timeline import Statement, lacks_old_name
+from consumer.ports import DdlOutcome
+
+if TYPE_CHECKING:
+    from consumer.pipeline.manager import ConsumerManager
+
+
+class StatementRunner:
+    """Runs statements through the sink and tells the round and the table consumers what became of them."""
+
+    def __init__(self, manager: ConsumerManager) -> None:
+        self._manager = manager
+
+    def run_wave(self) -> bool:
+        """False when no statement is ready. Raises Retryable (the rest of the wave is recorded)."""
+        manager = self._manager
+        ready = manager.round.ready_statements()
+        steps: list[tuple[Statement, ApplyDdl]] = []
+        for statement in ready:
+            try:
+                steps.append((statement, self._step(statement)))
+            except ConsumerError as error:
+                self._refused(statement, error)
+        if steps:
+            started = time.monotonic()
+            intents = {ddl: record for ddl, record in manager.progress.ddls.items() if record.state is DdlState.INTENT}
+            outcomes = manager.sink.apply_ddls([step for _, step in steps], intents)
+            seconds = (time.monotonic() - started) / len(steps)
+            for (statement, step), outcome in zip(steps, outcomes, strict=True):
+                self._follow(statement, step, outcome, seconds)
+            broken = next((outcome.error for outcome in outcomes if isinstance(outcome.error, Retryable)), None)
+            if broken is not None:
+                raise broken
+        return bool(ready)
+
+    def _step(self, statement: Statement) -> ApplyDdl:
+        if statement.lacks_old_name:
+            raise lacks_old_name(statement)
+        overtaken = tuple(
+            DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=f"overtaken by {statement.file.query}")
+            for other in self._manager.round.overtaken(statement)
+        )
+        step = statement.step(self._manager.progress)
+        # With W at this version the overtaken ones no longer count, so both become durable at once.
+        step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
+        if statement.heals:
+            for name in statement.tables:
+                lost = self._manager.consumers[name].lost(statement.version, self._manager.progress)
+                step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
+        return step
+
+    def _follow(self, statement: Statement, step: ApplyDdl, outcome: DdlOutcome, seconds: float) -> None:
+        manager, name = self._manager, statement.file.name
+        if isinstance(outcome.error, Retryable):
+            return
+        if outcome.error is not None:
+            manager.progress = manager.progress.after(step.before)
+            self._refused(statement, outcome.error)
+            return
+        done = ProgressChange(ddls=(DdlRecord(step.id, DdlState.DONE),))
+        manager.progress = manager.progress.after(step.before).after(step.after).after(done)
+        self._tell_lost(statement)
+        manager.round.applied(statement)
+        self._check_files(statement)
+        if name in manager.consumers:
+            manager.consumers[name].result.ddl += 1
+        for gone in statement.drops:
+            if gone in manager.consumers:
+                manager.consumers[gone].drop(statement.version)
+        row = AuditRow("ddl", name, statement.version, statement.version, statement=statement.file.query)
+        manager.observer.step_finished(row, seconds)
+        if outcome.note:
+            manager.observer.note(f"{name}: {outcome.note}")
+
+    def _tell_lost(self, statement: Statement) -> None:
+        for table in statement.tables if statement.heals else ():
+            lost = self._manager.round.tables[table].lost(statement.version)
+            if lost:
+                self._manager.observer.note(
+                    f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"
+                )
+
+    def _check_files(self, statement: Statement) -> None:
+        """A table that begins with `statement` must have all of its files before the first of them is read."""
+        manager, name = self._manager, statement.begins
+        gap = None if manager.options.accept_gap else manager.assembly.gap_after(statement, manager.progress)
+        if gap is not None and name is not None:
+            manager.stop(name, gap)
+
+    def _refused(self, statement: Statement, error: ConsumerError) -> None:
+        """A refused statement stops every table it touches: none of them may go past it."""
+        self._manager.round.refused(statement, error)
+        for name in statement.touches:
+            self._manager.stop(name, error)

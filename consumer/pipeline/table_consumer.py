@@ -1,0 +1,112 @@
+"""TableConsumer: one table through a round: its files, its place, what it has done, why it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from consumer.errors import ConsumerError
+from consumer.model.files import DataFile, Folder
+from consumer.model.load import LoadOutcome
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
+from consumer.model.result import TableResult
+from consumer.model.steps import LoadRows, Window
+from consumer.plan.round import TableState
+from consumer.plan.unread import folder_after, unread_files
+from consumer.plan.windows import ends_with_millisecond
+
+
+class TableConsumer:
+    """Owns one table's state of a round. `result` adds up over the rounds of a run."""
+
+    def __init__(
+        self, name: TableName, files: Sequence[DataFile], progress: Progress, round_bytes: int, result: TableResult
+    ) -> None:
+        self.name = name
+        self.files = files
+        self.result = result
+        self.state = TableState(
+            name, progress.table(name).applied_ts, unread_files(files, progress.folders), round_bytes
+        )
+
+    def change(self, load: LoadRows, outcome: LoadOutcome, progress: Progress) -> ProgressChange:
+        """What to record with the rows of `load`. Where there is no checkpoint W stays."""
+        return ProgressChange(
+            tables={} if load.window.upto == MAX_TSO else {self.name: TableProgress(load.window.upto)},
+            folders=self._folders(self.read(load, outcome), progress.folders),
+            audit=(self._audit(load, outcome),),
+        )
+
+    def count(self, load: LoadRows, outcome: LoadOutcome, seconds: float) -> AuditRow:
+        """Add a load that is in the target to the result, and tell of it."""
+        self.result.rows += outcome.puts + outcome.deletes
+        self.result.puts += outcome.puts
+        self.result.deletes += outcome.deletes
+        self.result.dropped_rows += outcome.dropped_rows
+        self.result.seconds += seconds
+        return self._audit(load, outcome)
+
+    def _audit(self, load: LoadRows, outcome: LoadOutcome) -> AuditRow:
+        return AuditRow(
+            "load", self.name, load.window.after, load.window.upto,
+            outcome.rows, outcome.puts, outcome.deletes, outcome.dropped_rows,
+        )  # fmt: skip
+
+    def read(self, load: LoadRows, outcome: LoadOutcome) -> dict[str, int]:
+        """By path, the lowest commit-ts that a later load must still read; 0: the file is done.
+
+        Rows without a commit-ts in the checkpoint's own millisecond are read again with the next checkpoint, in every
+        file that has some: TiCDC may have written only a part of that millisecond.
+        """
+        left: dict[str, int] = {}
+        for stat in outcome.files:
+            next_ts = stat.next_ts
+            if stat.coarse_ts and self._splits_millisecond(load.window, stat.coarse_ts):
+                next_ts = stat.coarse_ts
+            known = left.get(stat.path, 0)
+            left[stat.path] = min(filter(None, (known, next_ts)), default=0)
+        return left
+
+    def _splits_millisecond(self, window: Window, coarse_ts: int) -> bool:
+        boundary = window.upto in self.state.boundaries or window.upto == MAX_TSO
+        return not boundary and not ends_with_millisecond(window.upto) and coarse_ts + (1 << 18) > window.upto
+
+    def _folders(
+        self, read: Mapping[str, int], folders: Mapping[Folder, FolderProgress]
+    ) -> dict[Folder, FolderProgress]:
+        changed = {file.folder for file in self.files if file.path in read}
+        return {
+            folder: folder_after(folders.get(folder, FolderProgress()), group, read)
+            for folder, group in groupby(self.files, key=lambda file: file.folder)
+            if folder in changed
+        }
+
+    def lost(self, version: int, progress: Progress) -> dict[Folder, FolderProgress]:
+        """The folders that a stopped table is done with once its rows begin anew at `version`."""
+        return self._folders({file.path: 0 for file in self.state.lost(version)}, progress.folders)
+
+    def drop(self, version: int) -> None:
+        """The table is gone upstream."""
+        self.result.watermark = version
+        self.result.state, self.result.error, self.result.hint = "dropped", "", ""
+
+    def stop(self, error: ConsumerError) -> ProgressChange:
+        """Go no further in this run; the reason is kept."""
+        self.state.error = error
+        self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
+        return ProgressChange(tables={self.name: self._stopped(error)})
+
+    def _stopped(self, error: ConsumerError) -> TableProgress:
+        return TableProgress(self.state.position, State.STOPPED, error.sentence(), error.hint)
+
+    def finish(self, applied_ts: int, waits_for: str | None) -> TableProgress | None:
+        """Where a table that exists is at the end of a round, None when the global applied-ts says it all."""
+        self.result.watermark = self.state.position
+        if self.state.error is not None:
+            return self._stopped(self.state.error)
+        if waits_for is not None:
+            self.result.state, self.result.error = "waits", f"waits for {waits_for}"
+        else:
+            self.result.state, self.result.error, self.result.hint = "ok", "", ""
+        return None if self.state.position >= applied_ts else TableProgress(self.state.position)

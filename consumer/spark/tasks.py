@@ -1,0 +1,136 @@
+"""What runs in a Spark task: read, decode, fold, write. Executor side: no pyspark, no driver code.
+
+Results go back as rows ``(task int, body binary)``; `body` is a pickled FileStat, Receipt or ConsumerError.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import pyarrow as pa
+
+from consumer.codec.batches import change_schema
+from consumer.codec.canal_json import SliceDecoder
+from consumer.errors import ConsumerError
+from consumer.fold.keyed import fold_keyed, split_by_bucket
+from consumer.fold.keyless import fold_keyless
+from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask, Receipt
+from consumer.ports import RangeReader, Writer, WriteSession
+
+FOLD_ROWS = 200_000
+"""Decoded rows that pile up before they are folded: bounds a task's memory when few keys change often."""
+FAILED, STATS = -2, -1
+"""Instead of a bucket: they sort before every bucket."""
+Result = FileStat | Receipt | ConsumerError
+
+
+def load_share(tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Iterator[tuple[int, list[Result]]]:
+    """Whole tables one after the other on one connection: ``(task number, its results)``."""
+    left = list(tasks)
+    try:
+        with writer.session() as session:
+            while left:
+                results = load_whole(left[0], session, reader)
+                yield left.pop(0).number, results
+    except ConsumerError as error:
+        for task in left:
+            yield task.number, [error]
+
+
+def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
+    """The packed shape: one table from its files to the target, in this process."""
+    try:
+        if not task.target.key:
+            return _load_keyless(task, session, reader)
+        stats, changes = decode_folded(task.slices, task, reader)
+        folded = fold_keyed(changes, task.target.key, final=True)
+        results: list[Result] = [*stats]
+        if folded.num_rows:
+            results.append(session.write(task.target, folded))
+        return results
+    except ConsumerError as error:
+        return [_of_table(error, task.target)]
+
+
+def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
+    files: list[tuple[int, int, pa.Table]] = []
+    stats: list[Result] = []
+    for piece in task.slices:
+        decoder = SliceDecoder(reader, piece, task.target, task.dialect)
+        tables = list(decoder.batches())
+        files.append(
+            (piece.series, piece.position, pa.concat_tables([change_schema(task.target).empty_table(), *tables]))
+        )
+        stats.append(decoder.stat)
+    net = fold_keyless(files)
+    if net.num_rows:
+        stats.append(session.write_multiset(task.target, net, task.window))
+    return stats
+
+
+def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
+    """Decode slices one after the other, folding whenever enough rows have piled up.
+
+    Returns the slices' statistics and one change table, partially folded (see `fold_keyed`).
+    """
+    key = task.target.key
+    folded = change_schema(task.target).empty_table()
+    pile: list[pa.Table] = []
+    rows = 0
+    stats: list[FileStat] = []
+    for piece in pieces:
+        decoder = SliceDecoder(reader, piece, task.target, task.dialect)
+        for table in decoder.batches():
+            pile.append(table)
+            rows += table.num_rows
+            if rows >= max(FOLD_ROWS, folded.num_rows):
+                folded, pile, rows = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False), [], 0
+        stats.append(decoder.stat)
+    return stats, fold_keyed(pa.concat_tables([folded, *pile]), key, final=False) if pile else folded
+
+
+def decode_to_buckets(
+    pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader, buckets: int
+) -> Iterator[tuple[int, bytes]]:
+    """The first half of the keyed shape: ``(bucket, Arrow IPC stream)``, ``(STATS, ..)`` and ``(FAILED, ..)`` pairs."""
+    try:
+        stats, changes = decode_folded(pieces, task, reader)
+    except ConsumerError as error:
+        yield FAILED, pickle.dumps(_of_table(error, task.target))
+        return
+    for stat in stats:
+        yield STATS, pickle.dumps(stat)
+    for bucket, part in split_by_bucket(changes, task.target.key, buckets):
+        if part.num_rows:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, part.schema) as stream:
+                stream.write_table(part)
+            yield bucket, sink.getvalue().to_pybytes()
+
+
+def write_buckets(rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer: Writer) -> Iterator[bytes]:
+    """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete.
+
+    Yields pickled results. Where the first half failed anywhere, nothing is written.
+    """
+    try:
+        with writer.session() as session:
+            for bucket, group in groupby(rows, key=lambda row: row[0]):
+                if bucket < 0:
+                    yield from (bytes(body) for _, body in group)
+                    if bucket == FAILED:
+                        return
+                    continue
+                tables = [pa.ipc.open_stream(body).read_all() for _, body in group]
+                folded = fold_keyed(pa.concat_tables(tables), task.target.key, final=True)
+                del tables
+                yield pickle.dumps(session.write(task.target, folded))
+    except ConsumerError as error:
+        yield pickle.dumps(_of_table(error, task.target))
+
+
+def _of_table(error: ConsumerError, target: LoadTarget) -> ConsumerError:
+    error.table = error.table or str(target.table)
+    return error
