@@ -1,0 +1,75 @@
+"""How a command is declared: a body, an example, and the flags of its own; the settings' flags come by themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from consumer.cli.session import execute
+from consumer.config.settings import Settings, flag_of, metavar_of
+
+Body = Callable[..., int]
+"""Takes a Call and the command's own flags by name; returns the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as `main` registers it: its name, its help (the body's docstring), an example to run."""
+
+    name: str
+    body: Body
+    example: str
+    endless: bool = False
+
+    @property
+    def help(self) -> str:
+        return inspect.getdoc(self.body) or ""
+
+    def callback(self) -> Callable[..., None]:
+        """The function typer parses flags for."""
+        signature = inspect.signature(self.body, eval_str=True)
+        own = [p.replace(kind=p.KEYWORD_ONLY) for name, p in signature.parameters.items() if name != "call"]
+
+        def run(config: str | None, **given: Any) -> None:
+            extras = {parameter.name: given.pop(parameter.name) for parameter in own}
+            # Switches that are off and lists with nothing in them were not given; an empty text was, and is refused.
+            flags = {field: value for field, value in given.items() if value or value == ""}
+            raise typer.Exit(execute(lambda call: self.body(call, **extras), flags, config, endless=self.endless))
+
+        parameters = [_config_flag(), *own, *_setting_flags()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+
+def _config_flag() -> inspect.Parameter:
+    option = typer.Option(
+        "--config", metavar="FILE", help="The changefeed's TOML, with our own [consumer] table in it."
+    )
+    return _parameter("config", Annotated[str | None, option], None)
+
+
+def _setting_flags() -> list[inspect.Parameter]:
+    return [_setting_flag(field) for field in Settings.model_fields if flag_of(field)]
+
+
+def _setting_flag(field: str) -> inspect.Parameter:
+    info = Settings.model_fields[field]
+    spellings = ["-v", "--verbose"] if field == "verbose" else [flag_of(field)]
+    text = (info.description or "").replace("`", "")
+    metavar = metavar_of(field)
+    if not metavar:
+        return _parameter(field, Annotated[bool, typer.Option(*spellings, help=text)], False)
+    if info.default and isinstance(info.default, (str, int)):
+        text += f"  [default: {info.default}]"
+    option = typer.Option(*spellings, metavar=metavar, help=text)
+    kind = list[str] if field in ("tables", "spark_conf") else str
+    return _parameter(field, Annotated[kind | None, option], None)
+
+
+def _parameter(name: str, annotation: Any, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,57 @@
+"""The entry point: ``storage-consumer`` and ``python -m consumer``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from consumer import __version__
+from consumer.cli import backfill, once, plan, resync, run, skip_ddl, status
+from consumer.cli.go_flags import with_two_dashes
+
+COMMANDS = tuple(module.COMMAND for module in (run, once, backfill, plan, status, resync, skip_ddl))
+
+_EPILOG = (
+    "Exit codes: 0 done, nothing new is 0 too; 1 a bug; 2 bad usage or settings; 3 some tables stopped, the rest done; "
+    "4 try again later; 5 needs a person."
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"storage-consumer {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
+
+
+def build() -> typer.Typer:
+    """The command line, with every command registered."""
+    app = typer.Typer(
+        name="storage-consumer",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        epilog=_EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def consumer(version: Version = False) -> None:
+        """Keep a target equal to a TiDB cluster, from the files that TiCDC writes to object storage."""
+
+    for command in COMMANDS:
+        app.command(command.name, help=command.help, epilog=f"\b\nExample:\n  {command.example}")(command.callback())
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; leaves by SystemExit with the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # The first word is the command: only what follows it can be flags of the settings.
+    build()(prog_name="storage-consumer", args=[*given[:1], *with_two_dashes(given[1:])])

@@ -1,0 +1,156 @@
+"""What every command has around it: settings, log, signals, errors, exit code."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from consumer.cli.output import error_as_json, print_json, print_run, run_as_json, stopped_lines
+from consumer.cli.signals import stopping
+from consumer.cli.text import readers_may_leave
+from consumer.config.load import load
+from consumer.config.settings import Settings, flag_of
+from consumer.config.uri import redact, scrubber
+from consumer.errors import ConsumerError, Interrupted
+from consumer.model.result import RunResult
+from consumer.observe.logs import Log, LogSettings
+from consumer.observe.observer import LogObserver
+from consumer.observe.progress_bar import ProgressBar
+
+BUG = 1
+DONE = 0
+_URIS_ONLY = scrubber()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked."""
+
+    settings: Settings
+    observer: LogObserver
+    options: str
+    stop: threading.Event
+
+    def finish(self, result: RunResult) -> int:
+        """Print a run's result; its exit code."""
+        self.observer.close_bar()
+        for note in result.notes:
+            self.observer.note(note)
+        with readers_may_leave():
+            if self.settings.json_output:
+                print_json(run_as_json(result))
+            else:
+                print_run(result)
+        for line in stopped_lines(result, self.options):
+            print(self.settings.scrub(line), file=sys.stderr)
+        return result.exit_code
+
+
+def execute(body: Callable[[Call], int], flags: Mapping[str, Any], config: str | None, *, endless: bool) -> int:
+    """Run one command and return its exit code. Nothing but KeyboardInterrupt and SystemExit leaves it.
+
+    `endless`: a signal is how the command is meant to end, so it is not an error.
+    """
+    began = time.monotonic()
+    failure = _Failure(verbose=bool(flags.get("verbose")), json=bool(flags.get("json_output")))
+    try:
+        loaded = load(flags, os.environ, config)
+        settings = loaded.settings
+        failure = _Failure(settings.verbose, settings.json_output, settings.scrub)
+        stop = threading.Event()
+        call = Call(settings, _observer(settings), options_of(flags, config), stop)
+        with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
+            try:
+                for note in loaded.notes:
+                    call.observer.note(note)
+                return body(call)
+            finally:
+                call.observer.close()
+    except KeyboardInterrupt:
+        if endless:
+            return failure.left(time.monotonic() - began)
+        return failure.report(_interrupted(), time.monotonic() - began)
+    except ConsumerError as error:
+        return failure.report(error, time.monotonic() - began)
+    except Exception as bug:
+        return failure.report_bug(bug, time.monotonic() - began)
+
+
+def _profiling(settings: Settings) -> AbstractContextManager[object]:
+    if not settings.enable_profiling:
+        return nullcontext()
+    from consumer.observe.profiling import serving
+
+    return serving()
+
+
+def _interrupted() -> Interrupted:
+    return Interrupted(
+        "stopped by a signal before the checkpoint was reached; what was applied is recorded",
+        hint="Run the same command again: it goes on from there.",
+    )
+
+
+def _observer(settings: Settings) -> LogObserver:
+    level = "debug" if settings.verbose else settings.log_level
+    on_terminal = settings.log_file is None and sys.stderr.isatty() and not settings.verbose
+    with_bar = on_terminal and settings.log_format == "text" and level == "info"
+    # Where a bar shows the progress, lines about it would only push it away.
+    shown = "warning" if with_bar else level
+    log = Log(LogSettings(shown, settings.log_format, settings.log_file, settings.scrub))
+    return LogObserver(log, ProgressBar() if with_bar else None)
+
+
+def options_of(flags: Mapping[str, Any], config: str | None) -> str:
+    """The flags that a follow-up command needs as well, secrets masked."""
+    words = ["--config", config] if config else []
+    for field in ("upstream_uri", "downstream_uri", "name"):
+        if flags.get(field):
+            words += [flag_of(field), redact(flags[field])]
+    return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """How an error is told: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for."""
+
+    verbose: bool = False
+    json: bool = False
+    scrub: Callable[[str], str] = _URIS_ONLY
+
+    def report(self, error: ConsumerError, seconds: float) -> int:
+        self._say(error, error.sentence(), error.hint)
+        self._tell({k: self.scrub(v) if isinstance(v, str) else v for k, v in error_as_json(error, seconds).items()})
+        return error.exit_code
+
+    def report_bug(self, bug: Exception, seconds: float) -> int:
+        sentence = f"this is a bug of the consumer: {type(bug).__name__}: {bug}"
+        hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
+        self._say(bug, sentence, hint)
+        self._tell(error_as_json(ConsumerError(self.scrub(sentence), hint=hint), seconds))
+        return BUG
+
+    def left(self, seconds: float) -> int:
+        """`run` was told to stop while a step was in hand, and left it."""
+        self._tell(run_as_json(RunResult(seconds=seconds)))
+        return DONE
+
+    def _tell(self, body: dict[str, Any]) -> None:
+        if self.json:
+            with readers_may_leave():
+                print_json(body)
+
+    def _say(self, error: BaseException, sentence: str, hint: str) -> None:
+        if self.verbose:
+            print(self.scrub("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+        print(f"storage-consumer: {self.scrub(sentence)}", file=sys.stderr)
+        if hint:
+            print(self.scrub(f"  {hint}"), file=sys.stderr)

@@ -1,0 +1,47 @@
+"""SIGTERM and SIGINT: end within thirty seconds, whatever the step in hand is doing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+ABANDON_AFTER = 20
+"""Seconds that the step in hand of `run` has to finish; then it is abandoned, which is safe: progress says so."""
+LEAVE_AFTER = 8
+"""Seconds for closing connections after that; then the process leaves without it."""
+
+
+@contextmanager
+def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
+    """Within it a signal raises KeyboardInterrupt (not an Exception, so no retry swallows it); with `stop`, it sets
+    that first and raises when the step in hand takes longer than ABANDON_AFTER. A second signal raises at once.
+    When closing hangs as well, the process ends with `exit_code`.
+    """
+
+    def abandon(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(exit_code))
+        signal.alarm(LEAVE_AFTER)
+        raise KeyboardInterrupt
+
+    def finish(number: int, frame: FrameType | None) -> None:
+        if stop is None or stop.is_set():
+            abandon(number, frame)
+        else:
+            stop.set()
+            signal.signal(signal.SIGALRM, abandon)
+            signal.alarm(ABANDON_AFTER)
+
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGTERM, finish)
+    signal.signal(signal.SIGINT, finish)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        for number, handler in before.items():
+            signal.signal(number, handler)

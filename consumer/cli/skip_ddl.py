@@ -1,0 +1,42 @@
+"""`skip-ddl`: a statement that a person has dealt with."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from consumer.cli.command import Command
+from consumer.cli.session import Call
+from consumer.cli.table_names import parse_owner
+from consumer.cli.text import readers_may_leave
+from consumer.errors import BadConfig
+
+Table = Annotated[
+    str, typer.Option("--table", metavar="DB.T", help="The table, or the database; `a.b`.`c` where a name holds a dot.")
+]
+Version = Annotated[
+    str, typer.Option("--version", metavar="V", help="The statement's table version, as it is reported.")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the progress.")]
+
+
+def skip_ddl(call: Call, table: Table, version: Version, reason: Reason = "skipped by hand") -> int:
+    """Record a DDL that the target refused as done, without executing it; the table goes on with the next round."""
+    from consumer import app
+
+    if not version.isdecimal():
+        raise BadConfig(f"--version is refused: '{version}' is not a table version (a whole number)")
+    sentence = app.skip_ddl(call.settings, call.observer, parse_owner(table), int(version), reason)
+    with readers_may_leave():
+        print(json.dumps({"skipped": sentence}) if call.settings.json_output else sentence)
+    return 0
+
+
+COMMAND = Command(
+    "skip-ddl",
+    skip_ddl,
+    "storage-consumer skip-ddl --table shop.orders --version 470611618366488576 --reason 'done by hand' "
+    "--upstream-uri 'file:///data/cdc?protocol=canal-json' --downstream-uri mysql://root@127.0.0.1:3306/",
+)

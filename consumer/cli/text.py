@@ -1,0 +1,77 @@
+"""Values and tables as people read them. rich is loaded when there is a table to draw."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from consumer.errors import BadConfig
+from consumer.model.names import MAX_TSO, tso_to_time
+
+MOST_ROWS = 500
+_PLAIN_WIDTH = 1000
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Around what is written to stdout: whoever reads it may have seen enough (``| head``), which is no error.
+
+    Raises BadConfig where stdout cannot be written (a full disk).
+    """
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        # What Python still holds for stdout goes nowhere, or its own flush at the end would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise BadConfig(f"stdout cannot be written ({error.strerror}); what was applied is recorded") from error
+
+
+def time_text(tso: int) -> str:
+    """The moment of a TSO, in UTC."""
+    if tso >= MAX_TSO:
+        return "the end of the storage"
+    return f"{tso_to_time(tso):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if tso else "-"
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds below two minutes, else hours, minutes and seconds."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size_text(size: int) -> str:
+    """Bytes in the unit that fits."""
+    amount, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount /= 1024
+        units.pop(0)
+    return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
+    """Draw a table on stdout; columns in `numbers` stand to the right. At most MOST_ROWS, the rest is counted."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for position, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if position in numbers else "left", overflow="fold")
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*(Text(cell) for cell in row))
+    # Without a terminal lines are not broken: whoever reads them wants to find things with grep.
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+    with console.capture() as drawn:
+        console.print(table)
+    print(drawn.get(), end="")
+    if len(rows) > MOST_ROWS:
+        print(f"... and {len(rows) - MOST_ROWS:,} more (all of them with --json)")

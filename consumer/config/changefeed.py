@@ -1,0 +1,104 @@
+"""The changefeed's own TOML: which keys TiCDC knows, and what of them matters to a consumer."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from consumer.config.changefeed_keys import CHANGEFEED_KEYS, FILTER_KEYS, SINK_KEYS
+from consumer.config.settings import Settings, file_key_of, key_of
+from consumer.errors import BadConfig
+
+_SINK_SETTINGS = {"protocol": "protocol", "date_separator": "date-separator", "terminator": "terminator"}
+_ALIKE = 0.8
+"""Above this a key that TiCDC does not know is taken for a slip of the pen, below for one of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileValues:
+    """What a file says: raw values by setting, the key each was found under, and keys that were passed over."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+
+def read_changefeed(path: str) -> FileValues:
+    """Settings of a changefeed TOML, with our own [consumer] table in it. Raises BadConfig."""
+    body = _parse(path)
+    sink, filters, own = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
+    ignored = [
+        *_unknown("", body, CHANGEFEED_KEYS, path),
+        *_unknown("[sink] ", sink, SINK_KEYS, path),
+        *_unknown("[filter] ", filters, FILTER_KEYS, path),
+    ]
+    values = {**_changefeed_values(body, sink, filters), **_own(own, path)}
+    places = {field: file_key_of(field) for field in values} | _places(values, own)
+    return FileValues(values, places, tuple(ignored))
+
+
+def _places(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:
+    """Where settings of ours stand that the changefeed has under a name of its own."""
+    others = {"tables": "[filter] rules", "file_index_width": "[sink] file-index-digit"}
+    return {field: place for field, place in others.items() if field in values and key_of(field) not in own}
+
+
+def _parse(path: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise BadConfig(
+            f"config: {path} cannot be read ({problem.strerror})", hint="Give --config the changefeed's TOML file."
+        ) from problem
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise BadConfig(f"config: {path} is not TOML: {problem}") from problem
+
+
+def _table(body: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
+    table = body.get(name, {})
+    if not isinstance(table, dict):
+        raise BadConfig(f"config: {path}: {name} must be a table, written [{name}]")
+    return table
+
+
+def _unknown(place: str, table: Iterable[str], known: Collection[str], path: str) -> list[str]:
+    """Keys of `table` that TiCDC does not know; BadConfig for those that look like one it knows."""
+    unknown = [key for key in table if key not in known]
+    for key in unknown:
+        close = nearest(key, known, _ALIKE)
+        if close:
+            raise BadConfig(f"config: {path}: {place}{key} is not a key of a changefeed; did you mean {close}?")
+    return [f"{place}{key}" for key in unknown]
+
+
+def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:
+    fields = {key_of(field): field for field in Settings.model_fields if file_key_of(field).startswith("[consumer]")}
+    for key in own:
+        if key not in fields:
+            close = nearest(key, fields)
+            meant = f"did you mean {close}?" if close else f"known are {', '.join(sorted(fields))}"
+            raise BadConfig(f"config: {path}: [consumer] {key} is not a setting; {meant}")
+    return {fields[key]: value for key, value in own.items()}
+
+
+def _changefeed_values(body: Mapping[str, Any], sink: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
+    found = {field: sink[key] for field, key in _SINK_SETTINGS.items() if key in sink}
+    width = sink.get("file-index-digit")
+    if isinstance(width, int) and 6 <= width <= 20:
+        # TiCDC itself falls back to its default for any other value, so a consumer has to as well.
+        found["file_index_width"] = width
+    if "case-sensitive" in body:
+        found["case_sensitive"] = body["case-sensitive"]
+    if "rules" in filters:
+        found["tables"] = filters["rules"]
+    return found
+
+
+def nearest(key: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The known key that `key` resembles most, "" for none."""
+    found = difflib.get_close_matches(key, list(known), n=1, cutoff=alike)
+    return found[0] if found else ""

@@ -1,0 +1,87 @@
+"""The keys of a changefeed's TOML that matter to a consumer's reading of it, over all versions of TiCDC."""
+
+from __future__ import annotations
+
+CHANGEFEED_KEYS = frozenset(
+    {
+        "active-active-progress-interval",
+        "active-active-sync-stats-interval",
+        "bdr-mode",
+        "case-sensitive",
+        "changefeed-error-stuck-duration",
+        "check-gc-safe-point",
+        "consistent",
+        "consumer",
+        "cyclic-replication",
+        "enable-active-active",
+        "enable-old-value",
+        "enable-sync-point",
+        "enable-table-monitor",
+        "event-collector-batch-bytes",
+        "event-collector-batch-count",
+        "filter",
+        "force-replicate",
+        "ignore-ineligible-table",
+        "integrity",
+        "memory-quota",
+        "mounter",
+        "performance-mode",
+        "scheduler",
+        "sink",
+        "sql-mode",
+        "sync-point-interval",
+        "sync-point-retention",
+        "synced-status",
+    }
+)
+"""Top level; `consumer` is our own table."""
+
+SINK_KEYS = frozenset(
+    {
+        "advance-timeout-in-sec",
+        "case-sensitive",
+        "cloud-storage-config",
+        "column-selectors",
+        "content-compatible",
+        "csv",
+        "date-separator",
+        "debezium",
+        "debezium-disable-schema",
+        "delete-only-output-handle-key-columns",
+        "dispatchers",
+        "enable-kafka-sink-v2",
+        "enable-partition-separator",
+        "encoder-concurrency",
+        "file-index-digit",
+        "force-replicate",
+        "iceberg-config",
+        "integrity",
+        "kafka-config",
+        "mysql-config",
+        "only-output-updated-columns",
+        "open",
+        "protocol",
+        "pulsar-config",
+        "safe-mode",
+        "schema-registry",
+        "send-all-bootstrap-at-start",
+        "send-bootstrap-in-msg-count",
+        "send-bootstrap-interval-in-sec",
+        "send-bootstrap-to-all-partition",
+        "terminator",
+        "transaction-atomicity",
+    }
+)
+"""[sink]"""
+
+FILTER_KEYS = frozenset(
+    {
+        "event-filters",
+        "ignore-dbs",
+        "ignore-tables",
+        "ignore-txn-commit-ts",
+        "ignore-txn-start-ts",
+        "rules",
+    }
+)
+"""[filter]"""

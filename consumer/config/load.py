@@ -1,0 +1,88 @@
+"""Flags, environment and file -> Settings. The only place that reads any of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import ValidationError
+
+from consumer.config.changefeed import FileValues, nearest, read_changefeed
+from consumer.config.settings import Settings, env_of, flag_of, key_of
+from consumer.config.uri import scrubber
+from consumer.errors import BadConfig
+
+CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
+_PREFIX = "STORAGE_CONSUMER_"
+_OF_A_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_|$)")
+"""Kubernetes puts these into every container once a Service is called storage-consumer."""
+_HINTS = {
+    "upstream_uri": "Give --upstream-uri, for example --upstream-uri 'file:///data/cdc?protocol=canal-json'.",
+    "protocol": "Add ?protocol=canal-json to --upstream-uri, or give the changefeed's TOML with --config.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings, and what a person should know of how they were read."""
+
+    settings: Settings
+    notes: tuple[str, ...] = ()
+
+
+def load(flags: Mapping[str, Any], env: Mapping[str, str], config: str | None = None) -> Loaded:
+    """Settings from `flags` (by field name, only those given), else `env`, else the file. Raises BadConfig."""
+    path = config or env.get(CONFIG_ENV)
+    file = read_changefeed(path) if path else FileValues()
+    from_env = _environment(env)
+    raw = {**file.values, **from_env, **flags}
+    spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
+    _protocol_of_uri(raw, spelt)
+    notes = tuple(f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored)
+    return Loaded(_checked(raw, spelt), notes)
+
+
+def _environment(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that hold settings, by field; empty ones count as not set."""
+    fields = {env_of(field): field for field in Settings.model_fields}
+    given = {name: text for name, text in env.items() if name.startswith(_PREFIX) and text and name != CONFIG_ENV}
+    for name in given:
+        if name not in fields and not _OF_A_SERVICE.search(name):
+            close = nearest(name, [*fields, CONFIG_ENV])
+            raise BadConfig(f"{name} is not a setting" + (f"; did you mean {close}?" if close else ""))
+    return {fields[name]: text for name, text in given.items() if name in fields}
+
+
+def _protocol_of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
+    """``?protocol=`` of the upstream URI counts as a flag, as in TiCDC."""
+    try:
+        given = parse_qs(urlsplit(str(raw.get("upstream_uri", ""))).query).get("protocol")
+    except ValueError:
+        return  # not a URI: refused by the setting's own check, with a better sentence
+    if given:
+        raw["protocol"], spelt["protocol"] = given[-1], "protocol in --upstream-uri"
+
+
+def _checked(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> Settings:
+    """The settings; `spelt` are their names as the person who set them wrote them."""
+    try:
+        return Settings(**raw)
+    except ValidationError as problem:
+        first = problem.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        name = spelt.get(field) or flag_of(field) or key_of(field)
+        scrub = scrubber(*(str(raw[uri]) for uri in ("upstream_uri", "downstream_uri") if uri in raw))
+        raise BadConfig(
+            f"{name} {scrub(_reason(first))}", hint=_HINTS.get(field, "") if field not in raw else ""
+        ) from None
+
+
+def _reason(first: Mapping[str, Any]) -> str:
+    if first["type"] == "missing":
+        return "is not set"
+    if first["type"] == "value_error":
+        return f"is refused: {first['ctx']['error']}"
+    return f"is refused: {first['msg'][:1].lower()}{first['msg'][1:]}"

@@ -1,0 +1,140 @@
+"""Every setting of the consumer. A field's description is its documentation: `doc.py` makes the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from consumer.config import values
+from consumer.config.table_filter import TableFilter, table_filter
+from consumer.config.uri import MASK, Uri, scrubber, secret_values
+
+Switch = Annotated[bool, BeforeValidator(values.boolean)]
+Count = Annotated[int, BeforeValidator(values.whole_number)]
+
+
+def _setting(
+    default: Any, description: str, *, metavar: str = "", flag: bool = True, file: str = "[consumer]", key: str = ""
+) -> Any:
+    """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file."""
+    extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key}
+    return Field(default, description=description, json_schema_extra=extra)
+
+
+class Settings(BaseModel):
+    """The checked settings of one run. Frozen; prints itself without secrets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+
+    upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = _setting(
+        ...,
+        "The storage TiCDC writes to, in the form of TiCDC's sink-uri; its `protocol` parameter counts too.",
+        metavar="URI",
+    )
+    downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = _setting(
+        "duckdb:///replica.duckdb",
+        "The target: `mysql://user:password@host:port/` or `duckdb:///file.duckdb`.",
+        metavar="URI",
+    )
+    protocol: Annotated[str, BeforeValidator(values.protocol)] = _setting(
+        ..., "How the changefeed encodes rows: `canal-json`.", flag=False, file="[sink]"
+    )
+    name: Annotated[str, BeforeValidator(values.consumer_name)] = _setting(
+        "default", "The name that progress is kept under in the target; one for each upstream.", metavar="NAME"
+    )
+    master: str = _setting("local[*]", "The Spark master URL.", metavar="URL")
+    spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = _setting(
+        (), "A Spark property `K=V`; may be given several times (in the environment divided by `;`).", metavar="K=V"
+    )
+    tables: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
+        (),
+        "Table filter rules, as `shop.*` or `!shop.tmp_*`; the last that fits decides. `[filter] rules` in the file.",
+        metavar="RULE..",
+    )
+    case_sensitive: Switch = _setting(
+        False, "Whether table rules tell upper from lower case.", flag=False, file="", key="case-sensitive"
+    )
+    file_index_width: Annotated[int, BeforeValidator(values.index_width)] = _setting(
+        20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N"
+    )
+    date_separator: Annotated[str | None, BeforeValidator(values.date_separator)] = _setting(
+        None, "The changefeed's date level: `none`, `year`, `month` or `day`. Told from the paths where it is not set.",
+        flag=False, file="[sink]",
+    )  # fmt: skip
+    terminator: Annotated[bytes, BeforeValidator(values.terminator)] = _setting(
+        b"\r\n", "What ends each line of a data file.", flag=False, file="[sink]"
+    )
+    flush_interval: Annotated[float, BeforeValidator(values.duration)] = _setting(
+        "10s", "How often `run` looks for new files, as Go writes durations: `500ms`, `10s`, `1m30s`.", metavar="D"
+    )
+    tz: Annotated[str, BeforeValidator(values.zone_name)] = _setting(
+        "System",
+        "The changefeed's time zone: `System` (this machine's), a name or an offset such as `+08:00`.",
+        metavar="ZONE",
+    )
+    worker_count: Count = _setting(16, "The most connections to the target at a time.", metavar="N")
+    round_bytes: Annotated[int, BeforeValidator(values.size)] = _setting(
+        "4GiB", "Bytes of change files that one round of a table reads: `256MiB`, or a plain number.", flag=False
+    )
+    checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = _setting(
+        None, "Only where `metadata` is absent: `max`, or the TSO to stop at.", metavar="max|TSO"
+    )
+    accept_gap: Switch = _setting(False, "Go on where files are missing between what was read and what is there.")
+    accept_trigger: Switch = _setting(False, "Write to target tables that have triggers.", flag=False)
+    log_level: Annotated[str, BeforeValidator(values.log_level)] = _setting(
+        "info", "`debug`, `info`, `warning` or `error`.", metavar="LEVEL"
+    )
+    log_format: Annotated[str, BeforeValidator(values.log_format)] = _setting(
+        "text", "`text` or `json`.", metavar="text|json"
+    )
+    log_file: str | None = _setting(None, "Write the log to this file instead of stderr.", metavar="FILE")
+    enable_profiling: Switch = _setting(False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.")
+    verbose: Switch = _setting(False, "Log debug messages and print the trace of an error.")
+    json_output: Switch = _setting(False, "End stdout with the result as one JSON object.", key="json")
+
+    @property
+    def scrub(self) -> Callable[[str], str]:
+        """A function that takes these settings' secrets out of a text."""
+        return scrubber(self.upstream_uri, self.downstream_uri, secrets=secret_values(self.spark_conf))
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        hidden = tuple((key, MASK if secret_values(((key, value),)) else value) for key, value in self.spark_conf)
+        return [(name, hidden if name == "spark_conf" else value) for name, value in super().__repr_args__()]
+
+    @property
+    def table_filter(self) -> TableFilter:
+        """The compiled form of `tables`."""
+        return table_filter(self.tables, self.case_sensitive)
+
+
+def key_of(field: str) -> str:
+    """How a setting is spelt in flags and files: kebab-case."""
+    return _extra(field)["key"] or field.replace("_", "-")
+
+
+def env_of(field: str) -> str:
+    """The environment variable of a setting."""
+    return "STORAGE_CONSUMER_" + key_of(field).upper().replace("-", "_")
+
+
+def flag_of(field: str) -> str:
+    """The flag of a setting, "" where there is none."""
+    return f"--{key_of(field)}" if _extra(field)["flag"] else ""
+
+
+def file_key_of(field: str) -> str:
+    """Where the file holds a setting, as ``[consumer] name``."""
+    return f"{_extra(field)['file']} {key_of(field)}".strip()
+
+
+def metavar_of(field: str) -> str:
+    """What stands for the value in help texts, "" for a switch."""
+    return str(_extra(field)["metavar"])
+
+
+def _extra(field: str) -> dict[str, Any]:
+    extra = Settings.model_fields[field].json_schema_extra
+    assert isinstance(extra, dict)
+    return extra

@@ -1,0 +1,124 @@
+"""TiCDC's table filter: rules such as ``db.*``, ``!db.tmp_?``, ``/^x/.t``; the last rule that fits decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from consumer.model.names import TableName
+
+_PLAIN = re.compile(r"[0-9A-Za-z_$\-\u0080-\U0010ffff]")
+
+
+class TableFilter:
+    """Which tables are wanted. No rules: all. Raises ValueError for a rule that cannot be read."""
+
+    def __init__(self, rules: Sequence[str] = (), *, case_sensitive: bool = False) -> None:
+        self.rules = tuple(rules)
+        flags = 0 if case_sensitive else re.IGNORECASE
+        self._rules = [_Rule(rule, flags) for rule in rules]
+
+    def matches(self, table: TableName) -> bool:
+        """Whether the rules let `table` through; a database alone passes when one of its tables could."""
+        verdict = not self._rules
+        for rule in self._rules:
+            if rule.fits(table):
+                verdict = rule.wanted
+        return verdict
+
+
+class _Rule:
+    def __init__(self, text: str, flags: int) -> None:
+        self.wanted = not text.startswith("!")
+        body = text if self.wanted else text[1:]
+        patterns = list(_patterns(body, text))
+        if len(patterns) != 2:
+            raise ValueError(
+                f"'{text}' is not a table rule; give db.table with * or ? as wildcards, ! in front to leave out"
+            )
+        self._database, self._table = (_compile(pattern, flags, text) for pattern in patterns)
+
+    def fits(self, table: TableName) -> bool:
+        if not self._database.search(table.database):
+            return False
+        # A database passes with any rule that wants some table of it, and is left out only with all of its tables.
+        return bool(self._table.search(table.table)) if table.table else self.wanted or self._all_tables
+
+    @property
+    def _all_tables(self) -> bool:
+        return self._table.pattern == _anchored(".*")
+
+
+def _compile(pattern: str, flags: int, rule: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, flags | re.DOTALL)
+    except re.error as problem:
+        raise ValueError(f"'{rule}' holds a regular expression that cannot be read ({problem})") from problem
+
+
+def _anchored(pattern: str) -> str:
+    return rf"\A(?:{pattern})\Z"
+
+
+def _patterns(body: str, rule: str) -> Iterator[str]:
+    """The regular expressions of the dot-separated parts of one rule."""
+    position = 0
+    while True:
+        pattern, position = _part(body, position, rule)
+        yield pattern
+        if position == len(body):
+            return
+        if body[position] != ".":
+            raise ValueError(f"'{rule}' is not a table rule: '{body[position]}' must be quoted, as in `a b`.`c`")
+        position += 1
+
+
+def _part(body: str, start: int, rule: str) -> tuple[str, int]:
+    opening = body[start : start + 1]
+    if opening in ('"', "`"):
+        return _quoted(body, start, opening, rule)
+    if opening == "/":
+        end = re.compile(r"(?:[^/\\]|\\.)*").match(body, start + 1)
+        if end is None or body[end.end() : end.end() + 1] != "/":
+            raise ValueError(f"'{rule}' is not a table rule: its regular expression has no closing /")
+        return end[0].replace(r"\/", "/"), end.end() + 1
+    return _wildcard(body, start, rule)
+
+
+def _quoted(body: str, start: int, quote: str, rule: str) -> tuple[str, int]:
+    found = re.compile(rf"{quote}((?:[^{quote}]|{quote}{quote})*){quote}").match(body, start)
+    if found is None:
+        raise ValueError(f"'{rule}' is not a table rule: its {quote} is not closed")
+    return _anchored(re.escape(found[1].replace(quote * 2, quote))), found.end()
+
+
+def _wildcard(body: str, start: int, rule: str) -> tuple[str, int]:
+    pattern, position = "", start
+    while position < len(body) and body[position] != ".":
+        piece, position = _wildcard_piece(body, position, rule)
+        pattern += piece
+    if not pattern:
+        raise ValueError(f"'{rule}' is not a table rule; give db.table, both parts filled, as shop.* or *.orders")
+    return _anchored(pattern), position
+
+
+def _wildcard_piece(body: str, at: int, rule: str) -> tuple[str, int]:
+    character = body[at]
+    if character in "*?":
+        return {"*": ".*", "?": "."}[character], at + 1
+    if character == "\\" and at + 1 < len(body):
+        return re.escape(body[at + 1]), at + 2
+    if character == "[":
+        found = re.compile(r"\[!?[^\]]+\]").match(body, at)
+        if found:
+            return found[0].replace("[!", "[^", 1), found.end()
+    if not _PLAIN.match(character):
+        raise ValueError(f"'{rule}' is not a table rule: '{character}' must be quoted, as in `a b`.`c`")
+    return re.escape(character), at + 1
+
+
+@lru_cache(maxsize=16)
+def table_filter(rules: tuple[str, ...], case_sensitive: bool) -> TableFilter:
+    """The filter of these rules, compiled once."""
+    return TableFilter(rules, case_sensitive=case_sensitive)

@@ -1,0 +1,207 @@
+"""The written forms of settings: text (or TOML values) -> typed values. Each reader raises ValueError that says what is
+allowed; the loader puts the name of the setting before it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from consumer.config.table_filter import TableFilter
+from consumer.config.uri import Uri
+from consumer.model.names import MAX_TSO
+from consumer.sink import SCHEMES
+from consumer.storage.settings import StorageSettings
+
+PROTOCOLS = ("canal-json",)
+DATE_SEPARATORS = ("none", "year", "month", "day")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+_GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_GO_DURATION = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:h|ms|m|s|us|µs|ns)")
+_SIZE_UNITS = {"": 1, "B": 1} | {
+    f"{p}{u}": b**n for n, p in enumerate("KMGT", 1) for u, b in (("B", 1000), ("iB", 1024))
+}
+_OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
+
+
+def upstream(text: object) -> Uri:
+    """A storage URI, as TiCDC's sink-uri. Raises BadConfig too, in the storage's own words."""
+    StorageSettings.from_uri(str(text))
+    return Uri(text)
+
+
+def downstream(text: object) -> Uri:
+    """A target URI; what follows the scheme is the sink's to check."""
+    uri = Uri(text)
+    if uri.partition("://")[0] not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES)
+        raise ValueError(f"{uri!r} does not begin with one of {known}")
+    return uri
+
+
+def protocol(text: object) -> str:
+    """How the changefeed encodes rows."""
+    name = str(text).lower().replace("_", "-")
+    if name == "csv":
+        raise ValueError("csv is not supported by this version; a changefeed with protocol=canal-json is needed")
+    return _one_of(name, PROTOCOLS)
+
+
+def duration(value: object) -> float:
+    """Go duration text -> seconds."""
+    text = str(value)
+    pieces = _GO_DURATION.findall(text)
+    seconds = sum(_piece(piece) for piece in pieces)
+    if "".join(pieces) != text or seconds <= 0:
+        raise ValueError(f"'{text}' is not a duration above zero; give a number with its unit, as 10s, 500ms or 1m30s")
+    return seconds
+
+
+def _piece(piece: str) -> float:
+    number = piece.rstrip("hmsunµ")
+    return float(number) * _GO_UNITS[piece[len(number) :]]
+
+
+def size(value: object) -> int:
+    """Bytes: a whole number, or one with a unit."""
+    found = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]*)\s*", str(value))
+    unit = found[2] if found else "?"
+    factor = next((size for name, size in _SIZE_UNITS.items() if name.lower() == unit.lower()), 0)
+    if found is None or not factor or not int(found[1]):
+        raise ValueError(
+            f"'{value}' is not a size above zero; give bytes, or a number with its unit, as 256MiB or 4GiB"
+        )
+    return int(found[1]) * factor
+
+
+def whole_number(value: object) -> int:
+    """A whole number above zero."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)) or not int(str(value)):
+        raise ValueError(f"'{value}' is not a whole number above zero")
+    return int(str(value))
+
+
+def index_width(value: object) -> int:
+    """Digits of a file number, as TiCDC's file-index-digit."""
+    if not re.fullmatch(r"\d+", str(value)) or not 6 <= int(str(value)) <= 20:
+        raise ValueError(f"'{value}' is not a file index width; give a number from 6 to 20")
+    return int(str(value))
+
+
+def boolean(value: object) -> bool:
+    """true or false, in the spellings that environments use."""
+    text = str(value).lower()
+    if text not in ("true", "false", "1", "0", "yes", "no"):
+        raise ValueError(f"'{value}' is not a switch; give true or false")
+    return text in ("true", "1", "yes")
+
+
+def checkpoint(value: object) -> str | int | None:
+    """``max`` or a TSO, where `metadata` is absent."""
+    if value is None or value == "max":
+        return value
+    if not re.fullmatch(r"\d+", str(value)) or not 0 < int(str(value)) <= MAX_TSO:
+        raise ValueError(f"'{value}' is neither max nor a TSO (a whole number, as checkpoint-ts in metadata)")
+    return int(str(value))
+
+
+def zone_name(value: object) -> str:
+    """The name of a time zone that exists; offsets with two digits of hours, as servers want them."""
+    name = str(value)
+    zone(name)
+    offset = _OFFSET.fullmatch(name)
+    return f"{offset[1]}{offset[2]:0>2}:{offset[3]}" if offset else name
+
+
+def zone(name: str) -> tzinfo | None:
+    """The zone of that name; None for System, which is the machine's own."""
+    if name.lower() == "system":
+        return None
+    offset = _OFFSET.fullmatch(name)
+    try:
+        if offset:
+            minutes = int(offset[2]) * 60 + int(offset[3])
+            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+        return ZoneInfo(name)
+    except (ValueError, LookupError, OSError) as problem:
+        raise ValueError(
+            f"'{name}' is not a time zone; give System, a name such as Europe/Berlin or an offset such as +08:00"
+        ) from problem
+
+
+def terminator(value: object) -> bytes:
+    """What ends a line; nothing means TiCDC's own default."""
+    return (value if isinstance(value, bytes) else str(value).encode()) or b"\r\n"
+
+
+def date_separator(value: object) -> str | None:
+    """The date level of data folders."""
+    return None if value is None else _one_of(str(value).lower(), DATE_SEPARATORS)
+
+
+def log_level(value: object) -> str:
+    """A level, in Go's spellings too."""
+    name = str(value).lower()
+    return _one_of(
+        {"warn": "warning", "fatal": "error", "panic": "error", "dpanic": "error"}.get(name, name), LOG_LEVELS
+    )
+
+
+def log_format(value: object) -> str:
+    """text or json."""
+    return _one_of(str(value).lower(), ("text", "json"))
+
+
+def consumer_name(value: object) -> str:
+    """The name that progress is kept under: a key in the target's tables, so it stays short and plain."""
+    if not re.fullmatch(r"[\w.-]{1,64}", str(value), re.ASCII):
+        raise ValueError(f"'{value}' is not a name; give 1 to 64 letters, digits, '_', '-' or '.'")
+    return str(value)
+
+
+def rules(value: object) -> tuple[str, ...]:
+    """Table filter rules, each checked."""
+    found = tuple(rule for text in _texts(value, "a list of rules") for rule in split_rules(text))
+    TableFilter(found)
+    return found
+
+
+def split_rules(text: str) -> list[str]:
+    """Rules divided by commas, those inside quotes left alone."""
+    found = re.findall(r"""((?:"(?:[^"]|"")*"|`(?:[^`]|``)*`|/(?:[^/\\]|\\.)*/|[^,])+)""", text)
+    return [rule.strip() for rule in found if rule.strip()]
+
+
+def pairs(value: object) -> tuple[tuple[str, str], ...]:
+    """``K=V`` entries; a TOML table, a list, or text divided by ``;``."""
+    if isinstance(value, Mapping):
+        return tuple((str(key), _spark_text(entry)) for key, entry in value.items())
+    entries = value.split(";") if isinstance(value, str) else _texts(value, "a list of K=V or a table")
+    return tuple(_pair(entry) for entry in entries if entry.strip())
+
+
+def _pair(entry: str) -> tuple[str, str]:
+    key, equals, text = entry.partition("=")
+    if not equals or not key.strip():
+        raise ValueError(f"'{entry}' is not of the form K=V, as spark.driver.memory=4g")
+    return key.strip(), text.strip()
+
+
+def _spark_text(entry: object) -> str:
+    return str(entry).lower() if isinstance(entry, bool) else str(entry)
+
+
+def _texts(value: object, wanted: str) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
+        raise ValueError(f"give {wanted}")
+    return list(value)
+
+
+def _one_of(text: str, allowed: tuple[str, ...]) -> str:
+    if text not in allowed:
+        raise ValueError(f"'{text}' is not allowed; give {' or '.join(allowed)}")
+    return text

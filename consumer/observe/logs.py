@@ -1,0 +1,127 @@
+"""The log: structlog, as text or JSON, with a fixed vocabulary: table, version, commit_ts, files, rows, seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TextIO
+
+from consumer.errors import BadConfig
+
+_QUIET = (
+    "py4j",
+    "pyspark",
+    "botocore",
+    "aiobotocore",
+    "s3fs",
+    "fsspec",
+    "asyncio",
+    "urllib3",
+    "aiohttp",
+    "gcsfs",
+    "adlfs",
+)
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+Event = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """`scrub` takes the secrets out of a text; it sees every text that is logged."""
+
+    level: str = "info"
+    format: str = "text"
+    file: str | None = None
+    scrub: Callable[[str], str] = str
+
+
+class Log:
+    """A logger made when its first line is written: a run with nothing to say does not load structlog."""
+
+    def __init__(self, settings: LogSettings) -> None:
+        self._settings = settings
+        self._file = _open(settings.file) if settings.file else None
+        for name in _QUIET:
+            logging.getLogger(name).setLevel(logging.ERROR)
+
+    @property
+    def to_terminal(self) -> bool:
+        """Whether the lines land where a progress bar would be."""
+        return self._file is None and sys.stderr.isatty()
+
+    def info(self, event: str, **values: object) -> None:
+        self._write("info", event, values)
+
+    def debug(self, event: str, **values: object) -> None:
+        self._write("debug", event, values)
+
+    def warning(self, event: str, **values: object) -> None:
+        self._write("warning", event, values)
+
+    def error(self, event: str, **values: object) -> None:
+        self._write("error", event, values)
+
+    def _write(self, level: str, event: str, values: dict[str, object]) -> None:
+        if _LEVELS[level] >= _LEVELS[self._settings.level]:
+            getattr(_logger(self._settings, _Lines(self._file)), level)(event, **values)
+
+    def close(self) -> None:
+        """Close the log file, if there is one."""
+        if self._file:
+            self._file.close()
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Where lines go: a file, or whatever stderr is at that moment (a live progress bar replaces it)."""
+
+    file: TextIO | None
+
+    def msg(self, line: str) -> None:
+        # A full disk or a closed terminal must not stop the replication.
+        with contextlib.suppress(OSError):
+            print(line, file=self.file or sys.stderr, flush=True)
+
+    debug = info = warning = error = msg
+
+
+def _open(file: str) -> TextIO:
+    try:
+        return Path(file).open("a", encoding="utf-8", buffering=1)
+    except OSError as problem:
+        raise BadConfig(f"log-file: {file} cannot be written ({problem.strerror})") from problem
+
+
+@cache
+def _logger(settings: LogSettings, lines: _Lines) -> Any:
+    import structlog
+
+    def scrub(_logger: object, _name: str, event: Event) -> Event:
+        return {key: settings.scrub(value) if isinstance(value, str) else value for key, value in event.items()}
+
+    last: Any = structlog.processors.JSONRenderer() if settings.format == "json" else _as_text
+    return structlog.wrap_logger(
+        lines,
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            scrub,
+            last,
+        ],
+    )
+
+
+def _as_text(_logger: object, _name: str, event: Event) -> str:
+    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {event.pop('event')}"
+    return " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])
+
+
+def _value(value: object) -> str:
+    text = str(value)
+    return repr(text) if any(character.isspace() for character in text) or not text else text

@@ -1,0 +1,70 @@
+"""The command line with a stand-in for `consumer.app`, called in this process."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import consumer
+from consumer.cli.main import main
+from consumer.model.names import TableName
+from consumer.model.result import PlanResult, RunResult, StatusResult
+
+UPSTREAM = "file:///data/cdc?protocol=canal-json"
+
+
+@dataclass
+class FakeApp:
+    """Answers every command with `result`, or does `action`; keeps what it was called with."""
+
+    result: Any = field(default_factory=RunResult)
+    action: Callable[..., Any] | None = None
+    calls: list[tuple[str, Any, tuple[Any, ...]]] = field(default_factory=list)
+
+    def answer(self, name: str, settings: Any, observer: Any, *rest: Any) -> Any:
+        self.calls.append((name, settings, rest))
+        return self.action(observer, *rest) if self.action else self.result
+
+    def once(self, settings: Any, observer: Any) -> RunResult:
+        return self.answer("once", settings, observer)
+
+    def backfill(self, settings: Any, observer: Any) -> RunResult:
+        return self.answer("backfill", settings, observer)
+
+    def run(self, settings: Any, observer: Any, stop: threading.Event) -> RunResult:
+        return self.answer("run", settings, observer, stop)
+
+    def plan(self, settings: Any, observer: Any) -> PlanResult:
+        return self.answer("plan", settings, observer)
+
+    def status(self, settings: Any, observer: Any) -> StatusResult:
+        return self.answer("status", settings, observer)
+
+    def resync(self, settings: Any, observer: Any, table: TableName) -> RunResult:
+        return self.answer("resync", settings, observer, table)
+
+    def skip_ddl(self, settings: Any, observer: Any, table: TableName, version: int, reason: str) -> str:
+        return self.answer("skip_ddl", settings, observer, table, version, reason)
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> FakeApp:
+    fake = FakeApp()
+    monkeypatch.setitem(sys.modules, "consumer.app", types.ModuleType("consumer.app"))
+    monkeypatch.setattr(consumer, "app", fake, raising=False)
+    for name in ("STORAGE_CONSUMER_CONFIG", "STORAGE_CONSUMER_UPSTREAM_URI"):
+        monkeypatch.delenv(name, raising=False)
+    return fake
+
+
+def exit_code(*arguments: str) -> int:
+    """What `main` leaves with."""
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    return int(left.value.code or 0)

@@ -1,0 +1,60 @@
+"""The sample consumer's way of writing flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.cli.go_flags import with_two_dashes
+from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
+
+
+@pytest.mark.parametrize(
+    ("given", "parsed"),
+    [
+        (["-upstream-uri", "x"], ["--upstream-uri", "x"]),
+        (["-upstream-uri=x=y"], ["--upstream-uri=x=y"]),
+        (["--upstream-uri", "-name"], ["--upstream-uri", "-name"]),
+        (["-flush-interval", "2s", "-tz", "UTC"], ["--flush-interval", "2s", "--tz", "UTC"]),
+        (["-v", "-h"], ["-v", "-h"]),
+        (["-unknown", "-x"], ["-unknown", "-x"]),
+        (["-json=true", "-accept-gap=false"], ["--json"]),
+        (["--tables", "a.*", "!a.b", "--json"], ["--tables", "a.*", "--tables", "!a.b", "--json"]),
+        (["-tables", "a.*"], ["--tables", "a.*"]),
+        (["--upstream-uri"], ["--upstream-uri"]),
+        ([], []),
+    ],
+)
+def test_flags(given: list[str], parsed: list[str]) -> None:
+    assert with_two_dashes(given) == parsed
+
+
+def test_the_sample_consumers_command_line(app: FakeApp) -> None:
+    given = ["-upstream-uri", UPSTREAM, "-downstream-uri", "mysql://root@h:3306/", "-log-level", "warn"]
+    given += [
+        "-flush-interval=2s",
+        "-file-index-width",
+        "6",
+        "-tz",
+        "+08:00",
+        "-log-file",
+        "/dev/null",
+        "-enable-profiling=false",
+    ]
+    assert exit_code("run", *given) == 0
+    settings = app.calls[0][1]
+    assert (settings.flush_interval, settings.file_index_width, settings.tz) == (2.0, 6, "+08:00")
+    assert (settings.log_level, settings.downstream_uri) == ("warning", "mysql://root@h:3306/")
+
+
+def test_usage_errors_leave_with_two(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("once", "--upstrem-uri", "x") == 2
+    assert exit_code("replicate") == 2
+    assert exit_code() == 2
+    assert exit_code("resync", "--upstream-uri", UPSTREAM) == 2
+    assert "--table" in capsys.readouterr().err
+    assert app.calls == []
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out.startswith("storage-consumer ")

@@ -1,0 +1,79 @@
+"""A signal ends a command in time, with the exit code its kind has."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from consumer.cli import signals
+from consumer.model.names import TableName
+from consumer.model.result import RunResult, TableResult
+from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
+
+
+def interrupted_by(number: signal.Signals, times: int = 1) -> Callable[..., RunResult]:
+    def work(*_: object) -> RunResult:
+        for _time in range(times):
+            os.kill(os.getpid(), number)
+        time.sleep(30)
+        return RunResult()
+
+    return work
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", ["once", "backfill"])
+def test_a_bounded_command_is_to_be_tried_again(
+    number: signal.Signals, command: str, app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.action = interrupted_by(number)
+    assert exit_code(command, "--upstream-uri", UPSTREAM, "--json") == 4
+    shown = capsys.readouterr()
+    assert "stopped by a signal" in shown.err
+    assert "Run the same command again" in shown.err
+    assert "stopped by a signal" in json.loads(shown.out)["error"]
+
+
+def test_run_finishes_the_step_in_hand_and_is_done(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    def work(_observer: object, stop: threading.Event) -> RunResult:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.wait(5)
+        return RunResult(checkpoint_ts=7, tables={TableName("a", "b"): TableResult(rows=1)})
+
+    app.action = work
+    assert exit_code("run", "--upstream-uri", UPSTREAM, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["checkpoint_ts"] == 7
+
+
+def test_run_abandons_a_step_that_takes_too_long(
+    app: FakeApp, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signals, "ABANDON_AFTER", 1)
+    app.action = interrupted_by(signal.SIGTERM)
+    began = time.monotonic()
+    assert exit_code("run", "--upstream-uri", UPSTREAM, "--json") == 0
+    assert time.monotonic() - began < 10
+    assert json.loads(capsys.readouterr().out)["tables"] == {}
+
+
+def test_a_second_signal_does_not_wait(app: FakeApp) -> None:
+    app.action = interrupted_by(signal.SIGINT, times=2)
+    began = time.monotonic()
+    assert exit_code("run", "--upstream-uri", UPSTREAM) == 0
+    assert time.monotonic() - began < 10
+
+
+def test_no_time_is_left_over_thirty_seconds() -> None:
+    assert signals.ABANDON_AFTER + signals.LEAVE_AFTER < 30
+
+
+def test_the_handlers_of_before_come_back(app: FakeApp) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    assert exit_code("once", "--upstream-uri", UPSTREAM) == 0
+    assert signal.getsignal(signal.SIGTERM) is before

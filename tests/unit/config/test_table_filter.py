@@ -1,0 +1,61 @@
+"""Table rules mean what they mean to TiCDC."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.config.table_filter import TableFilter
+from consumer.model.names import TableName
+
+
+def wanted(rules: list[str], *names: tuple[str, str], case_sensitive: bool = False) -> list[bool]:
+    rule_set = TableFilter(rules, case_sensitive=case_sensitive)
+    return [rule_set.matches(TableName(*name)) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "matches"),
+    [
+        ([], ("a", "b"), True),
+        (["*.*"], ("a", "b"), True),
+        (["shop.*"], ("shop", "orders"), True),
+        (["shop.*"], ("shop2", "orders"), False),
+        (["shop.o?d*"], ("shop", "orders"), True),
+        (["shop.[a-c]x"], ("shop", "bx"), True),
+        (["shop.[!a-c]x"], ("shop", "bx"), False),
+        (["shop.*", "!shop.tmp_*"], ("shop", "tmp_1"), False),
+        (["!shop.tmp_*", "shop.*"], ("shop", "tmp_1"), True),
+        (["!shop.*"], ("other", "t"), False),
+        (["*.*", "!*.log"], ("a", "log"), False),
+        (["`a.b`.`c``d`"], ("a.b", "c`d"), True),
+        (['"a b".*'], ("a b", "t"), True),
+        (["my-db.t$1"], ("my-db", "t$1"), True),
+        ([r"a\.b.c"], ("a.b", "c"), True),
+        ([r"/^sh(op)?$/./^t\d+$/"], ("shop", "t12"), True),
+        ([r"/^sh(op)?$/./^t\d+$/"], ("shop", "t12x"), False),
+        (["数据.*"], ("数据", "t"), True),
+        (["a.b*"], ("a", "b\nc"), True),
+    ],
+)
+def test_rules(rules: list[str], name: tuple[str, str], matches: bool) -> None:
+    assert wanted(rules, name) == [matches]
+
+
+def test_case_counts_only_when_asked() -> None:
+    assert wanted(["Shop.T"], ("shop", "t")) == [True]
+    assert wanted(["Shop.T"], ("shop", "t"), ("Shop", "T"), case_sensitive=True) == [False, True]
+
+
+def test_a_database_passes_when_one_of_its_tables_could() -> None:
+    assert wanted(["shop.orders"], ("shop", ""), ("crm", "")) == [True, False]
+    assert wanted(["*.*", "!shop.tmp"], ("shop", "")) == [True]
+    assert wanted(["*.*", "!shop.*"], ("shop", ""), ("crm", "")) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "rule", ["", "!", "shop", "a.b.c", "a.", ".b", "a b.c", "`a.b", '"a.b', "/a.b", "/(/.b", "a'.b", "`a`b.c", "@file"]
+)
+def test_what_is_no_rule_is_refused_by_its_text(rule: str) -> None:
+    with pytest.raises(ValueError, match=r"rule|regular expression") as caught:
+        TableFilter([rule])
+    assert rule in str(caught.value)

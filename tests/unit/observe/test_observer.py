@@ -1,0 +1,81 @@
+"""The log speaks a fixed vocabulary, in text and in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from consumer.errors import BadConfig, CorruptFile, TargetBusy
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow
+from consumer.observe.logs import Log, LogSettings
+from consumer.observe.observer import LogObserver
+
+ORDERS = TableName("shop", "orders")
+
+
+def told(settings: LogSettings) -> list[str]:
+    """The lines of a small run."""
+    assert settings.file is not None
+    observer = LogObserver(Log(settings))
+    observer.round_started(9, 2, 3, 400)
+    observer.step_finished(AuditRow("load", ORDERS, 1, 9, rows=5, puts=4, deletes=1), 0.12345)
+    observer.step_finished(AuditRow("ddl", ORDERS, 1, 7, statement="ALTER TABLE orders ADD x INT"), 0.5)
+    observer.retrying("write", TargetBusy("deadlock"), 2)
+    observer.table_stopped(ORDERS, CorruptFile("no JSON", hint="look", path="a/b.json", line=3))
+    observer.note("password is secret")
+    observer.note("password is secret")
+    observer.close()
+    return Path(settings.file).read_text(encoding="utf-8").splitlines()
+
+
+def test_json_lines_have_the_fixed_keys(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in told(LogSettings(format="json", file=str(tmp_path / "log")))]
+    load, ddl = lines[1], lines[2]
+    wanted = {"table": "shop.orders", "commit_ts": 9, "rows": 5, "puts": 4, "deletes": 1, "seconds": 0.123}
+    assert {key: load[key] for key in wanted} == wanted
+    assert load["event"] == "load finished"
+    assert (ddl["version"], ddl["statement"]) == (7, "ALTER TABLE orders ADD x INT")
+    assert (lines[0]["files"], lines[0]["tables"]) == (3, 2)
+    assert lines[4]["error"] == "a/b.json:3: no JSON"
+    assert all(line["level"] and line["timestamp"].endswith("Z") for line in lines)
+
+
+def test_a_note_is_written_once_and_without_secrets(tmp_path: Path) -> None:
+    lines = told(LogSettings(file=str(tmp_path / "log"), scrub=lambda text: text.replace("secret", "***")))
+    assert [line for line in lines if "password" in line] == [lines[-1]]
+    assert lines[-1].endswith("warning password is ***")
+
+
+def test_text_lines_are_easy_to_cut(tmp_path: Path) -> None:
+    line = told(LogSettings(file=str(tmp_path / "log")))[2]
+    assert line.endswith(
+        "info    ddl finished table=shop.orders version=7 statement='ALTER TABLE orders ADD x INT' seconds=0.5"
+    )
+
+
+def test_the_level_holds_back(tmp_path: Path) -> None:
+    lines = told(LogSettings(level="error", format="json", file=str(tmp_path / "log")))
+    assert [json.loads(line)["event"] for line in lines] == ["table stopped"]
+
+
+def test_a_log_file_that_cannot_be_written_is_named() -> None:
+    with pytest.raises(BadConfig, match="log-file: /no/such/dir/log cannot be written"):
+        Log(LogSettings(file="/no/such/dir/log"))
+
+
+def test_a_full_disk_does_not_stop_the_run() -> None:
+    observer = LogObserver(Log(LogSettings(file="/dev/full")))
+    observer.round_started(1, 1, 1, 1)
+    observer.note("still here")
+
+
+def test_a_round_with_nothing_to_read_is_silent(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    for level in ("info", "debug"):
+        observer = LogObserver(Log(LogSettings(level=level, file=str(log))))
+        observer.round_started(9, 3, 0, 0)
+        observer.close()
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 1
