@@ -1,0 +1,107 @@
+"""Recorded TiCDC storages with the upstream's own states: which there are, and how one is fed to the consumer."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import Settings
+from consumer.model.names import TableName
+from consumer.model.result import RunResult
+from consumer.ports import Loader
+from tests.support.observers import Recorder
+
+COMPARE = Path(__file__).parents[2] / "fixtures" / "compare_mysql.py"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One recorded storage: the state it must end in, the states on its way, and what is special about it."""
+
+    name: str
+    folder: Path
+    state: str
+    steps: tuple[str, ...]
+    note: str
+
+    @property
+    def protocol(self) -> str:
+        return "csv" if 'protocol = "csv"' in (self.folder / "config.toml").read_text() else "canal-json"
+
+    def expected(self, step: str | None = None) -> Path:
+        return self.folder / "expected" / (f"checkpoint_{step}" if step else self.state)
+
+    def feed(self, storage: Path, step: str | None = None) -> None:
+        """Copy into `storage` the files that existed at `step`, or all of them."""
+        source = self.folder / "storage"
+        if step is None:
+            shutil.copytree(source, storage, dirs_exist_ok=True)
+            return
+        for line in (self.expected(step) / "files.txt").read_text(encoding="utf-8").splitlines():
+            path = line.rsplit("\t", 1)[0]
+            (storage / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / path, storage / path)
+        shutil.copyfile(self.expected(step) / "metadata", storage / "metadata")
+
+    def settings(self, storage: Path, target: str, **more: object) -> Settings:
+        flags: dict[str, object] = {
+            "upstream_uri": f"file://{storage}?protocol={self.protocol}",
+            "downstream_uri": target,
+            "tz": "UTC",
+            **more,
+        }
+        if "--checkpoint-ts max" in self.note:
+            flags["checkpoint_ts"] = "max"
+        return load(flags, {}, str(self.folder / "config.toml")).settings
+
+    def stops_on(self, target: str) -> bool:
+        """Whether the note says that a table stops, on every target or on this one (``MariaDB``, ``DuckDB``)."""
+        others = {"MariaDB", "DuckDB"} - {target}
+        return "stop" in self.note and not any(other in self.note for other in others)
+
+    def prepare_statements(self) -> list[str]:
+        """What the target must hold before: the statements above ``-- @start``, for tables older than the feed."""
+        if "@start" not in self.note:
+            return []
+        head = (self.folder / "scenario.sql").read_text(encoding="utf-8").split("-- @start")[0]
+        lines = [line for line in head.splitlines() if not line.startswith("--")]
+        return [statement for statement in " ".join(lines).split(";") if statement.strip()]
+
+
+def read_cases(corpus: Path, unpacked: Path) -> list[Case]:
+    """The cases of ``cases.txt``; packed ones are unpacked below `unpacked`."""
+    cases = []
+    for line in (corpus / "cases.txt").read_text(encoding="utf-8").splitlines():
+        head, _, note = line.partition("#")
+        name, state, *rest = head.split()
+        folder = corpus / name
+        packed = folder.with_name(folder.name + ".tar.gz")
+        if packed.exists() and not folder.exists():
+            folder = unpacked / name
+            if not folder.exists():
+                with tarfile.open(packed) as archive:
+                    archive.extractall(unpacked / Path(name).parent, filter="data")
+        steps = tuple(rest[1].split(",")) if rest else ()
+        cases.append(Case(name, folder, state, steps, note.strip()))
+    return cases
+
+
+def run_once(settings: Settings, loader: Loader) -> tuple[RunResult, Recorder]:
+    observer = Recorder()
+    return app.once(settings, observer, loader), observer
+
+
+def compare(expected: Path, target: str, storage: Path, ignore: Collection[TableName] = ()) -> list[str]:
+    """Differences of a MySQL-compatible target from `expected`, but for tables to `ignore`; empty: equal."""
+    command = [sys.executable, str(COMPARE), str(expected), target, "--storage", str(storage)]
+    command += [word for table in ignore for word in ("--ignore", str(table))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    return [] if done.returncode == 0 else (lines or done.stderr.splitlines()[-1:])

@@ -1,0 +1,63 @@
+"""The targets that recorded cases are applied to: how one is emptied, prepared and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+
+from consumer.model.names import TableName
+from tests.e2e import compare_duckdb
+from tests.e2e.corpus import Case, compare
+from tests.servers import MariaDb
+
+
+class Target(Protocol):
+    name: str
+    url: str
+
+    def prepare(self, case: Case) -> None:
+        """Empty the target, then give it what `case` says must be there before."""
+
+    def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
+        """Differences from the state at `step`, or from the last one."""
+
+
+class Server:
+    """A MariaDB."""
+
+    name = "MariaDB"
+
+    def __init__(self, server: MariaDb) -> None:
+        self._server = server
+        self.url = server.url()
+
+    def prepare(self, case: Case) -> None:
+        self._server.drop_all()
+        self._server.execute(*case.prepare_statements(), "SELECT 1")
+
+    def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
+        return compare(case.expected(step), self.url, case.folder / "storage", ignore)
+
+
+class File:
+    """A DuckDB file in `folder`."""
+
+    name = "DuckDB"
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "replica.duckdb"
+        self.url = f"duckdb:///{self._file}"
+
+    def prepare(self, case: Case) -> None:
+        self._file.unlink(missing_ok=True)
+        with duckdb.connect(str(self._file)) as connection:
+            for statement in case.prepare_statements():
+                # A replica has no keys; a database is a schema.
+                ours = statement.replace(" PRIMARY KEY", "").replace("CREATE DATABASE", "CREATE SCHEMA")
+                connection.execute(ours)
+
+    def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
+        return compare_duckdb.compare(case.expected(step), self._file, ignore)

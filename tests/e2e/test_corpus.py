@@ -1,0 +1,50 @@
+"""Recorded changefeeds end equal to the upstream's own state, on every target: applied whole, and step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from tests.e2e.corpus import Case, read_cases
+from tests.e2e.outcome import stepwise, whole
+from tests.e2e.targets import File, Server, Target
+from tests.support.inline_loader import InlineLoader
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
+NAMES = [line.split()[0] for line in (FIXTURES / "cases.txt").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    return {case.name: case for case in read_cases(FIXTURES, tmp_path_factory.mktemp("unpacked"))}
+
+
+@pytest.fixture(params=["MariaDB", "DuckDB"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    return Server(request.getfixturevalue("mariadb")) if request.param == "MariaDB" else File(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkLoader]:
+    loader = SparkLoader(SparkSettings("local[2]"))
+    yield loader
+    loader.close()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_changefeed_ends_equal(name: str, cases: dict[str, Case], target: Target, tmp_path: Path) -> None:
+    assert list(whole(cases[name], target, InlineLoader())) == []
+    if cases[name].steps:
+        assert list(stepwise(cases[name], target, InlineLoader(), tmp_path)) == []
+
+
+def test_a_recorded_changefeed_ends_equal_through_spark(
+    cases: dict[str, Case], target: Target, spark: SparkLoader, tmp_path: Path
+) -> None:
+    case = cases["tiflow/d_keys/cj_ext"]
+    assert list(whole(case, target, spark)) == []
+    assert list(stepwise(case, target, spark, tmp_path)) == []
