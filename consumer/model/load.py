@@ -41,8 +41,7 @@ class LoadTarget:
 class FileSlice:
     """A byte range of a file: the lines that begin in ``[offset, offset + length)``; `size` is the whole file's.
 
-    `position` is above every position of the slices before it in its series. `lacks` are columns of the target that
-    this file's schema does not have: harmless while no row of the file is in the window.
+    `position` is above every position of the slices before it in its series.
     """
 
     path: str
@@ -53,7 +52,6 @@ class FileSlice:
     position: int
     exact: Window
     coarse: Window
-    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

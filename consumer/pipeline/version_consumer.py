@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.keys import unique_keys
-from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
 from consumer.model.names import TableName
@@ -39,14 +38,11 @@ class TableVersionConsumer:
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
         whole = not target.key or target.ordered or not self.dialect.terminator.endswith(b"\n")
-        slices = [piece for planned in self.load.files for piece in self._slices(planned, target.columns, whole)]
+        slices = [piece for planned in self.load.files for piece in self._slices(planned, whole)]
         return LoadTask(number, target, self.load.window, tuple(slices), self.dialect)
 
-    def _slices(self, planned: PlannedFile, columns: Sequence[Column], whole: bool) -> Iterator[FileSlice]:
+    def _slices(self, planned: PlannedFile, whole: bool) -> Iterator[FileSlice]:
         file = planned.file
-        schema = self.catalog.schema(file.folder)
-        present = {column.name.lower() for column in schema.columns} if schema else set()
-        lacks = tuple(column.name for column in columns if column.name.lower() not in present)
         step = file.size if whole else SLICE_BYTES
         for offset in range(0, max(file.size, 1), max(step, 1)):
             yield FileSlice(
@@ -58,7 +54,6 @@ class TableVersionConsumer:
                 (planned.ordinal << POSITION_BITS) + offset,
                 planned.exact,
                 planned.coarse,
-                lacks,
             )
 
     def _history(self, table: TableName) -> Sequence[SchemaFile]:

@@ -335,7 +335,7 @@ def test_columns_that_the_rows_lack() -> None:
 def test_columns_that_only_rows_outside_the_window_lack() -> None:
     old, new = {"id": "1"}, {"id": "1", "v": None}
     content = file_of(*(row_line("INSERT", data, commit_ts=ts) for ts, data in ((1, old), (2, new), (3, old))))
-    piece = replace(whole(content), exact=Window(1, 2), lacks=("v",))
+    piece = replace(whole(content), exact=Window(1, 2))
     assert decode(content, piece=piece) == [(2, True, 0, 0, "1", None)]
 
 
