@@ -10,10 +10,12 @@ FROM python:3.12-slim-bookworm
 RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless \
     && rm -rf /var/lib/apt/lists/*
+# More storages: --build-arg EXTRAS=gcs,azure
+ARG EXTRAS=""
 COPY requirements.lock /tmp/requirements.lock
 COPY --from=build /wheels /wheels
 # As a constraint the lock file pins every version without bringing the development tools in.
-RUN pip install --no-cache-dir --constraint /tmp/requirements.lock /wheels/*.whl \
+RUN pip install --no-cache-dir --constraint /tmp/requirements.lock "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
     && rm -rf /wheels /tmp/requirements.lock
 RUN useradd --create-home --uid 10001 consumer \
     && install --directory --owner consumer --group consumer /data

@@ -5,7 +5,7 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check corpus bench lock
+.PHONY: help setup demo test azurite check corpus bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -21,8 +21,11 @@ demo: setup ## Apply a small changefeed to a DuckDB file and show the tables
 	  "  $(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC" \
 	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)'"
 
-test: setup ## Run the tests
-	$(BIN)/python -m pytest
+test: setup azurite ## Run the tests
+	$(BIN)/python -m pytest -n 4 --dist loadfile
+
+azurite: ## Install Azure's storage emulator, for its tests, where npm is there
+	@if command -v npm >/dev/null && [ ! -d build/azurite ]; then npm install --silent --no-fund --no-audit --prefix build/azurite azurite; fi
 
 check: setup ## Lint, formatting, types
 	$(BIN)/ruff check .

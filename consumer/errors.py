@@ -3,7 +3,9 @@
 ConsumerError
 ├── Retryable              try the step again; exit 4 when it does not help
 │   ├── StorageUnavailable     the storage does not answer, or refuses to be read
+│   ├── StorageChanged         a file is not the one that was listed: list again
 │   ├── CheckpointMissing      there is no `metadata` yet
+│   ├── CheckpointBehind       the changefeed has not come to where a replay is to end
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
 │   ├── LeaseHeld              another consumer of this name is at work
@@ -15,6 +17,7 @@ ConsumerError
     │   ├── ChecksumMismatch       a schema file's content and its name disagree
     │   ├── SchemaMissing          rows without the schema file of their version
     │   ├── SchemaDrift            rows and target table do not have the same columns
+    │   │   └── RowsVary               rows have other columns than the load takes them to have
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
@@ -28,6 +31,7 @@ Errors cross process borders (Spark), so each is rebuilt from `as_dict` by `from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 
@@ -77,7 +81,13 @@ class Retryable(ConsumerError):
 class StorageUnavailable(Retryable): ...
 
 
+class StorageChanged(Retryable): ...
+
+
 class CheckpointMissing(Retryable): ...
+
+
+class CheckpointBehind(Retryable): ...
 
 
 class TargetUnavailable(Retryable): ...
@@ -113,6 +123,16 @@ class SchemaMissing(TableError): ...
 
 
 class SchemaDrift(TableError): ...
+
+
+class RowsVary(SchemaDrift):
+    """`absent`: columns of the load that a row does not have. `carried`: columns left out of it that a row has."""
+
+    def __init__(
+        self, message: str, *, absent: Sequence[str] = (), carried: Sequence[str] = (), **coordinates: Any
+    ) -> None:
+        super().__init__(message, **coordinates)
+        self.absent, self.carried = tuple(absent), tuple(carried)
 
 
 class TableMissing(TableError): ...

@@ -17,17 +17,30 @@ from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlRecord, Progress, ProgressChange
+from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 
 ArrowTable = Any
 """A pyarrow.Table; named here without importing pyarrow, which layers 0-1 do without."""
 
 
-class RangeReader(Protocol):
-    """Reads bytes of the storage on an executor. Picklable. Raises StorageUnavailable."""
+class Stored(Protocol):
+    """What a listing told of a file; ``stamp == ""`` where it told nothing but the size."""
 
-    def read(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes [offset, offset + length) of `path`, fewer at its end."""
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def stamp(self) -> str: ...
+
+
+class RangeReader(Protocol):
+    """Reads bytes of the storage on an executor. Picklable."""
+
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
+        """Bytes [offset, offset + length) of `file`, fewer only at its end. Raises StorageChanged where the file is not
+        the one that was listed, StorageUnavailable where fewer bytes came."""
 
 
 class StorageReader(Protocol):
@@ -39,11 +52,17 @@ class StorageReader(Protocol):
     def checkpoint(self) -> int:
         """``checkpoint-ts`` of `metadata`. Raises CheckpointMissing."""
 
-    def listing(self, checkpoint: int) -> Listing:
-        """Everything that lies in the storage now; `checkpoint` was read before and is carried along."""
+    def listing(self, checkpoint: int, progress: Progress | None = None) -> Listing:
+        """What lies in the storage now; `checkpoint` was read before and is carried along.
+
+        All schema files are in it, and all data files but those that a round after `progress` would pass over: of a
+        folder, files below the last one that is done; of a series of dates, folders whose time is over, never the last.
+        Without `progress`, everything.
+        """
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
-        """First and last commit-ts of each file, by path, from its first and last line."""
+        """First and last commit-ts of each file, by path, from its first and last line. There are none where rows say
+        nothing of their time."""
 
     def range_reader(self) -> RangeReader: ...
 
@@ -55,7 +74,8 @@ class WriteSession(Protocol):
         """Write folded changes of a keyed table: at most one row a key.
 
         When it returns, every put is there and every deleted key is gone, in any order (`target.ordered`: deletes
-        first). It may be called again with the same changes, wholly or partly written before: same state.
+        first). It may be called again with the same changes, wholly or partly written before: same state. What a row
+        holds in the columns `target.kept` stays; it may be called for a part of the changes unless `target.ordered`.
         """
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
@@ -81,12 +101,14 @@ class Loader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What the sink is asked about before a load: the rows' columns, and the NOT NULL unique keys that the statements
-    in storage declared (column names, in order of preference), for targets that do not keep keys themselves."""
+    """What the sink is asked about before a load: the columns that the schema file lists, and the NOT NULL unique keys
+    that the statements in storage declared (column names, in order of preference), for targets that do not keep keys
+    themselves. `absent` are those of the columns that the rows do not have."""
 
     table: TableName
     columns: tuple[Column, ...]
     unique_keys: tuple[tuple[str, ...], ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +135,8 @@ class Sink(Protocol):
         """Lock out every writer made before: called before a failed load is tried again."""
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        """Look at the target tables, in one go. Answers in the order of the requests."""
+        """Look at the target tables, in one go. Answers in the order of the requests. Columns that only the target has
+        become `LoadTarget.kept`; SchemaDrift where their values would get lost."""
 
     def writer(self) -> Writer: ...
 
@@ -127,6 +150,10 @@ class Sink(Protocol):
         """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact (with
         ``step.after``). `open_intents` (by DdlId) are those of an earlier run that have no fact: look before executing.
         """
+
+    def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
+        """What `apply_ddls` would execute, in the order of the steps, which may build on one another. Changes nothing,
+        needs no `acquire`, and answers every step: one that would be refused says why."""
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         """Drop the target table, so that its statements and rows can be applied from the start, and record `change`."""

@@ -23,6 +23,10 @@ has_mariadb() {
   command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ]
 }
 
+has_zones() {
+  [ -e /usr/share/zoneinfo/Europe/Berlin ]
+}
+
 find_python() {
   local candidate
   for candidate in ${PYTHON:-python3} python3.13 python3.12 python3.11; do
@@ -59,12 +63,13 @@ install_system_packages() {
   as_root apt-get update -qq
   java_is_new_enough || packages+=("$(java_package)")
   has_mariadb || packages+=(mariadb-server)
+  has_zones || packages+=(tzdata)
   can_make_venv "$python" || packages+=("$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')")
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
 }
 
 python=$(find_python)
-if ! java_is_new_enough || ! has_mariadb || ! can_make_venv "$python"; then
+if ! java_is_new_enough || ! has_mariadb || ! has_zones || ! can_make_venv "$python"; then
   install_system_packages "$python"
 fi
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
+from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
 
 
@@ -22,3 +24,42 @@ def fresh_mariadb(mariadb: MariaDb) -> MariaDb:
     """The session's MariaDB with no user database in it."""
     mariadb.drop_all()
     return mariadb
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """One S3 server for the whole test session."""
+    server = S3Server()
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[GcsServer]:
+    """One emulator of Google Cloud Storage for the whole test session."""
+    server = GcsServer()
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[AzureServer]:
+    """One emulator of Azure Blob Storage for the whole test session, where it is installed."""
+    if azurite_blob() is None:
+        pytest.skip(AZURITE)
+    server = AzureServer()
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["gcs", "azure"])
+def cloud(request: pytest.FixtureRequest) -> CloudServer:
+    """Each of the two."""
+    server: CloudServer = request.getfixturevalue(request.param)
+    return server

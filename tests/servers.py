@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
+from pymysql.constants import CLIENT
 
 _START_SECONDS = 60
 _SYSTEM_DATABASES = {"mysql", "information_schema", "performance_schema", "sys", "test"}
@@ -71,6 +72,17 @@ class MariaDb:
                 return list(cursor.fetchall())
         finally:
             connection.close()
+
+    def learn_zone(self, zone: str) -> None:
+        """Have the server know the time zone of this name."""
+        if self.execute(f"SELECT CONVERT_TZ('2024-01-01', '+00:00', '{zone}')") == [(None,)]:
+            command = ["mariadb-tzinfo-to-sql", f"/usr/share/zoneinfo/{zone}", zone]
+            statements = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            connection = self.connect(database="mysql", client_flag=CLIENT.MULTI_STATEMENTS)
+            with connection, connection.cursor() as cursor:
+                cursor.execute(statements)
+                while cursor.nextset():
+                    pass
 
     def drop_all(self) -> None:
         """Back to empty: no user database, no user but root, no connection that a failed test left behind."""

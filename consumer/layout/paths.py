@@ -92,10 +92,10 @@ def render(value: StoragePath, index_width: int = INDEX_WIDTH) -> str:
             return _join(root, "meta", f"schema_{version}_{checksum:010d}.json")
         case DataPath(folder, index, extension):
             dispatcher = f"_{folder.dispatcher}_" if folder.dispatcher else ""
-            return _join(_directory(folder), f"CDC{dispatcher}{index:0{index_width}d}.{extension}")
+            return _join(directory_of(folder), f"CDC{dispatcher}{index:0{index_width}d}.{extension}")
         case IndexPath(folder, beside):
             name = f"CDC_{folder.dispatcher}.index" if folder.dispatcher else "CDC.index"
-            return _join(_directory(folder), name if beside else f"meta/{name}")
+            return _join(directory_of(folder), name if beside else f"meta/{name}")
         case Metadata():
             return "metadata"
         case Temporary(path) | Unknown(path):
@@ -207,7 +207,8 @@ def _number(text: str) -> int | None:
     return None
 
 
-def _directory(folder: Folder) -> str:
+def directory_of(folder: Folder) -> str:
+    """Where the files of `folder` lie."""
     return _join(folder.root, str(folder.version), folder.partition, folder.date)
 
 

@@ -32,6 +32,11 @@ class _Malformed(ValueError):
     """What is wrong with a document, without its coordinates."""
 
 
+def is_view(columns: Sequence[Column]) -> bool:
+    """Whether these are the columns of a view."""
+    return bool(columns) and all(column.type == VIEW_COLUMN_TYPE for column in columns)
+
+
 def parse_schema_file(path: SchemaPath, content: bytes) -> SchemaFile:
     """The schema file at `path`. Errors have the path's root as their `table`.
 
@@ -65,7 +70,7 @@ def render_schema_file(
         "TableColumns": members or None,
         "TableColumnsTotal": len(members),
     }
-    path = SchemaPath(_clean(database, table), version, checksum(database, table, members))
+    path = SchemaPath(root_of(database, table), version, checksum(database, table, members))
     return path, go_json.dumps(document).encode()
 
 
@@ -151,12 +156,17 @@ def _check_place(path: SchemaPath, document: Mapping[str, object], database: str
             raise _Malformed(f"format version {written} of schema files is not known, only {FORMAT_VERSION}")
     if version != path.version:
         raise _Malformed(f"the schema file's path says version {path.version}, but its content {version}")
-    by_id = table and _TABLE_ID.fullmatch(path.root)
-    if not by_id and _clean(database, table) != path.root:
+    by_id = table and is_table_id(path.root)
+    if not by_id and root_of(database, table) != path.root:
         raise _Malformed(f"the schema file's content names `{database}`.`{table}`, but its path {path.root!r}")
 
 
-def _clean(database: str, table: str) -> str:
+def is_table_id(root: str) -> bool:
+    """Whether `root` can be that of a changefeed with table ids for paths: it does not tell the table's name."""
+    return _TABLE_ID.fullmatch(root) is not None
+
+
+def root_of(database: str, table: str) -> str:
     """Names as folders: what Go's path.Join makes of them, relative to the upstream URI."""
     cleaned = posixpath.normpath(posixpath.join(database, table.lstrip("/"))).strip("/")
     return "" if cleaned == "." else cleaned

@@ -82,7 +82,8 @@ class Listing:
     """One look at the storage, taken after `checkpoint` was read.
 
     `files` is keyed by root. `unknown` are paths of no known form; `broken` tells of schema files that
-    cannot be used, each error's `table` being the file's root.
+    cannot be used, each error's `table` being the file's root. `settled`: the changefeed is past `checkpoint`, so every
+    schema file of that version is there too. `partial`: data files that were done with before were left out.
     """
 
     checkpoint: int
@@ -90,3 +91,5 @@ class Listing:
     files: Mapping[str, Sequence[DataFile]]
     unknown: Sequence[str] = ()
     broken: Sequence[ConsumerError] = ()
+    settled: bool = False
+    partial: bool = False

@@ -17,8 +17,6 @@ _QUIET = (
     "py4j",
     "pyspark",
     "botocore",
-    "aiobotocore",
-    "s3fs",
     "fsspec",
     "asyncio",
     "urllib3",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -12,46 +12,24 @@ from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import ms_to_tso
 from consumer.ports import RangeReader
-
-END_SIZE = 64 * 1024
-"""Files up to this size are read at once; of longer ones this much at each end, and more if a line is longer."""
+from consumer.storage.ends import FileEnds
 
 _Row = dict[str, Any]
 
 
 def read_bounds(reader: RangeReader, file: DataFile, terminator: bytes) -> Bounds:
     """Bounds of one file. Raises CorruptFile when an end of it is not a canal-JSON line, StorageUnavailable."""
-    whole = reader.read(file.path, 0, file.size) if file.size <= END_SIZE else None
-    if whole == b"":
+    ends = FileEnds(reader, file)
+    if ends.whole == b"":
         raise _corrupt(file, "the file is empty")
-    first = _grown(reader, file, whole, lambda head, all_: _first_row(head, terminator, all_), from_end=False)
-    last = _grown(reader, file, whole, lambda tail, all_: _last_row(tail, terminator, all_), from_end=True)
+    first = ends.at_head(lambda head, whole: _first_row(head, terminator, whole))
+    last = ends.at_tail(lambda tail, whole: _last_row(tail, terminator, whole))
     if first is None or last is None:
         raise _corrupt(file, f"its {'first' if first is None else 'last'} line is not a JSON object")
     low, high = _commit_ts(first), _commit_ts(last)
     if low is not None and high is not None:
         return Bounds(low, high, exact=True)
     return Bounds(_coarse_ts(file, first), _coarse_ts(file, last), exact=False)
-
-
-def _grown(
-    reader: RangeReader,
-    file: DataFile,
-    whole: bytes | None,
-    find: Callable[[bytes, bool], _Row | None],
-    *,
-    from_end: bool,
-) -> _Row | None:
-    """What `find` finds in the file, or in as much of one end of it as it takes."""
-    if whole is not None:
-        return find(whole, True)
-    length = END_SIZE
-    while length < file.size:
-        offset = file.size - length if from_end else 0
-        if (row := find(reader.read(file.path, offset, length), False)) is not None:
-            return row
-        length *= 4
-    return find(reader.read(file.path, 0, file.size), True)
 
 
 def _first_row(content: bytes, terminator: bytes, whole: bool) -> _Row | None:

@@ -14,7 +14,7 @@ FOREIGN: dict[str, type[ConsumerError]] = {
     "OSError": StorageUnavailable,
     "FSTimeoutError": StorageUnavailable,
     "ImportError": BadConfig,
-    # S3: botocore, aiobotocore, aiohttp
+    # S3: botocore
     "NoCredentialsError": BadConfig,
     "PartialCredentialsError": BadConfig,
     "ProfileNotFound": BadConfig,
@@ -23,6 +23,7 @@ FOREIGN: dict[str, type[ConsumerError]] = {
     "ParamValidationError": BadConfig,
     "BotoCoreError": StorageUnavailable,
     "ClientError": StorageUnavailable,
+    "ResponseParserError": StorageUnavailable,
     # Google Cloud Storage: gcsfs, google-auth
     "DefaultCredentialsError": BadConfig,
     "MalformedError": BadConfig,
@@ -34,8 +35,20 @@ FOREIGN: dict[str, type[ConsumerError]] = {
 }
 """By the name of the nearest class: a class before those that it inherits from."""
 
-REFUSED_LOGINS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "InvalidBucketName"})
-"""Answers of an S3 server that no second attempt changes."""
+REFUSED_LOGINS = frozenset(
+    {
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "InvalidToken",
+        "AuthorizationHeaderMalformed",
+        "PermanentRedirect",
+        "InvalidBucketName",
+        "AuthenticationFailed",
+        "InvalidResourceName",
+        "401",
+    }
+)
+"""Answers of a server that no second attempt changes."""
 
 _REASONS = {
     errno.ENOENT: "it is not there",
@@ -48,6 +61,25 @@ _REASONS = {
     errno.ECONNREFUSED: "the connection is refused",
 }
 _REASONS_BY_CLASS = {"FileNotFoundError": "it is not there", "PermissionError": "access is denied"}
+_REASONS_BY_CODE = {
+    "NoSuchBucket": "it is not there",
+    "NoSuchKey": "it is not there",
+    "ContainerNotFound": "it is not there",
+    "BlobNotFound": "it is not there",
+    "InvalidAccessKeyId": "the login is refused",
+    "SignatureDoesNotMatch": "the login is refused",
+    "InvalidToken": "the login is refused",
+    "AuthorizationHeaderMalformed": "the region is another",
+    "PermanentRedirect": "the region is another",
+    "AuthenticationFailed": "the login is refused",
+    "AuthorizationFailure": "access is denied",
+    "AuthorizationPermissionMismatch": "access is denied",
+    "401": "the login is refused",
+    "404": "it is not there",
+    "AccessDenied": "access is denied",
+    "403": "access is denied",
+    "SlowDown": "the storage is too busy",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +121,15 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
 
 
 def refusal(error: BaseException | None) -> str:
-    """The code with which an S3 server refused, from an error or what caused it; "" if there is none."""
+    """The code with which a server refused, from an error or what caused it; "" if there is none."""
     while error is not None:
         response = getattr(error, "response", None)
         if isinstance(response, dict):
             return str(response.get("Error", {}).get("Code", ""))
+        if (code := getattr(error, "error_code", None)) is not None:  # azure-core's, an enum
+            return str(getattr(code, "value", code))
+        if type(error).__name__ == "HttpError":  # gcsfs's, the status
+            return str(getattr(error, "code", ""))
         error = error.__cause__
     return ""
 
@@ -101,7 +137,7 @@ def refusal(error: BaseException | None) -> str:
 def _reason(error: BaseException) -> str:
     """One line, in words where the error is a common one."""
     code = refusal(error)
-    known = _REASONS_BY_CLASS.get(type(error).__name__)
+    known = _REASONS_BY_CLASS.get(type(error).__name__) or _REASONS_BY_CODE.get(code)
     if isinstance(error, OSError) and error.errno in _REASONS:
         known = _REASONS[error.errno]
     if known:

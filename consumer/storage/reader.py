@@ -12,10 +12,14 @@ from consumer.layout.checkpoint_file import parse_checkpoint
 from consumer.layout.paths import DataPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
 from consumer.layout.schema_file import parse_schema_file
 from consumer.model.files import Bounds, DataFile, Listing, SchemaFile, StoredFile
+from consumer.model.load import Dialect
+from consumer.model.progress import Progress
 from consumer.ports import RangeReader
 from consumer.storage.bounds import read_bounds
+from consumer.storage.csv_bounds import read_csv_bounds
 from consumer.storage.files import open_files
 from consumer.storage.settings import StorageSettings
+from consumer.storage.spans import Spans, read_spans
 
 _METADATA_SIZE = 4096
 """Far more than the one number in it takes."""
@@ -25,10 +29,10 @@ _Out = TypeVar("_Out")
 
 
 class FsspecReader:
-    """A `ports.StorageReader` of local files and of every object storage that fsspec knows.
+    """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec knows.
 
-    `date_separator` is the changefeed's (None: not known), `terminator` what ends each of its canal-JSON lines;
-    `pool_size` files are read at a time. Each schema file is read once, and again only when it has changed.
+    `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows; `pool_size` files are read
+    at a time. Each schema file is read once, and again only when it has changed.
     """
 
     def __init__(
@@ -36,12 +40,12 @@ class FsspecReader:
         settings: StorageSettings,
         date_separator: str | None = None,
         pool_size: int = 16,
-        terminator: bytes = b"\r\n",
+        dialect: Dialect = Dialect(),  # noqa: B008 - frozen
     ) -> None:
         self.identity = settings.identity
         self._date_separator = date_separator
         self._pool_size = pool_size
-        self._terminator = terminator
+        self._dialect = dialect
         self._files = open_files(settings)
         self._schemas: dict[StoredFile, SchemaFile | TableError] = {}
 
@@ -54,8 +58,10 @@ class FsspecReader:
             )
         return parse_checkpoint(content)
 
-    def listing(self, checkpoint: int) -> Listing:
-        stored = self._files.walk()
+    def listing(self, checkpoint: int, progress: Progress | None = None) -> Listing:
+        ours = progress is not None and progress.upstream == self.identity
+        spans = read_spans(progress) if progress is not None and ours else Spans()
+        stored = self._files.scan(spans)
         schema_paths = {file: found for file in stored if (found := schema_path(file.path)) is not None}
         parser = PathParser(known_versions(schema_paths.values()), self._date_separator)
         files: dict[str, list[DataFile]] = {}
@@ -73,10 +79,12 @@ class FsspecReader:
         schemas = [schema for schema in parsed if isinstance(schema, SchemaFile)]
         schemas.sort(key=lambda schema: (schema.version, schema.path))
         broken = [error for error in parsed if isinstance(error, TableError)]
-        return Listing(checkpoint, schemas, files, sorted(unknown), broken)
+        return Listing(checkpoint, schemas, files, sorted(unknown), broken, partial=bool(spans.all))
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
-        found = self._concurrently(partial(_bounds_or_error, self._files, self._terminator), files)
+        if self._dialect.timeless:
+            return {}
+        found = self._concurrently(partial(_bounds_or_error, self._files, self._dialect), files)
         return dict(zip((file.path for file in files), found, strict=True))
 
     def range_reader(self) -> RangeReader:
@@ -109,8 +117,10 @@ def _schema_or_error(path: SchemaPath, content: bytes) -> SchemaFile | TableErro
         return error
 
 
-def _bounds_or_error(reader: RangeReader, terminator: bytes, file: DataFile) -> Bounds | ConsumerError:
+def _bounds_or_error(reader: RangeReader, dialect: Dialect, file: DataFile) -> Bounds | ConsumerError:
     try:
-        return read_bounds(reader, file, terminator)
+        if dialect.csv is not None:
+            return read_csv_bounds(reader, file, dialect)
+        return read_bounds(reader, file, dialect.terminator)
     except TableError as error:
         return error

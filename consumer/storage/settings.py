@@ -68,17 +68,12 @@ class StorageSettings:
         """The arguments of this storage's fsspec filesystem. Nothing is cached: each listing is a new look."""
         options = dict(self.options)
         match self.scheme:
-            case "s3":
-                found = _s3_options(options)
             case "gcs":
                 found = {"token": options.get("credentials-file"), "endpoint_url": options.get("endpoint")}
             case "azblob":
-                found = {
-                    "account_name": options.get("account-name"),
-                    "account_key": options.get("account-key"),
-                    "sas_token": options.get("sas-token"),
-                    "account_host": urlsplit(options.get("endpoint", "")).netloc or None,
-                }
+                found = _azure_options(options)
+            case "s3":
+                found = _s3_options(options)
             case _:
                 return {}
         return {"use_listings_cache": False} | {name: value for name, value in found.items() if value is not None}
@@ -124,8 +119,25 @@ def _check(options: Mapping[str, str]) -> None:
             "parameter 'role-arn' of the upstream URI is not supported",
             hint="assume the role outside, and give access-key, secret-access-key and session-token, or a profile",
         )
+    if options.keys() & {"account-key", "sas-token"} and "account-name" not in options:
+        raise BadConfig("account-key and sas-token of the upstream URI need account-name, which is missing")
     if ("access-key" in options) != ("secret-access-key" in options):
         raise BadConfig("access-key and secret-access-key of the upstream URI go together, but one is missing")
+
+
+def _azure_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """A login goes in a connection string: nothing else takes ``http://`` and an endpoint with a path, and no variable
+    of the environment takes its place. Without a login it is looked for by Azure's own rules."""
+    account, endpoint = options.get("account-name"), options.get("endpoint", "")
+    logins = {
+        "AccountKey": options.get("account-key"),
+        "SharedAccessSignature": options.get("sas-token", "").lstrip("?"),
+    }
+    login = next((f"{name}={value}" for name, value in logins.items() if value), None)
+    if login is None:
+        return {"account_name": account, "account_host": urlsplit(endpoint).netloc or None}
+    address = endpoint.rstrip("/") or f"https://{account}.blob.core.windows.net"
+    return {"connection_string": f"BlobEndpoint={address};AccountName={account};{login}"}
 
 
 def _s3_options(options: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.storage.bounds import END_SIZE, read_bounds
+from consumer.ports import Stored
+from consumer.storage.bounds import read_bounds
+from consumer.storage.ends import END_SIZE
 
 TERMINATORS = [b"\r\n", b"\n", b"|", b",", b"}", b"~~", b"\x1e", b"{", b"},{", b"\r"]
 
@@ -21,7 +23,7 @@ class Bytes:
     content: bytes
     reads: list[tuple[int, int]] = field(default_factory=list)
 
-    def read(self, path: str, offset: int, length: int) -> bytes:
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
         self.reads.append((offset, length))
         return self.content[offset : offset + length]
 

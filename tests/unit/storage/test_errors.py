@@ -35,6 +35,7 @@ def _client_error(code: str) -> botocore.exceptions.ClientError:
         (botocore.exceptions.ProfileNotFound(profile="x"), BadConfig),
         (_client_error("SlowDown"), StorageUnavailable),
         (_client_error("SignatureDoesNotMatch"), BadConfig),
+        (_client_error("AuthorizationHeaderMalformed"), BadConfig),
         (ImportError("Please install gcsfs"), BadConfig),
     ],
 )

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import BadConfig, CheckpointMissing, ChecksumMismatch, CorruptFile, StorageUnavailable
-from consumer.model.files import Bounds, Listing
+from consumer.model.files import Bounds, Listing, StoredFile
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
+from tests.s3_server import WRITER
 from tests.unit.storage.conftest import Bucket
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "cdc"
@@ -39,16 +40,19 @@ def names(request: pytest.FixtureRequest, s3: Bucket) -> FsspecReader:
     """The storage with the oddest table names, read in both ways."""
     if request.param == "file":
         return _local(NAMES)
-    s3.add_directory(NAMES, "odd prefix")
-    return _reader(s3.uri("odd%20prefix"))
+    s3.put_directory(NAMES)
+    return _reader(s3.uri())
 
 
 def test_every_file_of_the_oddest_names_is_found(names: FsspecReader) -> None:
     listing = names.listing(5)
+    on_s3 = names.identity.startswith("s3://")
     found = {file.path: file.size for files in listing.files.values() for file in files}
     expected = {
         path.relative_to(NAMES).as_posix(): path.stat().st_size for path in NAMES.rglob("CDC*.json") if path.is_file()
     }
+    if on_s3:  # this server takes a backslash for a slash
+        expected = {path: size for path, size in expected.items() if "\\" not in path}
     assert found == expected
     assert (listing.checkpoint, listing.unknown, listing.broken) == (5, [], [])
     known = {schema.root: schema.name for schema in listing.schemas}
@@ -60,7 +64,7 @@ def test_every_file_of_the_oddest_names_is_found(names: FsspecReader) -> None:
         "q.schema_1_0000000001",
         "2024.2024-01-01",
         "数据库.表x",
-        "q.x\\y",
+        *(() if on_s3 else ("q.x\\y",)),
     }
 
 
@@ -75,14 +79,14 @@ def test_bounds_and_ranges_are_read(names: FsspecReader) -> None:
     assert f'"commitTs":{names.bounds(files)[path].first}' in lines[0]  # type: ignore[union-attr]
     reader = pickle.loads(pickle.dumps(names.range_reader()))
     content = (NAMES / path).read_bytes()
-    assert reader.read(path, 0, 20) == content[:20]
-    assert reader.read(path, 20, 1 << 20) == content[20:]
-    assert reader.read(path, 5, 0) == b""
+    assert reader.read(files[0], 0, 20) == content[:20]
+    assert reader.read(files[0], 20, 1 << 20) == content[20:]
+    assert reader.read(files[0], 5, 0) == b""
 
 
 def test_a_missing_file_can_be_tried_again(names: FsspecReader) -> None:
     with pytest.raises(StorageUnavailable, match=r"q/t/5/CDC000001.json: it is not there"):
-        names.range_reader().read("q/t/5/CDC000001.json", 0, 10)
+        names.range_reader().read(StoredFile("q/t/5/CDC000001.json", 10, ""), 0, 10)
 
 
 def test_series_of_several_dispatchers_are_in_order() -> None:
@@ -145,7 +149,7 @@ def test_a_file_that_is_no_canal_json_is_told_beside_the_others(storage: Path) -
 
 
 def test_no_checkpoint_is_not_no_storage(tmp_path: Path, s3: Bucket) -> None:
-    for uri in (f"file://{tmp_path}", s3.uri("empty")):
+    for uri in (f"file://{tmp_path}", s3.uri()):
         reader = _reader(uri)
         with pytest.raises(CheckpointMissing, match="no file metadata"):
             reader.checkpoint()
@@ -153,59 +157,53 @@ def test_no_checkpoint_is_not_no_storage(tmp_path: Path, s3: Bucket) -> None:
 
 
 def test_a_storage_that_is_not_there(tmp_path: Path, s3: Bucket) -> None:
-    for uri in (f"file://{tmp_path}/gone", s3.uri("p", bucket="gone")):
+    for uri in (f"file://{tmp_path}/gone", s3.uri(bucket="gone", login=WRITER)):
         reader = _reader(uri)
         for look in (reader.checkpoint, lambda reader=reader: reader.listing(5)):
             with pytest.raises(StorageUnavailable, match=r"gone.*: it is not there"):
                 look()
 
 
-def test_a_storage_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    uri = "s3://b/p?endpoint=http://127.0.0.1:9&access-key=AK&secret-access-key=s3cr3t"
-    with pytest.raises(StorageUnavailable, match="cannot read file s3://b/p/metadata") as caught:
-        _reader(uri).checkpoint()
-    assert "s3cr3t" not in str(caught.value)
-
-
 def test_a_login_that_is_refused(s3: Bucket) -> None:
-    reader = _reader(s3.uri("p", access_key="WRONG"))
+    reader = _reader(s3.uri(login=("WRONG", "wr0ng")))
     with pytest.raises(BadConfig, match="InvalidAccessKeyId") as caught:
         reader.checkpoint()
     assert "WRONG" not in str(caught.value)
 
 
 def test_a_listing_is_a_new_look_each_time(s3: Bucket) -> None:
-    s3.add_directory(ACROSS, "p")
-    reader = _reader(s3.uri("p"))
+    s3.put_directory(ACROSS)
+    reader = _reader(s3.uri())
     before = reader.listing(5)
-    s3.objects["p/README"] = b"x"
-    s3.objects["p2/README"] = b"another upstream"
+    s3.put("README", b"x")
+    s3.server.put(f"{s3.prefix}2/README", b"another upstream")
     after = reader.listing(5)
     assert (before.unknown, after.unknown) == ([], ["README"])
     assert after.files == before.files
 
 
 def test_a_large_object_is_not_read_whole(s3: Bucket) -> None:
-    s3.add_directory(ACROSS, "p")
-    key = next(key for key in s3.objects if "shop/item" in key and key.endswith("000001.json"))
-    s3.objects[key] *= 10_000
-    reader = _reader(s3.uri("p"))
+    s3.put_directory(ACROSS)
+    file = next(file for file in sorted((ACROSS / "shop/item").rglob("CDC*.json")))
+    s3.put(file.relative_to(ACROSS).as_posix(), file.read_bytes() * 10_000)
+    reader = _reader(s3.uri())
     large = [file for file in reader.listing(5).files["shop/item"] if file.size > 1_000_000]
-    s3.ranges.clear()
+    s3.proxy.requests.clear()
     assert [type(bounds) for bounds in reader.bounds(large).values()] == [Bounds]
-    assert s3.ranges == ["bytes=0-65535", f"bytes={large[0].size - 65536}-{large[0].size - 1}"]
+    ranges = [wanted for _, _, wanted in s3.proxy.requests]
+    assert ranges == ["bytes=0-65535", f"bytes={large[0].size - 65536}-{large[0].size - 1}"]
 
 
 def test_a_local_run_imports_no_object_storage() -> None:
     script = f"""
 import sys
+from consumer.model.files import StoredFile
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 reader = FsspecReader(StorageSettings.from_uri("file://{ACROSS}"))
 assert reader.listing(reader.checkpoint()).files
-reader.range_reader().read("metadata", 0, 5)
-print([name for name in ("fsspec", "s3fs", "aiohttp", "botocore", "pyarrow", "pyspark") if name in sys.modules])
+reader.range_reader().read(StoredFile("metadata", 10, ""), 0, 5)
+print([name for name in ("fsspec", "botocore", "pyarrow", "pyspark") if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"

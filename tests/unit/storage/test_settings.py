@@ -67,11 +67,26 @@ def test_options_of_other_clouds_reach_their_filesystems() -> None:
     }
     assert azure.fsspec_options() == {
         "use_listings_cache": False,
-        "account_name": "n",
-        "account_key": "k",
-        "account_host": "n.example.com",
+        "connection_string": "BlobEndpoint=https://n.example.com;AccountName=n;AccountKey=k",
     }
     assert local.fsspec_options() == {}
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        (
+            "account-name=n&sas-token=%3Fsv=1%26sig=a%2Fb",
+            {
+                "connection_string": "BlobEndpoint=https://n.blob.core.windows.net;AccountName=n;SharedAccessSignature=sv=1&sig=a/b"
+            },
+        ),
+        ("account-name=n&endpoint=https://n.example.com/", {"account_name": "n", "account_host": "n.example.com"}),
+    ],
+)
+def test_a_sas_token_and_a_login_of_the_environment(query: str, options: dict[str, str]) -> None:
+    found = StorageSettings.from_uri(f"azblob://c/p?{query}").fsspec_options()
+    assert found == {"use_listings_cache": False, **options}
 
 
 def test_the_changefeeds_own_parameters_are_kept() -> None:
@@ -94,6 +109,7 @@ def test_the_changefeeds_own_parameters_are_kept() -> None:
         ("file:///d?protocoll=csv", "parameter 'protocoll'"),
         ("file:///d?access-key=AK", "parameter 'access-key'"),
         ("gcs://b/p?region=x", "parameter 'region'"),
+        ("azblob://c/p?account-key=k", "need account-name"),
         ("s3://b/p?endpoint=127.0.0.1:9000", "must begin with http"),
         ("s3://b/p?force-path-style=maybe", "neither true nor false"),
         ("s3://b/p?role-arn=arn:aws:iam::1:role/x", "'role-arn'"),

@@ -1,0 +1,96 @@
+"""The first and last commit-ts of a CSV file, from small reads at its two ends."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from consumer.errors import CorruptFile
+from consumer.model.files import Bounds, DataFile
+from consumer.model.load import CsvFormat, Dialect
+from consumer.ports import RangeReader
+from consumer.storage.ends import FileEnds
+
+_OPERATIONS = (b"I", b"U", b"D")
+_MAX_FIRST_CELLS = 4096
+"""More than two names of 64 characters can take."""
+_MAX_HEADER = 4 << 20
+"""More than the names of 4096 columns can take."""
+_SETTINGS = (
+    "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
+    "restore it, or take it away and accept the loss of its rows with --accept-gap"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """The first record's commit-ts, and the cells between operation and commit-ts, each with the delimiter behind it:
+    all records of a file share them."""
+
+    names: bytes
+    commit_ts: int
+
+
+def read_csv_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+    """Bounds of a file whose rows have their commit-ts. Raises CorruptFile when they are not of this dialect,
+    StorageUnavailable.
+
+    The last record is found by what every record begins with: terminator, operation, table and schema. No cell holds
+    that: inside quotes a quote is doubled, and without quotes a delimiter is escaped.
+    """
+    csv = dialect.csv or CsvFormat()
+    ends = FileEnds(reader, file)
+    head = ends.at_head(lambda content, _: _head(content, file, csv, dialect.terminator))
+    if head is None:
+        raise _no_row(file)
+    last = ends.at_tail(lambda content, whole: _last(content, head, whole, csv, dialect.terminator))
+    if last is None:
+        raise _corrupt(file, "its last row does not begin as its first one does")
+    return Bounds(head.commit_ts, last, exact=True)
+
+
+def _head(content: bytes, file: DataFile, csv: CsvFormat, terminator: bytes) -> _Head | None:
+    start = 0
+    if csv.output_field_header:
+        end = content.find(terminator)
+        if end < 0 and len(content) > _MAX_HEADER:
+            raise _no_row(file)
+        start = end + len(terminator) if end >= 0 else len(content)
+    found = _first_cells(csv, terminator).match(content, start)
+    if found is None and len(content) - start > _MAX_FIRST_CELLS:
+        raise _no_row(file)
+    return _Head(found["names"], int(found["ts"])) if found else None
+
+
+def _first_cells(csv: CsvFormat, terminator: bytes) -> re.Pattern[bytes]:
+    quote, delimiter = re.escape(csv.quote.encode()), re.escape(csv.delimiter.encode())
+    cell = b"%b(?:[^%b]|%b)*+%b" % (quote, quote, quote * 2, quote) if quote else rb"(?:\\.|[^\\])*?"
+    return re.compile(
+        b"%b[IUD]%b%b(?P<names>%b%b%b%b)(?P<ts>[0-9]{1,19})(?=%b|%b)"
+        % (quote, quote, delimiter, cell, delimiter, cell, delimiter, delimiter, re.escape(terminator)),
+        re.DOTALL,
+    )
+
+
+def _last(content: bytes, head: _Head, whole: bool, csv: CsvFormat, terminator: bytes) -> int | None:
+    quote, delimiter = csv.quote.encode(), csv.delimiter.encode()
+    marks = [terminator + quote + operation + quote + delimiter + head.names for operation in _OPERATIONS]
+    start = max(content.rfind(mark) for mark in marks)
+    if start < 0:
+        return head.commit_ts if whole else None
+    digits = re.compile(b"[0-9]{1,19}").match(content, start + len(marks[0]))
+    return int(digits[0]) if digits else None
+
+
+def _no_row(file: DataFile) -> CorruptFile:
+    return _corrupt(file, "its first row does not begin with operation, table, schema and commit-ts")
+
+
+def _corrupt(file: DataFile, reason: str) -> CorruptFile:
+    return CorruptFile(
+        f"this is not a CSV file as the settings have it: {reason}",
+        table=file.folder.root,
+        path=file.path,
+        version=file.folder.version,
+        hint=_SETTINGS,
+    )

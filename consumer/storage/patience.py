@@ -1,0 +1,69 @@
+"""Which of S3's failures may pass, and how long they are waited for."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import TypeVar
+
+import tenacity
+
+ATTEMPTS = 6
+"""Of what a busy server or a bad network does: up to some ten seconds in all."""
+ATTEMPTS_TO_REACH = 3
+"""Of finding a server at all, and of waiting for one that is silent: a wrong address must be told soon."""
+
+_REFUSALS = frozenset(
+    {
+        "SlowDown",
+        "ServiceUnavailable",
+        "InternalError",
+        "RequestTimeout",
+        "RequestLimitExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    }
+)
+_UNREACHABLE = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyConnectionError"})
+_BROKEN = frozenset(
+    {"HTTPClientError", "IncompleteReadError", "ResponseParserError", "ProtocolError", "ClientPayloadError"}
+)
+"""By the name of a class or of one that it inherits from: neither botocore nor aiohttp is imported here."""
+
+T = TypeVar("T")
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """`call`, again with growing random pauses while what it raises may pass; then its last error."""
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception(may_pass),
+        stop=_give_up,
+        wait=tenacity.wait_random_exponential(multiplier=0.3, max=8),
+        reraise=True,
+    )(call)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same request may be answered a moment later."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= 500 or status == 429 or response.get("Error", {}).get("Code") in _REFUSALS
+    return not _names(error).isdisjoint(_BROKEN | _UNREACHABLE)
+
+
+def _give_up(state: tenacity.RetryCallState) -> bool:
+    error = state.outcome.exception() if state.outcome else None
+    return state.attempt_number >= (ATTEMPTS_TO_REACH if error is not None and _unreachable(error) else ATTEMPTS)
+
+
+def _unreachable(error: BaseException) -> bool:
+    """aiobotocore says of a connection that breaks under a request, too, that there is none: the server was there."""
+    under = getattr(error, "kwargs", {}).get("error")
+    return not _names(error).isdisjoint(_UNREACHABLE) and getattr(under, "errno", None) != errno.ECONNRESET
+
+
+def _names(error: BaseException) -> set[str]:
+    return {base.__name__ for base in type(error).__mro__}

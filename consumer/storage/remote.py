@@ -1,0 +1,152 @@
+"""Google Cloud Storage and Azure, through fsspec, which lists either all that lies below a prefix or one directory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from consumer.errors import BadConfig
+from consumer.model.files import StoredFile
+from consumer.ports import Stored
+from consumer.storage.errors import Translated, refusal
+from consumer.storage.files import changed, check_length
+from consumer.storage.settings import StorageSettings
+from consumer.storage.spans import Spans
+
+_PAGE = 1000
+_FILESYSTEMS: dict[tuple[int, StorageSettings], Any] = {}
+"""One filesystem, with its connections, a process: they do not survive a fork."""
+_MAKING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFiles:
+    """A file's stamp is its etag, in Google's storage its generation: the one that a request can ask for."""
+
+    settings: StorageSettings
+
+    def scan(self, spans: Spans) -> list[StoredFile]:
+        with Translated(self.settings, "the storage"):
+            # Each folder with a span is at least one request of its own, often three with what is above and beside it.
+            found = self._listed("", spans) if spans.count > 3 * _PAGE * len(spans.all) else self._found()
+            return [file for file in found if spans.covering(file.path) is None]
+
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
+        with Translated(self.settings, "file", file.path):
+            try:
+                content = self._range(file.path, offset, length, file.stamp)
+            except Exception as error:
+                if _is_another(error, file):
+                    raise changed(file.path) from error
+                raise
+            return check_length(file, offset, length, content)
+
+    def read_if_there(self, path: str, length: int) -> bytes | None:
+        with Translated(self.settings, "file", path):
+            try:
+                return self._range(path, 0, length)
+            except FileNotFoundError:  # Google's storage; of a bucket that is not there, too
+                self._filesystem().call("GET", "b/{}/o", self.settings.bucket, maxResults=1)
+                return None
+            except Exception as error:
+                if refusal(error) == "BlobNotFound":
+                    return None
+                if refusal(error) in ("InvalidRange", "416"):
+                    return b""
+                raise
+
+    def _found(self) -> Iterator[StoredFile]:
+        found = self._filesystem().find(self.settings.base, detail=True)
+        if isinstance(found, list):  # adlfs's answer for a file, even where there is a folder of its name
+            raise BadConfig(f"the upstream URI names a file, not a folder: {self.settings.identity}")
+        if not found:
+            self._filesystem().ls(self.settings.bucket)  # adlfs finds nothing in a container that is not there
+        for info in found.values():
+            if info["type"] == "file" and (file := self._stored(info)).path and not info["name"].endswith("/"):
+                yield file
+
+    def _listed(self, directory: str, spans: Spans) -> Iterator[StoredFile]:
+        for info in self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True):
+            file = self._stored(info)
+            if info["type"] == "file" and not info["name"].endswith("/"):
+                yield file
+            elif file.path != directory and not spans.covers_directory(file.path):
+                yield from self._listed(file.path, spans)
+
+    def _stored(self, info: dict[str, Any]) -> StoredFile:
+        path = str(info["name"]).strip("/")[len(self.settings.base) + 1 :]
+        return StoredFile(path, int(info["size"] or 0), _stamp(info))
+
+    def _range(self, path: str, offset: int, length: int, stamp: str = "") -> bytes:
+        """One request, for the file with that stamp if one is given. No storage has empty ranges."""
+        if length <= 0:
+            return b""
+        filesystem, absolute = self._filesystem(), f"{self.settings.base}/{path}"
+        if self.settings.scheme == "azblob":
+            from fsspec.asyn import sync
+
+            blob = absolute.removeprefix(f"{self.settings.bucket}/")
+            content: bytes = sync(
+                filesystem.loop, _download, filesystem, self.settings.bucket, blob, offset, length, stamp
+            )
+        else:
+            content = filesystem.cat_file(absolute, start=offset, end=offset + length, generation=stamp or None)
+        return content
+
+    def _filesystem(self) -> Any:
+        key = (os.getpid(), self.settings)
+        with _MAKING:
+            if key not in _FILESYSTEMS:
+                _FILESYSTEMS[key] = _connected(self.settings)
+        return _FILESYSTEMS[key]
+
+
+def _filesystem_class(scheme: str) -> Any:
+    if scheme == "azblob":
+        from adlfs import AzureBlobFileSystem
+
+        return AzureBlobFileSystem
+    # The class that fsspec would take asks Google of what kind a bucket is, wherever the endpoint is.
+    from gcsfs.core import GCSFileSystem
+
+    return GCSFileSystem
+
+
+def _connected(settings: StorageSettings) -> Any:
+    options = settings.fsspec_options()
+    # What is no file would be taken for a token, and sent away to be looked at.
+    if (login := options.get("token")) is not None and not os.path.isfile(login):
+        raise BadConfig("the file that credentials-file of the upstream URI names is not there")
+    try:
+        return _filesystem_class(settings.scheme)(**options)
+    except (ValueError, KeyError) as error:  # of both libraries, for a login that is none
+        raise BadConfig(
+            f"the login in the upstream URI of {settings.identity} cannot be used ({type(error).__name__})",
+            hint="check the parameters that name it" if options else "",
+        ) from error
+
+
+async def _download(filesystem: Any, container: str, blob: str, offset: int, length: int, stamp: str) -> bytes:
+    """A range of a blob, if it has that etag still; adlfs itself cannot ask for that."""
+    from azure.core import MatchConditions
+
+    unchanged = {"etag": stamp, "match_condition": MatchConditions.IfNotModified} if stamp else {}
+    async with filesystem.service_client.get_blob_client(container=container, blob=blob) as client:
+        stream = await client.download_blob(offset=offset, length=length, **unchanged)
+        content: bytes = await stream.readall()
+        return content
+
+
+def _is_another(error: Exception, file: Stored) -> bool:
+    """Whether a request failed because the file that was listed is no more: another has its name, or (where a
+    generation was asked for) the answer is that there is none."""
+    names = {base.__name__ for base in type(error).__mro__}
+    return "ResourceModifiedError" in names or (bool(file.stamp) and isinstance(error, FileNotFoundError))
+
+
+def _stamp(info: dict[str, Any]) -> str:
+    """Azure's etag, Google's generation."""
+    return str(info.get("etag" if "generation" not in info else "generation") or "")

@@ -1,0 +1,166 @@
+"""S3 and what speaks its language, through s3fs.
+
+A listing is one walk over the keys, in the server's order, that leaps over spans: a page that ends inside a span is
+followed by the page behind it. So it takes no more requests than a plain walk, and no more than one for each span and
+one for each thousand new keys. Long walks are cut at spans and done side by side, which needs the keys in byte order,
+as S3 gives them; a server that is seen to have another order gets one walk from beginning to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from consumer.model.files import StoredFile
+from consumer.ports import Stored
+from consumer.storage.errors import Translated, refusal
+from consumer.storage.files import changed, check_length
+from consumer.storage.patience import patiently
+from consumer.storage.s3_client import s3_client
+from consumer.storage.settings import StorageSettings
+from consumer.storage.spans import Span, Spans
+
+PAGE = 1000
+"""Keys in a page, S3's most."""
+SHORT_PAGE = 100
+"""Asked for behind a leap when a long span follows: mostly a few new keys, and then keys of that span."""
+PART = 8
+"""Requests that are worth a thread of their own."""
+THREADS = 16
+
+
+class _Unordered(Exception):
+    """Keys do not come in byte order."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Files:
+    """A file's stamp is its etag."""
+
+    settings: StorageSettings
+
+    def scan(self, spans: Spans) -> list[StoredFile]:
+        with Translated(self.settings, "the storage"):
+            parts = list(_parts(spans))
+            if len(parts) > 1:
+                try:
+                    with ThreadPoolExecutor(THREADS, thread_name_prefix="listing") as pool:
+                        found = pool.map(lambda part: self._walk(spans, part[0], part[1], in_order=True), parts)
+                        return [file for files in found for file in files]
+                except _Unordered:
+                    pass
+            return self._walk(spans, "", None, in_order=False)
+
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
+        with Translated(self.settings, "file", file.path):
+            try:
+                content = self._range(file.path, offset, length, file.stamp)
+            except Exception as error:
+                if refusal(error) in ("PreconditionFailed", "412"):
+                    raise changed(file.path) from error
+                raise
+            return check_length(file, offset, length, content)
+
+    def read_if_there(self, path: str, length: int) -> bytes | None:
+        with Translated(self.settings, "file", path):
+            try:
+                return self._range(path, 0, length)
+            except Exception as error:
+                if refusal(error) == "InvalidRange":
+                    return b""
+                if refusal(error) in ("NoSuchKey", "404"):
+                    return None
+                raise
+
+    def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool) -> list[StoredFile]:
+        """The files outside of spans, with keys above `after` and below `end`, one page after the other. Raises
+        _Unordered where `in_order` is asked for and not kept."""
+        found: list[StoredFile] = []
+        request = self._leap(spans, after) if after else {}
+        while True:
+            page = self._page(request)
+            files = [file for entry in page.get("Contents", ()) if (file := self._stored(entry)) is not None]
+            if in_order and any(first >= second for first, second in pairwise([after, *(f.path for f in files)])):
+                raise _Unordered
+            found.extend(file for file in files if spans.covering(file.path) is None and not _reached(file, end))
+            if not page["IsTruncated"] or (files and _reached(files[-1], end)):
+                return found
+            after = files[-1].path if files else after
+            span = spans.covering(after)
+            if span is None:
+                request = {"ContinuationToken": page["NextContinuationToken"]}
+            else:
+                after = span.end
+                request = self._leap(spans, after)
+
+    def _leap(self, spans: Spans, after: str) -> dict[str, Any]:
+        following = spans.after(after)
+        short = following is not None and following.count >= PAGE
+        return {"StartAfter": self._key(after), "MaxKeys": SHORT_PAGE if short else PAGE}
+
+    def _page(self, request: dict[str, Any]) -> dict[str, Any]:
+        client = s3_client(self.settings)
+        place = {"Bucket": self.settings.bucket, "Prefix": self._key("")}
+        page: dict[str, Any] = patiently(lambda: client.call("list_objects_v2", **place, **request))
+        return page
+
+    def _stored(self, entry: dict[str, Any]) -> StoredFile | None:
+        path = entry["Key"][len(self._key("")) :]
+        return StoredFile(path, entry["Size"], entry["ETag"]) if path and not path.endswith("/") else None
+
+    def _key(self, path: str) -> str:
+        return f"{self.settings.prefix}/{path}" if self.settings.prefix else path
+
+    def _range(self, path: str, offset: int, length: int, stamp: str = "") -> bytes:
+        """One request; no storage has empty ranges."""
+        if length <= 0:
+            return b""
+        request: dict[str, Any] = {"IfMatch": stamp} if stamp.strip('"') else {}
+
+        def attempt() -> bytes:
+            answer = s3_client(self.settings).call(
+                "get_object",
+                Bucket=self.settings.bucket,
+                Key=self._key(path),
+                Range=f"bytes={offset}-{offset + length - 1}",
+                **request,
+            )
+            content: bytes = answer["Body"]
+            if "ContentRange" not in answer:  # a server that knows no ranges sends everything
+                return content[offset : offset + length]
+            _check_range(answer["ContentRange"], content)
+            return content
+
+        return patiently(attempt)
+
+
+def _check_range(told: str, content: bytes) -> None:
+    """That all bytes came which the answer told of: ``bytes FIRST-LAST/SIZE``. Raises what is tried again."""
+    from botocore.exceptions import IncompleteReadError
+
+    first, last = told.removeprefix("bytes ").partition("/")[0].split("-")
+    expected = int(last) - int(first) + 1
+    if len(content) != expected:
+        raise IncompleteReadError(actual_bytes=len(content), expected_bytes=expected)
+
+
+def _parts(spans: Spans) -> Iterable[tuple[str, str | None]]:
+    """Where to cut the walk for threads: begin behind a span, end where a later one begins."""
+    requests = sum(min(span.count / PAGE, 1) for span in spans.all)
+    wanted = max(min(int(requests / PART), THREADS), 1)
+    cuts: list[Span] = []
+    passed = 0.0
+    for span in spans.all:
+        passed += min(span.count / PAGE, 1)
+        if passed >= requests * (len(cuts) + 1) / wanted and len(cuts) + 1 < wanted:
+            cuts.append(span)
+    begins = ["", *(span.end for span in cuts)]
+    ends = [*(span.first for span in cuts), None]
+    return zip(begins, ends, strict=True)
+
+
+def _reached(file: StoredFile, end: str | None) -> bool:
+    return end is not None and file.path >= end

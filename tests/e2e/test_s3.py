@@ -1,0 +1,55 @@
+"""The whole program on a real S3 server, with credentials that may only read, over a network that fails at times."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fault_proxy import FAULTS, FaultProxy
+from tests.s3_server import READER, S3Server
+from tests.support.command_line import DEMO, DEMO_TABLES, CommandLine, command_line, duckdb_tables
+
+
+@pytest.fixture
+def line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+@pytest.fixture
+def proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
+    s3_server.put_directory(DEMO, "demo")
+    with FaultProxy(s3_server.port) as proxy:
+        yield proxy
+
+
+def test_all_of_it_arrives_over_a_bad_network(line: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
+    rnd = random.Random(11)
+    proxy.fault = lambda method, path: rnd.choice(FAULTS) if rnd.random() < 0.2 else None
+    uri = s3_server.uri("demo", endpoint=proxy.endpoint)
+    assert line.run("once", "--upstream-uri", uri).code == 0
+    assert duckdb_tables(line.target) == DEMO_TABLES
+
+
+def test_a_second_run_reads_no_data_file(line: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
+    uri = s3_server.uri("demo", endpoint=proxy.endpoint)
+    assert line.run("once", "--upstream-uri", uri).code == 0
+    proxy.requests.clear()
+    left = line.run("once", "--upstream-uri", uri, "--json")
+    assert (left.code, sum(table["rows"] for table in left.json["tables"].values())) == (0, 0)
+    assert proxy.listings == 1
+    assert not [path for _, path, _ in proxy.requests if "/CDC" in path]
+
+
+def test_a_storage_that_stays_away_is_for_later(line: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
+    uri = s3_server.uri("demo", endpoint=proxy.endpoint)
+    proxy.fault = lambda method, path: "busy" if "list-type=2" in path else None
+    left = line.run("once", "--upstream-uri", uri)
+    assert left.code == 4
+    assert "cannot read the storage s3://ticdc/demo: the storage is too busy (SlowDown)" in left.err
+    assert not any(secret in left.err + left.out for secret in READER)
+    proxy.fault = lambda method, path: None
+    assert line.run("once", "--upstream-uri", uri).code == 0
+    assert duckdb_tables(line.target) == DEMO_TABLES

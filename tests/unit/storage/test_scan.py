@@ -1,0 +1,130 @@
+"""A listing that leaves out spans: the same from every storage, at the cost of what is new."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from consumer.model.files import Folder
+from consumer.model.progress import FolderProgress, Progress
+from consumer.storage.files import Files, open_files
+from consumer.storage.reader import FsspecReader
+from consumer.storage.settings import StorageSettings
+from consumer.storage.spans import Span, Spans
+from tests.cloud_servers import CloudServer
+from tests.unit.storage.conftest import Bucket
+
+PATHS = [
+    f"d/{table}/5/{date}/{name}"
+    for table in ("a", "a-b", "a.b", "b")
+    for date in ("2026-01-01", "2026-01-02", "2026-01-03")
+    for name in (*(f"CDC{number:020d}.json" for number in range(1, 8)), "meta/CDC.index")
+] + ["metadata", "d/meta/schema_1_0000000001.json", "d/b/meta/schema_5_0000000001.json"]
+SPANS = Spans(
+    span
+    for table in ("a", "b")
+    for span in (
+        Span(f"d/{table}/5/2026-01-01/", f"d/{table}/5/2026-01-020", 16),
+        Span(f"d/{table}/5/2026-01-03/CDC", f"d/{table}/5/2026-01-03/CDC{6:020d}", 5),
+    )
+)
+EXPECTED = sorted(path for path in PATHS if SPANS.covering(path) is None)
+
+
+def scanned(files: Files, spans: Spans) -> list[str]:
+    return sorted(file.path for file in files.scan(spans))
+
+
+def many(spans: Spans) -> Spans:
+    """The same, as if many files lay there."""
+    return Spans(Span(span.first, span.end, 100_000) for span in spans.all)
+
+
+def fill(directory: Path, paths: Iterable[str] = PATHS) -> None:
+    for path in paths:
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_bytes(b"x")
+
+
+def test_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path)
+    files = open_files(StorageSettings.from_uri(f"file://{tmp_path}"))
+    assert scanned(files, Spans()) == sorted(PATHS)
+    looked_at: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: looked_at.append(str(path)) or scandir(path))
+    assert scanned(files, SPANS) == EXPECTED
+    assert not any("d/a/5/2026-01-01" in path or "d/b/5/2026-01-02" in path for path in looked_at)
+
+
+def test_a_bucket(s3: Bucket) -> None:
+    """This server does not sort keys by their bytes: a-b comes behind all of a/."""
+    s3.put_all(dict.fromkeys(PATHS, b"x"))
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    assert scanned(files, Spans()) == sorted(PATHS)
+    for spans in (SPANS, many(SPANS)):
+        assert scanned(files, spans) == EXPECTED
+
+
+def test_another_storage(cloud: CloudServer) -> None:
+    for path in PATHS:
+        cloud.put(f"scan/{path}", b"x")
+    files = open_files(StorageSettings.from_uri(cloud.uri("scan")))
+    assert scanned(files, Spans()) == sorted(PATHS)
+    for spans in (SPANS, many(SPANS)):
+        assert scanned(files, spans) == EXPECTED
+
+
+def test_a_long_listing_leaps_and_is_cut_into_parts(s3: Bucket) -> None:
+    """Behind a leap a short page is asked for; no more requests than spans and pages of new files."""
+    tables = [f"d/t{number:02d}" for number in range(40)]
+    old = {f"{table}/5/CDC{number:020d}.json": b"x" for table in tables for number in range(1, 41)}
+    s3.put_all(old)
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    spans = Spans(Span(f"{table}/5/CDC", f"{table}/5/CDC{40:020d}", 1000) for table in tables)
+    s3.proxy.requests.clear()
+    assert scanned(files, spans) == [f"{table}/5/CDC{40:020d}.json" for table in tables]
+    assert s3.proxy.listings <= len(tables)
+    few = Spans(Span(span.first, span.end, 39) for span in spans.all)
+    s3.proxy.requests.clear()
+    assert scanned(files, few) == scanned(files, spans)
+    assert s3.proxy.listings - len(tables) <= 2, "where little lies between them, spans are not leapt over"
+
+
+def test_new_tables_dates_versions_and_schema_files_come_with_it(s3: Bucket) -> None:
+    known = "d/t/5/2026-01-01"
+    s3.put_all({f"{known}/CDC{number:020d}.json": b"x" for number in range(1, 9)})
+    settings = StorageSettings.from_uri(s3.uri())
+    reader = FsspecReader(settings, "day")
+    (last,) = (file for file in reader.listing(9).files["d/t"] if file.index == 8)
+    folders = {Folder("d/t", 5, date="2026-01-01"): FolderProgress(8, last.size, last.stamp)}
+    progress = Progress(settings.identity, 9, folders=folders)
+    new = [
+        f"{known}/CDC{9:020d}.json",
+        "d/t/5/2026-01-02/CDC00000000000000000001.json",
+        "d/t/6/2026-01-02/CDC00000000000000000001.json",
+        "d/x/y/5/2026-01-02/CDC00000000000000000001.json",
+        "a/t/5/2026-01-02/CDC00000000000000000001.json",
+        "104/5/2026-01-02/CDC00000000000000000001.json",
+    ]
+    s3.put_all(dict.fromkeys(new, b"y"))
+    listing = reader.listing(10, progress)
+    assert listing.partial
+    assert sorted(file.path for group in listing.files.values() for file in group) == sorted([last.path, *new])
+    other = Progress("s3://another/upstream", 9, folders=folders)
+    assert sum(map(len, reader.listing(10, other).files.values())) == 8 + len(new)
+
+
+def test_a_server_with_another_order_of_keys_is_walked_in_its_own(s3: Bucket) -> None:
+    """By bytes all of t00-b comes before all of t00/, here behind it: a walk that is cut at t00/ would miss it."""
+    tables = [f"d/t{number:02d}{more}" for number in range(20) for more in ("", "-b")]
+    s3.put_all({f"{table}/5/CDC{number:020d}.json": b"x" for table in tables for number in range(1, 6)})
+    spans = Spans(Span(f"{table}/5/CDC", f"{table}/5/CDC{4:020d}", 1000) for table in tables if "-b" not in table)
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    expected = {
+        f"{table}/5/CDC{number:020d}.json" for table in tables for number in (range(1, 6) if "-b" in table else (4, 5))
+    }
+    assert scanned(files, spans) == sorted(expected)

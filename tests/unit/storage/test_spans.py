@@ -1,0 +1,141 @@
+"""What a listing may leave out, one exception after the other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from consumer.layout.paths import DataPath, render
+from consumer.model.files import Folder
+from consumer.model.names import TableName, ms_to_tso
+from consumer.model.progress import FolderProgress, OpenFile, Progress, State, TableProgress
+from consumer.storage.spans import Span, Spans, read_spans
+
+NOON = ms_to_tso(int(datetime(2026, 3, 10, 12, tzinfo=UTC).timestamp() * 1000))
+DONE = FolderProgress(9, 1, "a")
+
+
+def spans(*folders: Folder, place: FolderProgress = DONE, **progress: object) -> Spans:
+    return read_spans(Progress("u", NOON, folders=dict.fromkeys(folders, place), **progress))  # type: ignore[arg-type]
+
+
+def left_out(found: Spans, *paths: str) -> list[str]:
+    return [path for path in paths if found.covering(path) is not None]
+
+
+def dated(*dates: str, root: str = "d/t", partition: str = "", version: int = 5) -> list[Folder]:
+    return [Folder(root, version, partition, date) for date in dates]
+
+
+def closed(found: Spans, *folders: Folder) -> list[str]:
+    """The dates of which nothing at all is looked at."""
+    index = {folder: f"d/t/5/{folder.date}/meta/CDC.index" for folder in folders}
+    return [folder.date for folder in folders if found.covering(index[folder]) is not None]
+
+
+@pytest.mark.parametrize("width", [6, 7, 12, 20])
+@pytest.mark.parametrize("done", [1, 9, 99_999, 999_999, 1_000_000, 10**12])
+def test_the_last_file_and_what_comes_behind_it_is_looked_at_whatever_its_width(width: int, done: int) -> None:
+    folder = Folder("d/t", 5)
+    found = spans(folder, place=FolderProgress(done, 1, "a"))
+    for new in (done, done + 1, done * 10, 10**6, 10**7, 10**13):
+        if new >= done:
+            assert found.covering(render(DataPath(folder, new), width)) is None
+    for old in {1, done // 2, done - 1} - {0}:
+        if old < done:
+            assert found.covering(render(DataPath(folder, old), 20)) is not None
+
+
+def test_new_folders_and_schema_files_beside_a_known_one_are_looked_at() -> None:
+    found = spans(Folder("d/t", 45, "", "2026-03-10"))
+    assert left_out(
+        found,
+        "d/t/45/2026-03-10/CDC00000000000000000008.json",
+        "d/t/45/2026-03-10/CDC00000000000000000010.csv",
+        "d/t/45/2026-03-10/CDC_12_00000000000000000001.json",
+        "d/t/45/2026-03-10/schema.json",
+        "d/t/45/2026-03-11/CDC00000000000000000001.json",
+        "d/t/45/2026-03-09/CDC00000000000000000001.json",
+        "d/t/45/77/2026-03-10/CDC00000000000000000001.json",
+        "d/t/45/schema.json",
+        "d/t/9/2026-03-10/CDC00000000000000000001.json",
+        "d/t/450/2026-03-10/CDC00000000000000000001.json",
+        "d/t/meta/schema_45_0000000001.json",
+        "d/t2/45/2026-03-10/CDC00000000000000000001.json",
+        "d/a/45/2026-03-10/CDC00000000000000000001.json",
+        "d/meta/schema_45_0000000001.json",
+        "metadata",
+    ) == ["d/t/45/2026-03-10/CDC00000000000000000008.json"]
+
+
+def test_each_dispatcher_has_a_stretch_of_its_own() -> None:
+    known = [Folder("d/t", 5, dispatcher=dispatcher) for dispatcher in ("12", "123", "7")]
+    found = spans(*known)
+    for folder in known:
+        assert found.covering(render(DataPath(folder, 8))) is not None
+        assert found.covering(render(DataPath(folder, 9))) is None
+    for new in ("1", "1234", "124", "70", "6", ""):
+        assert found.covering(render(DataPath(Folder("d/t", 5, dispatcher=new), 1))) is None
+
+
+def test_a_date_is_over_two_days_after_its_end_but_never_the_newest() -> None:
+    folders = dated("2026-03-05", "2026-03-06", "2026-03-07", "2026-03-08", "2026-03-10")
+    assert closed(spans(*folders), *folders) == ["2026-03-05", "2026-03-06", "2026-03-07"]
+    assert closed(spans(*folders[:2]), *folders) == ["2026-03-05"]
+    assert closed(spans(*dated("2026-01", "2026-02", "2026-03")), *dated("2026-01", "2026-02")) == [
+        "2026-01",
+        "2026-02",
+    ]
+    assert closed(spans(*dated("2024", "2025", "2026")), *dated("2024", "2025", "2026")) == ["2024", "2025"]
+
+
+def test_dates_are_over_for_the_table_not_for_the_others() -> None:
+    folders = dated("2026-03-01", "2026-03-02", "2026-03-03")
+    behind = TableProgress(NOON - ms_to_tso(7 * 86_400_000), State.STOPPED)
+    assert closed(spans(*folders), *folders) == ["2026-03-01", "2026-03-02"]
+    assert closed(spans(*folders, tables={TableName("d", "t"): behind}), *folders) == []
+    assert closed(spans(*folders, tables={TableName("d", "other"): behind}), *folders) == ["2026-03-01", "2026-03-02"]
+
+
+def test_a_table_id_may_be_any_table() -> None:
+    folders = dated("2026-03-01", "2026-03-02", "2026-03-03", root="104")
+    stopped = TableProgress(NOON - ms_to_tso(7 * 86_400_000), State.STOPPED)
+    old = "104/5/2026-03-01/meta/CDC.index"
+    assert left_out(spans(*folders), old) == [old]
+    assert left_out(spans(*folders, tables={TableName("d", "t"): stopped}), old) == []
+    dropped = TableProgress(stopped.applied_ts, State.DROPPED)
+    assert left_out(spans(*folders, tables={TableName("d", "t"): dropped}), old) == [old]
+
+
+def test_an_open_file_keeps_its_folder_open() -> None:
+    folders = dict.fromkeys(dated("2026-03-01", "2026-03-02", "2026-03-03"), DONE)
+    waits = FolderProgress(3, 1, "a", (OpenFile(5, NOON, 1, "a"),))
+    found = read_spans(Progress("u", NOON, folders={**folders, dated("2026-03-02")[0]: waits}))
+    assert closed(found, *folders) == ["2026-03-01"]
+    assert [span.count for span in found.all] == [10, 2, 8]
+
+
+def test_neighbours_that_are_over_are_one_stretch_within_a_year() -> None:
+    """A partition's id can lie between the dates of two years."""
+    found = spans(*dated("2024-12-30", "2024-12-31", "2025-01-01", "2025-06-30", "2026-03-10"))
+    assert [(span.first, span.end) for span in found.all][:2] == [
+        ("d/t/5/2024-12-30/", "d/t/5/2024-12-310"),
+        ("d/t/5/2025-01-01/", "d/t/5/2025-06-300"),
+    ]
+    assert left_out(found, "d/t/5/20251/2026-03-10/CDC00000000000000000001.json") == []
+
+
+def test_nothing_is_left_out_without_progress_or_checkpoint() -> None:
+    assert read_spans(Progress()).all == []
+    folders = dated("2026-03-01", "2026-03-02", "2026-03-03")
+    found = read_spans(Progress("u", 0, folders=dict.fromkeys(folders, DONE)))
+    assert closed(found, *folders) == []
+
+
+def test_overlapping_spans_become_one() -> None:
+    found = Spans([Span("b", "d", 3), Span("a", "c", 5), Span("e", "f", 1)])
+    assert found.all == [Span("a", "d", 5), Span("e", "f", 1)]
+    assert [found.covering(path) is not None for path in "abcdef"] == [True, True, True, False, True, False]
+    assert found.after("a") == found.all[1]
+    assert found.after("e") is None
