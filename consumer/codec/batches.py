@@ -11,9 +11,13 @@ c0..cN  the values, one column per ``LoadTarget.columns``: by position, so no co
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from consumer.model.load import LoadTarget
+from consumer.model.load import FileSlice, LoadTarget
 from consumer.types.registry import arrow_type
 
 TS = "ts"
@@ -28,3 +32,16 @@ def change_schema(target: LoadTarget) -> pa.Schema:
     """The schema of the target's change tables."""
     meta = [(TS, pa.int64()), (PUT, pa.bool_()), (SERIES, pa.int32()), (RANK, pa.int64())]
     return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns))])
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where each row of a block comes from: its series, and its place in that series, counted from 0."""
+
+    series: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+
+    @staticmethod
+    def of(piece: FileSlice, ordinal: int, count: int) -> Origin:
+        """`count` rows of a slice, from the one that is number `ordinal` in it."""
+        return Origin(np.full(count, piece.series), np.arange(count) + piece.position + ordinal)

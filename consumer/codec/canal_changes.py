@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import change_schema
+from consumer.codec.batches import Origin, change_schema
 from consumer.codec.canal_faults import RowLines
 from consumer.codec.canal_rows import Flags, Ints, Rows
 from consumer.codec.faults import Place
 from consumer.errors import CorruptFile
 from consumer.model.columns import Family
-from consumer.model.load import FileSlice, LoadTarget
+from consumer.model.load import LoadTarget
 from consumer.types.blobs import latin1_to_binary
 
 _ABOVE_LATIN1 = r"[^\x{00}-\x{ff}]"
@@ -24,13 +24,13 @@ _ABOVE_LATIN1 = r"[^\x{00}-\x{ff}]"
 class ChangeBuilder:
     """Turns a block's rows into changes of one target."""
 
-    def __init__(self, piece: FileSlice, target: LoadTarget, place: Place) -> None:
-        self._piece, self._target, self._place = piece, target, place
+    def __init__(self, target: LoadTarget, place: Place) -> None:
+        self._target, self._place = target, place
         self._schema = change_schema(target)
         self._binary = [column.family is Family.BINARY for column in target.columns]
 
-    def changes(self, rows: Rows, inside: Flags, ordinal: int, lines: RowLines) -> pa.Table:
-        """The changes of the rows `inside`, in file order; `ordinal` is the place in the slice of the first of `rows`.
+    def changes(self, rows: Rows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
+        """The changes of the rows `inside`, in file order.
 
         An UPDATE that changes the key, and every UPDATE of a table with no key, is a delete and then a put.
         Raises CorruptFile, SchemaDrift, CannotBeExact.
@@ -38,28 +38,18 @@ class ChangeBuilder:
         kept = np.flatnonzero(inside)
         if not kept.size:
             return self._schema.empty_table()
-        columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(rows.data)]
+        texts = rows.data[: len(self._binary)]
+        columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(texts)]
         self._check_columns(columns, rows, kept, lines)
         if self._target.key:
             self._check_keys(columns, rows, kept, lines)
             at, old = self._old_keys(columns, rows, inside, kept, lines)
         else:
             at, old = self._old_rows(columns, rows, kept, lines)
-        meta = self._meta(rows, kept, ordinal, at)
+        meta = _meta(rows, kept, origin, at)
         if at.size:
             columns = _interleaved(columns, at, old)
         return pa.Table.from_arrays([*meta, *columns], schema=self._schema)
-
-    def _meta(self, rows: Rows, kept: Ints, ordinal: int, at: Ints) -> list[pa.Array]:
-        """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
-        exact = np.insert(rows.exact[kept], at, rows.exact[kept][at])
-        rank = np.insert(self._piece.position + ordinal + kept + 1, at, -1)
-        return [
-            pa.array(np.insert(rows.ts[kept], at, rows.ts[kept][at])),
-            pa.array(np.insert(~rows.delete[kept], at, False)),
-            pa.array(np.where(exact, 0, self._piece.series).astype(np.int32)),
-            pa.array(np.where(exact, 0, rank)),
-        ]
 
     def _values(self, position: int, text: pa.StringArray, origin: Ints, lines: RowLines) -> pa.Array:
         """Canonical values of a column; `origin` has the row of the block that each belongs to."""
@@ -73,15 +63,36 @@ class ChangeBuilder:
             raise self._place.corrupt(message, lines.number(int(origin[wrong]))) from error
 
     def _check_columns(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
-        """A column whose values are all null may not be in the rows at all: the first row tells."""
-        deleted = rows.delete[kept]
-        for kind in (~deleted,) if self._target.key else (~deleted, deleted):
-            if kind.any() and any(_all_null(column, kind) for column in columns):
-                row = int(kept[np.argmax(kind)])
-                carried = lines.row(row)["data"][0]
-                lacking = [column.name for column in self._target.columns if column.name not in carried]
-                if lacking:
-                    raise self._place.lacking(lacking, lines.number(row))
+        """Every row that must be whole has all columns of the target, and none that must be absent.
+
+        A null says that a column is NULL or that it is not there: the row's own list of types tells which, and the row
+        itself where that list says nothing. Of a column that is null in all rows one row is looked at in any case.
+        """
+        whole = ~rows.delete[kept] if self._target.key else np.full(len(kept), True)
+        for column, types in zip(columns, rows.types, strict=False):
+            null = whole & _nulls(column)
+            if null.any():
+                doubtful = np.flatnonzero(null & _nulls(types)[kept])
+                if not doubtful.size and np.array_equal(null, whole):
+                    doubtful = np.flatnonzero(null)[:1]
+                self._look_for_absent(kept[doubtful], lines)
+        for position, name in enumerate(self._target.absent, len(columns)):
+            there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
+            self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)
+
+    def _look_for_absent(self, doubtful: Ints, lines: RowLines) -> None:
+        for row in map(int, doubtful):
+            carried = lines.row(row)["data"][0]
+            lacking = [n for n, column in enumerate(self._target.columns) if column.name not in carried]
+            if lacking:
+                names = [self._target.columns[n].name for n in lacking]
+                of_key = not self._target.key or any(n in self._target.key for n in lacking)
+                raise (self._place.key_lacking if of_key else self._place.lacking)(names, lines.number(row))
+
+    def _look_for_carried(self, name: str, doubtful: Ints, lines: RowLines) -> None:
+        for row in map(int, doubtful):
+            if name in lines.row(row)["data"][0]:
+                raise self._place.carrying(name, lines.number(row))
 
     def _check_keys(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
         for position in self._target.key:
@@ -97,7 +108,7 @@ class ChangeBuilder:
         if delete:
             key = [self._target.columns[n].name for n in self._target.key]
             return self._place.key_missing(key, list(carried), lines.number(row))
-        return self._place.lacking([name], lines.number(row))
+        return self._place.key_lacking([name], lines.number(row))
 
     def _old_keys(
         self, columns: Sequence[pa.Array], rows: Rows, inside: Flags, kept: Ints, lines: RowLines
@@ -152,6 +163,19 @@ class ChangeBuilder:
         return row_before
 
 
+def _meta(rows: Rows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Array]:
+    """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
+    exact = np.insert(rows.exact[kept], at, rows.exact[kept][at])
+    series = np.insert(origin.series[kept], at, origin.series[kept][at])
+    rank = np.insert(origin.places[kept] + 1, at, -1)
+    return [
+        pa.array(np.insert(rows.ts[kept], at, rows.ts[kept][at])),
+        pa.array(np.insert(~rows.delete[kept], at, False)),
+        pa.array(np.where(exact, 0, series).astype(np.int32)),
+        pa.array(np.where(exact, 0, rank)),
+    ]
+
+
 def _interleaved(columns: Sequence[pa.Array], at: Ints, old: Sequence[pa.Array | None]) -> list[pa.Array]:
     """`columns` with the old values before each of the rows `at`; None: nulls."""
     count = len(columns[0])
@@ -168,8 +192,9 @@ def _taken(values: pa.Array, rows: Ints) -> pa.Array:
     return values if len(rows) == len(values) else values.take(pa.array(rows))
 
 
-def _all_null(column: pa.Array, rows: Flags) -> bool:
-    return bool(column.null_count) and not np.any(column.is_valid().to_numpy(zero_copy_only=False) & rows)
+def _nulls(column: pa.Array) -> Flags:
+    flags: Flags = column.is_null().to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _first(flags: pa.Array) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from consumer.codec.batches import Origin
 from consumer.codec.canal_changes import ChangeBuilder
 from consumer.codec.canal_faults import RowLines
 from consumer.codec.canal_rows import Flags, Ints, RowParser, Rows
@@ -32,7 +33,7 @@ class SliceDecoder:
         self._place = Place.of(piece, target)
         self._lines = SliceLines(reader, piece, LineEnds(dialect.terminator), self._place, block_bytes)
         self._parser = RowParser(target)
-        self._builder = ChangeBuilder(piece, target, self._place)
+        self._builder = ChangeBuilder(target, self._place)
         self.stat = FileStat(piece.path, 0, 0, 0)
         """What has been read so far: complete once `batches` is exhausted."""
 
@@ -48,7 +49,8 @@ class SliceDecoder:
             except ValueError as error:
                 raise lines.fault(self._parser) from error
             inside = self._inside(rows)
-            changes = self._builder.changes(rows, inside, self.stat.rows, lines)
+            origin = Origin.of(self._piece, self.stat.rows, rows.count)
+            changes = self._builder.changes(rows, inside, origin, lines)
             self._count(rows, inside)
             if changes.num_rows:
                 yield changes

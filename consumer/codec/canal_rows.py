@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +33,11 @@ class NotRows(ValueError):
 class Rows:
     """The rows of one block. `ts` is ``es << 18`` where `exact` is false.
 
-    `data` has a text column for each target column. `old` has one for each key column, null where ``old`` lacks it:
-    the values of the rows `old_rows` only: the numbers, rising, of rows whose ``old`` is an object.
+    `data` has a text column for each target column, then for each column that must be absent; null where the row has
+    null or no such column. `types`, in the same order, are ``mysqlType``'s: null where the row has no such column, and
+    for columns that are never null, whose types are not read.
+    `old` has one for each key column, null where ``old`` lacks it: the values of the rows `old_rows` only: the numbers,
+    rising, of rows whose ``old`` is an object.
     """
 
     update: Flags
@@ -41,6 +45,7 @@ class Rows:
     ts: Ints
     exact: Flags
     data: list[pa.StringArray]
+    types: list[pa.StringArray]
     old: list[pa.StringArray]
     old_rows: Ints
 
@@ -53,11 +58,14 @@ class RowParser:
     """Reads the members that a target needs; all others are skipped."""
 
     def __init__(self, target: LoadTarget) -> None:
-        data = [(column.name, pa.string()) for column in target.columns]
+        data = [(name, pa.string()) for name in (*(column.name for column in target.columns), *target.absent)]
+        self._typed = [n for n, column in enumerate(target.columns) if column.nullable]
+        self._typed += range(len(target.columns), len(data))
         members = [
             ("type", pa.string()),
             ("es", pa.int64()),
             ("_tidb", pa.struct([("commitTs", pa.int64())])),
+            ("mysqlType", pa.struct([data[position] for position in self._typed])),
             ("data", pa.list_(pa.struct(data))),
         ]
         if target.key:
@@ -76,7 +84,7 @@ class RowParser:
             raise NotRows(str(error)) from error
         if table.num_rows != count:
             raise NotRows("a line with two values")
-        return _rows(table)
+        return _rows(table, self._typed)
 
 
 def _checked_lines(lines: bytes) -> tuple[bytes, int]:
@@ -100,10 +108,10 @@ def _checked_lines(lines: bytes) -> tuple[bytes, int]:
 
 def _no_rows() -> Rows:
     flags, ints = np.empty(0, np.bool_), np.empty(0, np.int64)
-    return Rows(flags, flags, ints, flags, [], [], ints)
+    return Rows(flags, flags, ints, flags, [], [], [], ints)
 
 
-def _rows(table: pa.Table) -> Rows:
+def _rows(table: pa.Table, typed: Sequence[int]) -> Rows:
     kind = _column(table, "type")
     if not pc.all(pc.is_in(kind, _KINDS)).as_py():
         raise NotRows("type")
@@ -120,9 +128,17 @@ def _rows(table: pa.Table) -> Rows:
         ts,
         exact,
         _texts(data),
+        _types(table, typed, data.type.num_fields),
         old,
         old_rows,
     )
+
+
+def _types(table: pa.Table, typed: Sequence[int], count: int) -> list[pa.StringArray]:
+    types = [pa.nulls(table.num_rows, pa.string())] * count
+    for position, values in zip(typed, _column(table, "mysqlType").flatten(), strict=True):
+        types[position] = values
+    return types
 
 
 def _times(commit_ts: pa.Int64Array, es: pa.Int64Array) -> tuple[Ints, Flags]:

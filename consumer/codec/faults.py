@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from consumer.errors import CannotBeExact, CorruptFile, SchemaDrift
+from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
@@ -14,6 +14,14 @@ DAMAGED = (
 _HANDLE_KEY_ONLY = (
     "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "
     "target's: give both tables the same primary key, or unset the option and resync the table"
+)
+_SELECTORS = (
+    "column selectors, or an ALTER that TiCDC did not write, leave the rows and the schema file different: let the "
+    "selectors keep the key's columns, or make the tables equal; then resync the table"
+)
+_MIXED = (
+    "column selectors, or an ALTER that TiCDC did not write, changed what rows have, so the rows before are not whole: "
+    "copy the table from upstream, or resync it once the storage holds rows of one kind only"
 )
 
 
@@ -31,15 +39,20 @@ class Place:
     def corrupt(self, message: str, line: int | None = None) -> CorruptFile:
         return CorruptFile(message, hint=DAMAGED, table=self.table, path=self.path, line=line)
 
-    def lacking(self, columns: list[str], line: int) -> SchemaDrift:
-        return SchemaDrift(
-            f"the row has no column {', '.join(columns)}, which the target's table has",
-            hint="column selectors or an ALTER that TiCDC did not write leave the tables different: make them equal "
-            "(virtual generated columns are never in the rows), then resync the table",
-            table=self.table,
-            path=self.path,
-            line=line,
-        )
+    def lacking(self, columns: list[str], line: int) -> RowsVary:
+        """A row without `columns`, none of them a key's: the load can be planned again without them."""
+        message = f"the row has no column {', '.join(columns)}, which its schema file lists"
+        return RowsVary(message, absent=columns, hint=_SELECTORS, table=self.table, path=self.path, line=line)
+
+    def key_lacking(self, columns: list[str], line: int) -> SchemaDrift:
+        """A row without `columns` that nothing can stand in for."""
+        message = f"the row has no column {', '.join(columns)}, without which it cannot be told from other rows"
+        return SchemaDrift(message, hint=_SELECTORS, table=self.table, path=self.path, line=line)
+
+    def carrying(self, column: str, line: int) -> RowsVary:
+        """A row with a column that the load was planned without."""
+        message = f"the row has the column {column}, which other rows between the same statements do not have"
+        return RowsVary(message, carried=[column], hint=_MIXED, table=self.table, path=self.path, line=line)
 
     def key_missing(self, key: list[str], carried: list[str], line: int) -> CannotBeExact:
         return CannotBeExact(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from consumer.codec.faults import Place
@@ -15,6 +16,8 @@ TAIL_BYTES = 64 << 10
 MAX_LINE_BYTES = 1 << 30
 MAX_READ_BYTES = 256 << 20
 """With these two a block stays below the 2 GiB that Arrow's JSON reader takes at once."""
+
+_READER = ThreadPoolExecutor(4, "read-ahead")
 
 
 class LineEnds:
@@ -56,38 +59,47 @@ class LineEnds:
             border = buffer.rfind(self._mark, 0, border + len(self._mark) - 1)
         return 0
 
-    def as_newlines(self, lines: bytes) -> bytes:
-        """Whole lines, each ended by a newline."""
+    def as_read(self, lines: bytes) -> bytes:
+        """Whole lines as the decoder wants them: each ended by a newline."""
         if self._by_newline:
             return lines
         return self._border.sub(b"}\n", lines.removesuffix(self._terminator)) + b"\n"
 
+    def count(self, lines: bytes) -> int:
+        """How many lines there are, as the decoder reads them."""
+        return lines.count(b"\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Whole lines, each ended by a newline. The first of them begins at `offset` of the file."""
+    """Whole lines, as `LineEnds.as_read` gives them. The first of them begins at `offset` of the file."""
 
     text: bytes
     offset: int
 
 
 class SliceLines:
-    """The lines that begin inside a slice, in blocks of about `block_bytes`."""
+    """The lines that begin inside a slice, in blocks of about `block_bytes`.
 
-    def __init__(self, reader: RangeReader, piece: FileSlice, ends: LineEnds, place: Place, block_bytes: int) -> None:
+    `header` is the length of a first line that is none of them.
+    """
+
+    def __init__(
+        self, reader: RangeReader, piece: FileSlice, ends: LineEnds, place: Place, block_bytes: int, header: int = 0
+    ) -> None:
         self._reader, self._piece, self._ends, self._place = reader, piece, ends, place
-        self._block_bytes = block_bytes
+        self._block_bytes, self._header = block_bytes, header
+        self._ahead: tuple[int, int, Future[bytes]] | None = None
 
     def blocks(self) -> Iterator[Block]:
         """Raises CorruptFile when the file has become shorter or its last line has no terminator."""
         piece, ends = self._piece, self._ends
         stop = piece.offset + piece.length
-        base = max(0, piece.offset - ends.lookback)
-        begun = piece.offset == 0
+        begun = piece.offset <= self._header
+        base = self._header if begun else max(self._header, piece.offset - ends.lookback)
         held, fruitless = b"", 0
         while (position := base + len(held)) < piece.size:
-            length = min(self._block_bytes << fruitless, max(stop - position, 0) + (TAIL_BYTES << fruitless))
-            held += self._read(position, min(length, piece.size - position, MAX_READ_BYTES))
+            held += self._read(position, self._length(position, fruitless))
             fruitless += 1
             whole = base + len(held) == piece.size
             if not begun:
@@ -100,7 +112,9 @@ class SliceLines:
             end = ends.first(held, stop - base, whole) if base + len(held) >= stop else -1
             cut = end if end >= 0 else ends.last(held)
             if cut > 0:
-                yield Block(ends.as_newlines(held[:cut]), base)
+                if end < 0:
+                    self._read_ahead(base + len(held))
+                yield Block(ends.as_read(held[:cut]), base)
                 held, base, fruitless = held[cut:], base + cut, 0
             elif len(held) > MAX_LINE_BYTES:
                 raise self._place.corrupt(f"a line is longer than {MAX_LINE_BYTES} bytes", self.line_at(base))
@@ -112,14 +126,31 @@ class SliceLines:
 
     def line_at(self, offset: int) -> int:
         """The number, from 1, of the line of the file that begins at `offset`. Reads the file up to there."""
-        if not offset:
-            return 1
+        first = 2 if self._header else 1
+        if offset <= self._header:
+            return first
         before = replace(self._piece, offset=0, length=offset)
-        lines = SliceLines(self._reader, before, self._ends, self._place, self._block_bytes)
-        return 1 + sum(block.text.count(b"\n") for block in lines.blocks())
+        lines = SliceLines(self._reader, before, self._ends, self._place, self._block_bytes, self._header)
+        return first + sum(self._ends.count(block.text) for block in lines.blocks())
+
+    def _length(self, position: int, fruitless: int) -> int:
+        """How much to read at `position`, after `fruitless` reads that ended no line."""
+        left = max(self._piece.offset + self._piece.length - position, 0)
+        wanted = min(self._block_bytes << fruitless, left + (TAIL_BYTES << fruitless))
+        return min(wanted, self._piece.size - position, MAX_READ_BYTES)
+
+    def _read_ahead(self, position: int) -> None:
+        """Read what the next block needs while this one is decoded."""
+        if position < self._piece.size:
+            length = self._length(position, 0)
+            self._ahead = position, length, _READER.submit(self._reader.read, self._piece, position, length)
 
     def _read(self, position: int, length: int) -> bytes:
-        chunk = self._reader.read(self._piece.path, position, length)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[:2] == (position, length):
+            chunk = ahead[2].result()
+        else:
+            chunk = self._reader.read(self._piece, position, length)
         if len(chunk) < length:
             found = position + len(chunk)
             raise self._place.corrupt(f"the file ends at byte {found}, but had {self._piece.size} bytes when listed")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from consumer.errors import CannotBeExact
 from consumer.fold.identity import Ints, key_codes, last_of, row_codes, row_hash
 
 
@@ -18,6 +19,8 @@ def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool) -> pa.Table:
     delete of the same rank. With `final` one row a key is left: a winner that is a put before one that is a delete.
     Without, all the series' winners are left, so that folds can be folded again, in any grouping and order.
     Rows keep their order. At most one transaction's put of a key has one ts, so rows that tie are the same row.
+
+    Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts.
     """
     if changes.num_rows == 0:
         return changes
@@ -75,10 +78,21 @@ def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, final: bool
     slots, slot_count = _slots(codes[rows], count, series[rows])
     rows = last_of(slots, rows, slot_count)
     if final and len(rows) > count:
+        _refuse_timeless(changes, rows, codes, count)
         # two series put a key at one ts only where both wrote the same row; taking the greater makes order irrelevant
         rows = rows[np.lexsort((series[rows], put[rows]))]
         rows = last_of(codes[rows], rows, count)
     return rows
+
+
+def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> None:
+    """Rows that say nothing of their time have an order within their series alone."""
+    twice = np.bincount(codes[rows], minlength=count)[codes[rows]] > 1
+    if np.any(changes.column("ts").to_numpy()[rows[twice]] == 0):
+        raise CannotBeExact(
+            "the rows of one key lie in two series of files, and without commit-ts nothing says which came first",
+            hint="set include-commit-ts=true in the changefeed's [sink.csv], and load the table from a new prefix",
+        )
 
 
 def _slots(codes: Ints, count: int, series: Ints) -> tuple[Ints, int]:

@@ -11,11 +11,37 @@ from consumer.model.steps import Window
 
 
 @dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """The changefeed's ``[sink.csv]``: TiCDC's own names and defaults. `quote` is "" in escape mode.
+
+    `include_commit_ts`, `output_old_value`, `output_handle_key`: whether rows have those cells. `output_field_header`:
+    whether each file begins with a header line. `binary_encoding` is base64 or hex.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = "\\N"
+    include_commit_ts: bool = False
+    output_old_value: bool = False
+    output_handle_key: bool = False
+    output_field_header: bool = False
+    binary_encoding: str = "base64"
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the changefeed writes rows. `terminator` ends each canal-JSON line."""
+    """How the changefeed writes rows. `terminator` ends each row; `csv` is None for canal-JSON. `doubled_hours` are
+    stretches of its clock, as TIMESTAMP texts (from, up to but not including), that happen twice."""
 
     protocol: str = "canal-json"
     terminator: bytes = b"\r\n"
+    csv: CsvFormat | None = None
+    doubled_hours: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def timeless(self) -> bool:
+        """Whether rows say nothing of their time: then only their place in the files orders them."""
+        return self.csv is not None and not self.csv.include_commit_ts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +50,12 @@ class LoadTarget:
 
     `columns` are the columns to decode and write, in the target's order, with the target's spelling of their names
     in `names` (same positions). `key` are positions in `columns` of the handle key; () for a table with no key.
-    `ordered`: the target compares keys more coarsely than bytes, so one task on one connection applies deletes, then
-    puts.
+    `ordered`: one task on one connection gives the session all changes of the load at once, and deletes are applied
+    before puts: where the target compares keys more coarsely than bytes, or must look at all rows before it writes one.
     `settings` is the sink's own frozen value, or None.
+    `kept` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there, a new
+    row gets the column's default. `absent` are columns of the upstream that no row of the load may have. `virtual` are
+    columns that the target has as virtual generated ones, in upstream's or its own spelling.
     """
 
     table: TableName
@@ -35,13 +64,17 @@ class LoadTarget:
     key: tuple[int, ...]
     ordered: bool = False
     settings: object | None = None
+    kept: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    virtual: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """A byte range of a file: the lines that begin in ``[offset, offset + length)``; `size` is the whole file's.
 
-    `position` is above every position of the slices before it in its series.
+    `position` is above every position of the slices before it in its series. `layout` numbers, in the task's `layouts`,
+    the columns that the file's rows have; `stamp` is the listing's.
     """
 
     path: str
@@ -52,28 +85,49 @@ class FileSlice:
     position: int
     exact: Window
     coarse: Window
+    layout: int = 0
+    stamp: str = ""
+
+
+Layout = tuple[Column, ...]
+"""The columns of a CSV row's cells, in order, as the schema file of the row's folder describes them: without virtual
+and hidden columns, which that file lists and rows omit. Where files have a header, its names decide, and this is every
+column that they may name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """One table's load: `number` identifies it within a job."""
+    """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files."""
 
     number: int
     target: LoadTarget
     window: Window
     slices: tuple[FileSlice, ...]
     dialect: Dialect
+    layouts: tuple[Layout, ...] = ()
 
     @property
     def bytes(self) -> int:
         return sum(piece.length for piece in self.slices)
+
+    @property
+    def density(self) -> int:
+        """How many bytes of canal-JSON say about the same as one byte of these files: memory is measured in those."""
+        return 1 if self.dialect.csv is None else 2
+
+    @property
+    def weight(self) -> int:
+        """What the rows take in memory goes by this."""
+        return self.bytes * self.density
 
 
 @dataclass(frozen=True, slots=True)
 class FileStat:
     """What reading one slice found: rows in all, rows at or below the window (dropped), and `next_ts`, the lowest
     commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows inside
-    the window that have no commit-ts, 0 for none.
+    the window that have no commit-ts, 0 for none. `lost_texts` and `doubled_times` count values of a task's slices that
+    cannot be proven, in one of its statistics: texts in which TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two
+    moments on the changefeed's clock.
     """
 
     path: str
@@ -81,15 +135,19 @@ class FileStat:
     dropped: int
     next_ts: int
     coarse_ts: int = 0
+    lost_texts: int = 0
+    doubled_times: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One write that the target has taken. `staged` names what must still be published by the driver ("" for none)."""
+    """One write that the target has taken. `staged` names what must still be published by the driver ("" for none).
+    `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack."""
 
     puts: int
     deletes: int
     staged: str = ""
+    defaulted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from consumer.codec.csv_form import splittable
 from consumer.ddl.keys import unique_keys
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
 from consumer.model.names import TableName
-from consumer.model.steps import LoadRows, PlannedFile
+from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.pipeline.csv_layouts import csv_layouts
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.ports import LoadRequest
 
@@ -27,22 +29,33 @@ class TableVersionConsumer:
     catalog: Catalog
     dialect: Dialect
 
-    def request(self) -> LoadRequest:
-        """Raises SchemaMissing when a folder's schema file is not in the storage."""
+    def request(self, absent: tuple[str, ...] = ()) -> LoadRequest:
+        """`absent` are columns that the rows lack. Raises SchemaMissing when a folder's schema file is not there."""
         for planned in self.load.files:
             self._check_schema(planned)
         table = self.load.table
         # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
         history = self._history(table) or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
-        return LoadRequest(table, history[-1].columns, unique_keys(self._history(table), self._history))
+        columns, keys = history[-1].columns, unique_keys(self._history(table), self.catalog.origin)
+        return LoadRequest(table, columns, keys, absent)
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
-        whole = not target.key or target.ordered or not self.dialect.terminator.endswith(b"\n")
-        slices = [piece for planned in self.load.files for piece in self._slices(planned, whole)]
-        return LoadTask(number, target, self.load.window, tuple(slices), self.dialect)
+        """Raises CannotBeExact where it is not known how CSV rows are to be read."""
+        whole = not target.key or target.ordered or not self._splittable
+        schemas = self._schemas()
+        numbers = {schema.path: number for number, schema in enumerate(schemas)}
+        slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
+        layouts = () if self.dialect.csv is None else csv_layouts(schemas, self.catalog, target, self.dialect.csv)
+        return LoadTask(number, target, self.load.window, tuple(slices), self.dialect, layouts)
 
-    def _slices(self, planned: PlannedFile, whole: bool) -> Iterator[FileSlice]:
+    @property
+    def _splittable(self) -> bool:
+        """Whether a file can be read from its middle."""
+        return self.dialect.terminator.endswith(b"\n") if self.dialect.csv is None else splittable(self.dialect)
+
+    def _slices(self, planned: PlannedFile, whole: bool, layouts: Mapping[str, int]) -> Iterator[FileSlice]:
         file = planned.file
+        schema = self.catalog.schema(file.folder)
         step = file.size if whole else SLICE_BYTES
         for offset in range(0, max(file.size, 1), max(step, 1)):
             yield FileSlice(
@@ -52,17 +65,37 @@ class TableVersionConsumer:
                 file.size,
                 planned.series,
                 (planned.ordinal << POSITION_BITS) + offset,
-                planned.exact,
+                self._own(planned.exact, schema),
                 planned.coarse,
+                layout=0 if schema is None else layouts[schema.path],
+                stamp=file.stamp,
             )
+
+    def _own(self, window: Window, schema: SchemaFile | None) -> Window:
+        """The part of `window` that rows of a folder can be in.
+
+        Rows that are older than the statement that began their folder were sent again. TiCDC puts them there by the
+        checksum, which does not know the order of columns, so where that has changed their cells cannot be told.
+        """
+        by_position = self.dialect.csv is not None and not self.dialect.csv.output_field_header
+        if schema is None or not by_position or not schema.query or not self._reordered(schema):
+            return window
+        return replace(window, after=max(window.after, min(schema.version, window.upto)))
+
+    def _reordered(self, schema: SchemaFile) -> bool:
+        """Whether an earlier schema of the folder's root had the same columns in another order."""
+        alike = (s for s in self.catalog.by_root.get(schema.root, ()) if s.checksum == schema.checksum)
+        return any(other.version < schema.version and other.columns != schema.columns for other in alike)
 
     def _history(self, table: TableName) -> Sequence[SchemaFile]:
         files = self.catalog.by_table.get(table, ())
         return [file for file in files if file.version < self.load.window.upto]
 
     def _schemas(self) -> list[SchemaFile]:
-        found = (self.catalog.schema(planned.file.folder) for planned in self.load.files)
-        return [schema for schema in found if schema is not None]
+        """The schema files of the load's folders, each once."""
+        folders = dict.fromkeys(planned.file.folder for planned in self.load.files)
+        found = {(folder.root, folder.version): self.catalog.schema(folder) for folder in folders}
+        return [schema for schema in found.values() if schema is not None]
 
     def _check_schema(self, planned: PlannedFile) -> None:
         if self.catalog.schema(planned.file.folder) is None:

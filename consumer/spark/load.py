@@ -42,7 +42,7 @@ class SparkLoader:
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
         """One outcome a task, in order. A job that breaks as a whole (a worker was killed, the master is gone) is
         TargetUnavailable for each of its tasks. Raises RuntimeError for an exception that a task does not expect."""
-        keyed = [task for task in tasks if task.bytes > PACKED_BYTES and task.target.key and not task.target.ordered]
+        keyed = [task for task in tasks if task.weight > PACKED_BYTES and task.target.key and not task.target.ordered]
         packed = [task for task in tasks if task not in keyed]
         results: dict[int, list[FileStat | Receipt | ConsumerError]] = defaultdict(list)
         if packed:
@@ -81,7 +81,7 @@ class SparkLoader:
 
     def _keyed(self, task: LoadTask, writer: Writer, reader: RangeReader) -> DataFrame:
         pieces = _groups(task)
-        buckets = max(-(-task.bytes // BUCKET_BYTES), min(self._cores(), self._settings.max_connections))
+        buckets = max(-(-task.weight // BUCKET_BYTES), min(self._cores(), self._settings.max_connections))
         partitions = min(buckets, self._settings.max_connections)
 
         def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -168,14 +168,14 @@ def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerErro
 
 def _shares(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
     """Tables over Spark tasks, largest first onto the lightest, so that the tasks end at about the same time."""
-    total = sum(task.bytes for task in tasks)
+    total = sum(task.weight for task in tasks)
     count = max(1, min(most, len(tasks), -(-total // SHARE_BYTES)))
     shares: list[list[LoadTask]] = [[] for _ in range(count)]
     weights = [0] * count
-    for task in sorted(tasks, key=lambda task: -task.bytes):
+    for task in sorted(tasks, key=lambda task: -task.weight):
         lightest = weights.index(min(weights))
         shares[lightest].append(task)
-        weights[lightest] += task.bytes + 1
+        weights[lightest] += task.weight + 1
     return shares
 
 
@@ -184,11 +184,11 @@ def _groups(task: LoadTask) -> list[list[FileSlice]]:
     groups: list[list[FileSlice]] = [[]]
     size = 0
     for piece in task.slices:
-        if groups[-1] and size + piece.length > DECODE_BYTES:
+        if groups[-1] and size + piece.length * task.density > DECODE_BYTES:
             groups.append([])
             size = 0
         groups[-1].append(piece)
-        size += piece.length
+        size += piece.length * task.density
     return groups
 
 

@@ -12,7 +12,8 @@ from itertools import groupby
 import pyarrow as pa
 
 from consumer.codec.batches import change_schema
-from consumer.codec.canal_json import SliceDecoder
+from consumer.codec.decoder import decoded, decoder_for
+from consumer.codec.doubts import with_doubts
 from consumer.errors import ConsumerError
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
@@ -56,18 +57,20 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
 
 def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
     files: list[tuple[int, int, pa.Table]] = []
-    stats: list[Result] = []
+    stats: list[FileStat] = []
     for piece in task.slices:
-        decoder = SliceDecoder(reader, piece, task.target, task.dialect)
+        decoder = decoder_for(reader, piece, task)
         tables = list(decoder.batches())
         files.append(
             (piece.series, piece.position, pa.concat_tables([change_schema(task.target).empty_table(), *tables]))
         )
         stats.append(decoder.stat)
+    written = pa.concat_tables([table for _, _, table in files])
+    results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.doubled_hours)]
     net = fold_keyless(files)
     if net.num_rows:
-        stats.append(session.write_multiset(task.target, net, task.window))
-    return stats
+        results.append(session.write_multiset(task.target, net, task.window))
+    return results
 
 
 def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
@@ -80,15 +83,13 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
     pile: list[pa.Table] = []
     rows = 0
     stats: list[FileStat] = []
-    for piece in pieces:
-        decoder = SliceDecoder(reader, piece, task.target, task.dialect)
-        for table in decoder.batches():
-            pile.append(table)
-            rows += table.num_rows
-            if rows >= max(FOLD_ROWS, folded.num_rows):
-                folded, pile, rows = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False), [], 0
-        stats.append(decoder.stat)
-    return stats, fold_keyed(pa.concat_tables([folded, *pile]), key, final=False) if pile else folded
+    for table in decoded(reader, pieces, task, stats):
+        pile.append(table)
+        rows += table.num_rows
+        if rows >= max(FOLD_ROWS, folded.num_rows):
+            folded, pile, rows = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False), [], 0
+    changes = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False) if pile else folded
+    return with_doubts(stats, changes, task.target, task.dialect.doubled_hours), changes
 
 
 def decode_to_buckets(

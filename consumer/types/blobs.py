@@ -1,10 +1,12 @@
-"""Binary values: canal-JSON writes each byte as the code point of its number; SQL text wants hexadecimal digits.
+"""Binary values: canal-JSON writes each byte as the code point of its number, CSV base64 or hexadecimal digits, which
+SQL text wants too.
 
-Both ways work on the buffers of an array, whatever its offset, length and nulls. Arrays with 64-bit offsets stay such.
+All ways work on the buffers of an array, whatever its offset, length and nulls. Arrays with 64-bit offsets stay such.
 """
 
 from __future__ import annotations
 
+import binascii
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +45,42 @@ def latin1_to_binary(values: pa.StringArray) -> pa.BinaryArray:
     return _with_buffers(values, pa.large_binary, pa.binary, shorter, np.delete(merged, leads))
 
 
+def base64_to_binary(values: pa.BinaryArray) -> pa.BinaryArray:
+    """Standard base64, each value padded by itself; null stays null. Raises CorruptFile."""
+    offsets, data = _offsets_and_data(values)
+    padding = data == ord("=")
+    padded = np.concatenate([[0], np.cumsum(padding)])
+    pads = np.diff(padded[offsets])
+    ends = offsets[1:]
+    # whatever the pads of a value are, they must be its last one or two characters
+    trailing = padded[ends] - padded[np.maximum(ends - 2, offsets[:-1])]
+    if np.any(np.diff(offsets) % 4) or np.any(pads != trailing) or not np.all(padding[ends[pads > 0] - 1]):
+        raise _not_encoded("base64")
+    try:
+        decoded = binascii.a2b_base64(np.where(padding, np.uint8(ord("A")), data).tobytes(), strict_mode=True)
+    except binascii.Error as error:
+        raise _not_encoded("base64") from error
+    keep = np.ones(len(decoded), np.bool_)
+    for pad in (1, 2):
+        keep[ends[pads >= pad] // 4 * 3 - pad] = False
+    shorter = offsets // 4 * 3 - np.concatenate([[0], np.cumsum(pads)])
+    return _with_buffers(
+        values, pa.large_binary, pa.binary, shorter.astype(offsets.dtype), np.frombuffer(decoded, np.uint8)[keep]
+    )
+
+
+def hex_to_binary(values: pa.BinaryArray) -> pa.BinaryArray:
+    """Two lower-case digits a byte; null stays null. Raises CorruptFile, also for upper case, which base64 has."""
+    offsets, data = _offsets_and_data(values)
+    if np.any(np.diff(offsets) % 2) or np.any((data >= ord("A")) & (data <= ord("F"))):
+        raise _not_encoded("hex")
+    try:
+        decoded = binascii.unhexlify(data.tobytes())
+    except binascii.Error as error:
+        raise _not_encoded("hex") from error
+    return _with_buffers(values, pa.large_binary, pa.binary, offsets // 2, np.frombuffer(decoded, np.uint8))
+
+
 def binary_to_hex(values: pa.BinaryArray) -> pa.StringArray:
     """Two upper-case digits a byte; null stays null. Becomes a large array where 32-bit offsets would not do."""
     offsets, data = _offsets_and_data(values)
@@ -51,9 +89,21 @@ def binary_to_hex(values: pa.BinaryArray) -> pa.StringArray:
     return _with_buffers(values, pa.large_string, pa.string, offsets * 2, _HEX_PAIRS[data].view(np.uint8))
 
 
+def holds_only(values: pa.BinaryArray, allowed: npt.NDArray[np.bool_]) -> bool:
+    """Whether all bytes of all values are `allowed`, which has a flag for each of the 256 bytes."""
+    return bool(np.all(allowed[_offsets_and_data(values)[1]]))
+
+
 def each_chunk(convert: Callable[[pa.Array], pa.Array], values: pa.ChunkedArray) -> pa.ChunkedArray:
     """`convert`, which works on arrays, for a chunked array; at least one chunk comes back, so the type is known."""
     return pa.chunked_array([convert(chunk) for chunk in values.chunks or [pa.array([], values.type)]])
+
+
+def _not_encoded(encoding: str) -> CorruptFile:
+    return CorruptFile(
+        f"a binary value is not {encoding}",
+        hint="`binary-encoding-method` in [sink.csv] must be the changefeed's: base64, where it is not set, or hex",
+    )
 
 
 def _is_large(values: pa.Array) -> bool:

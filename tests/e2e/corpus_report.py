@@ -63,9 +63,6 @@ def _target(name: str, work: Path) -> Iterator[Target]:
 
 
 def _outcome(case: Case, target: Target, loader: Loader, work: Path, steps: bool) -> Iterator[str]:
-    if case.protocol == "csv":
-        yield "CSV is not read by this version"
-        return
     try:
         yield from whole(case, target, loader)
         if steps and case.steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
+from consumer.model.load import CsvFormat
 from consumer.model.result import RunResult
-from consumer.sink.memory import MemorySink
+from consumer.sink.memory.sink import MemorySink
+from tests.support.csv_storage import CsvStorage
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.upstream import DATABASE, State, Storage, Upstream, last_moment_without_rename
@@ -21,11 +24,12 @@ from tests.support.upstream import DATABASE, State, Storage, Upstream, last_mome
 LABELS = itertools.count()
 
 
-def run(folder: Path, label: str, round_bytes: int, keyed: int = 0) -> RunResult:
-    flags = {
-        "upstream_uri": f"file://{folder}?protocol=canal-json",
+def run(folder: Path, label: str, round_bytes: int, keyed: int = 0, csv: CsvFormat | None = None) -> RunResult:
+    flags: dict[str, object] = {
+        "upstream_uri": f"file://{folder}?protocol={'csv' if csv else 'canal-json'}",
         "downstream_uri": f"memory://{label}",
         "round_bytes": str(round_bytes),
+        **{f"csv_{name}": value for name, value in asdict(csv or CsvFormat()).items() if name != "binary_encoding"},
     }
     return app.once(load(flags, {}).settings, Recorder(), InlineLoader(keyed))
 
@@ -69,6 +73,39 @@ def test_every_checkpoint_is_reached_exactly(
             assert errors(run(folder, label, round_bytes, keyed)) == []
             assert target_state(label) == upstream.at(last_moment_without_rename(upstream, checkpoint))
             if rnd.random() < 0.5:
+                storage.restart(rnd.choice([ts for ts, _ in upstream.states if ts <= checkpoint]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    round_bytes=st.sampled_from([1, 300, 1 << 30]),
+    keyed=st.sampled_from([0, 3]),
+    csv=st.builds(
+        CsvFormat,
+        quote=st.sampled_from(['"', ""]),
+        include_commit_ts=st.booleans(),
+        output_old_value=st.booleans(),
+        output_field_header=st.booleans(),
+    ),
+)
+def test_every_checkpoint_of_csv_is_reached_exactly(seed: int, round_bytes: int, keyed: int, csv: CsvFormat) -> None:
+    rnd = random.Random(seed)
+    upstream = Upstream(rnd)
+    label = f"pipeline{next(LABELS)}"
+    with tempfile.TemporaryDirectory() as work:
+        storage = CsvStorage(Path(work), upstream, csv)
+        checkpoint = 1
+        for _ in range(rnd.randint(1, 4)):
+            for _ in range(rnd.randint(3, 15)):
+                upstream.step()
+            # Without commit-ts a consumer is as far as the files are.
+            moments = [ts for ts, _ in upstream.states if ts >= checkpoint]
+            checkpoint = rnd.choice(moments) if csv.include_commit_ts else upstream.now
+            storage.write_up_to(upstream.now, checkpoint)
+            assert errors(run(storage.folder, label, round_bytes, keyed, csv)) == []
+            assert target_state(label) == upstream.at(last_moment_without_rename(upstream, checkpoint))
+            if csv.include_commit_ts and rnd.random() < 0.5:
                 storage.restart(rnd.choice([ts for ts, _ in upstream.states if ts <= checkpoint]))
 
 

@@ -14,6 +14,7 @@ from consumer.model.columns import Column, Family
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.steps import Window
+from consumer.ports import Stored
 
 ALL = Window(0, MAX_TSO)
 Line = tuple[int, bytes]
@@ -26,7 +27,7 @@ class MemoryReader:
 
     content: bytes
 
-    def read(self, path: str, offset: int, length: int) -> bytes:
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
         assert 0 <= offset < len(self.content)
         assert length > 0
         return self.content[offset : offset + length]

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from consumer.codec.batches import META, change_schema
 from consumer.codec.canal_json import SliceDecoder
-from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
+from consumer.errors import CannotBeExact, CorruptFile
 from consumer.model.columns import Column
-from consumer.model.load import FileSlice, FileStat, LoadTarget
+from consumer.model.load import FileStat
 from consumer.model.steps import Window
 from tests.support.canal_json import MemoryReader, as_rows, dialect, row_line, target_of, whole
+from tests.support.decoding import ID, KEYED, KEYLESS, V, decode, failure, file_of
 
-ID = Column("id", "INT", nullable=False, is_pk=True)
-V = Column("v", "VARCHAR")
 B = Column("b", "BLOB")
-KEYED = target_of([ID, V])
-KEYLESS = target_of([ID, V], ())
 POSITION = (7 << 40) + 1
 """The rank of the first row of `whole`, in a file without commit-ts."""
 ROW = row_line("INSERT", {"id": "1", "v": "a"}, commit_ts=1)
-
-
-def file_of(*lines: bytes) -> bytes:
-    return b"".join(line + b"\r\n" for line in lines)
-
-
-def decode(content: bytes, target: LoadTarget = KEYED, piece: FileSlice | None = None, **more: Any) -> list[Any]:
-    return as_rows(
-        list(SliceDecoder(MemoryReader(content), piece or whole(content), target, dialect(), **more).batches())
-    )
-
-
-def failure(content: bytes, target: LoadTarget = KEYED) -> ConsumerError:
-    with pytest.raises(ConsumerError) as caught:
-        decode(content, target)
-    error = caught.value
-    assert (error.table, error.path) == ("d.t", "d/t/1/CDC1.json")
-    assert error.hint
-    assert pickle.loads(pickle.dumps(error)).as_dict() == error.as_dict()
-    return error
 
 
 def test_the_schema_has_columns_by_position() -> None:
@@ -322,35 +297,6 @@ def test_a_character_above_a_byte_in_a_binary_column() -> None:
     assert caught.value.line == 3
 
 
-def test_columns_that_the_rows_lack() -> None:
-    target = target_of([ID, V, Column("w", "INT"), Column("x", "BLOB")])
-    content = file_of(
-        row_line("DELETE", {"id": "1"}, commit_ts=1), row_line("INSERT", {"id": "1", "v": None}, commit_ts=2)
-    )
-    error = failure(content, target)
-    assert isinstance(error, SchemaDrift)
-    assert ("w, x" in error.message, error.line) == (True, 2)
-
-
-def test_columns_that_only_rows_outside_the_window_lack() -> None:
-    old, new = {"id": "1"}, {"id": "1", "v": None}
-    content = file_of(*(row_line("INSERT", data, commit_ts=ts) for ts, data in ((1, old), (2, new), (3, old))))
-    piece = replace(whole(content), exact=Window(1, 2))
-    assert decode(content, piece=piece) == [(2, True, 0, 0, "1", None)]
-
-
-def test_columns_that_a_later_block_lacks() -> None:
-    first = file_of(ROW)
-    content = first + file_of(row_line("INSERT", {"id": "1"}, commit_ts=1))
-    with pytest.raises(SchemaDrift) as caught:
-        decode(content, block_bytes=len(first))
-    assert caught.value.line == 2
-
-
-def test_deletes_of_a_table_with_no_key_must_be_whole() -> None:
-    assert isinstance(failure(file_of(row_line("DELETE", {"id": "1"}, commit_ts=1)), KEYLESS), SchemaDrift)
-
-
 def test_a_delete_that_carries_another_key() -> None:
     content = file_of(row_line("DELETE", {"id": "1"}, commit_ts=1), row_line("DELETE", {"v": "1"}, commit_ts=1))
     error = failure(content)
@@ -363,10 +309,3 @@ def test_a_key_that_is_null(kind: str) -> None:
     error = failure(file_of(row_line(kind, {"id": None, "v": "a"}, commit_ts=1)))
     assert isinstance(error, CannotBeExact)
     assert "NULL in id" in error.message
-
-
-def test_a_put_without_its_key() -> None:
-    content = file_of(ROW, row_line("INSERT", {"v": "a"}, commit_ts=1))
-    error = failure(content)
-    assert isinstance(error, SchemaDrift)
-    assert error.line == 2

@@ -11,6 +11,7 @@ from consumer.codec.faults import Place
 from consumer.codec.lines import TAIL_BYTES, LineEnds, SliceLines
 from consumer.errors import CorruptFile
 from consumer.model.load import FileSlice
+from consumer.ports import Stored
 from tests.support.canal_json import MemoryReader, join, whole
 
 PLACE = Place("f", "d.t")
@@ -31,9 +32,9 @@ def text_of(found: SliceLines) -> bytes:
 class CountingReader(MemoryReader):
     reads: list[tuple[int, int]] = field(default_factory=list)
 
-    def read(self, path: str, offset: int, length: int) -> bytes:
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
         self.reads.append((offset, length))
-        return super().read(path, offset, length)
+        return super().read(file, offset, length)
 
 
 @pytest.mark.parametrize("terminator", TERMINATORS)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from consumer.errors import CannotBeExact
 from consumer.fold import bucket_of, fold_keyed, identity, split_by_bucket
 
 Row = tuple[int, bool, int, int, str, str | None]
@@ -64,6 +65,15 @@ def test_a_partial_fold_keeps_the_winner_of_each_series() -> None:
     partial = fold_keyed(table(first, other), [0], final=False)
     assert rows(partial) == [first, other]
     assert rows(fold_keyed(pa.concat_tables([partial, table(later)]), [0], final=True)) == [other]
+
+
+def test_a_key_in_two_series_without_any_time_is_refused_when_all_is_known() -> None:
+    one, other, alone = (0, True, 1, 7, "a", "x"), (0, False, 2, 3, "a", None), (0, True, 2, 9, "b", "y")
+    partial = fold_keyed(table(one, alone, other), [0], final=False)
+    assert rows(partial) == [one, alone, other]
+    with pytest.raises(CannotBeExact, match="two series of files"):
+        fold_keyed(partial, [0], final=True)
+    assert rows(fold_keyed(table(one, (0, False, 1, 8, "a", None)), [0], final=True)) == [(0, False, 1, 8, "a", None)]
 
 
 def test_composite_keys_are_not_joined_texts() -> None:

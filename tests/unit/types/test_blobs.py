@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.errors import CorruptFile
-from consumer.types.blobs import binary_to_hex, each_chunk, latin1_to_binary
+from consumer.types.blobs import base64_to_binary, binary_to_hex, each_chunk, hex_to_binary, latin1_to_binary
 
 EVERY = bytes(range(256))
 VALUES = st.lists(st.none() | st.binary(max_size=9) | st.just(EVERY), max_size=12)
@@ -77,3 +79,27 @@ def test_chunked_arrays_by_chunk() -> None:
     assert binary.num_chunks == 3
     assert each_chunk(binary_to_hex, binary).to_pylist() == ["FF", None, "61"]
     assert each_chunk(latin1_to_binary, pa.chunked_array([], pa.string())).type == pa.binary()
+
+
+@settings(max_examples=200, deadline=None)
+@given(VALUES, CUTS)
+def test_base64_and_hexadecimal_digits(values: list[bytes | None], cut: tuple[int, int]) -> None:
+    for decode, encode in ((base64_to_binary, base64.b64encode), (hex_to_binary, binascii.hexlify)):
+        encoded = pa.array([None if value is None else encode(value) for value in values], pa.binary()).slice(*cut)
+        decoded = decode(encoded)
+        decoded.validate(full=True)
+        assert decoded.to_pylist() == values[cut[0] : cut[0] + cut[1]]
+
+
+@pytest.mark.parametrize(
+    "text", [b"A", b"AA", b"AAA", b"A===", b"AA=A", b"=AAA", b"AA==AA==", b"A A=", b"AA=\n", b"A-_=", b"====", b"A=A="]
+)
+def test_what_is_not_base64_is_refused(text: bytes) -> None:
+    with pytest.raises(CorruptFile, match="base64"):
+        base64_to_binary(pa.array([b"AAAA", text, b"AAAA"], pa.binary()))
+
+
+@pytest.mark.parametrize("text", [b"0", b"0g", b" 00 ", b"AAAA"])
+def test_what_is_not_hexadecimal_is_refused(text: bytes) -> None:
+    with pytest.raises(CorruptFile, match="hex"):
+        hex_to_binary(pa.array([b"00", text, text], pa.binary()))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.errors import CorruptFile
-from consumer.types.floats import float32_exact
+from consumer.types.floats import float32_exact, without_exponent
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,39 @@ def test_slices_keep_their_place() -> None:
 def test_no_float(text: str) -> None:
     with pytest.raises(CorruptFile, match="FLOAT"):
         float32_exact(pa.array(["1", None, text]))
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("1e+06", "1000000"),
+        ("-1.234567e+06", "-1234567"),
+        ("2.097152025e+07", "20971520.25"),
+        ("1e-05", "0.00001"),
+        ("-1.5e-07", "-0.00000015"),
+        ("3.4028235e+38", "340282350000000000000000000000000000000"),
+        ("5e-324", "0." + "0" * 323 + "5"),
+        ("1.7976931348623157e+308", "17976931348623157" + "0" * 292),
+        ("123456.79", "123456.79"),
+        ("0", "0"),
+    ],
+)
+def test_exponents_go_away(written: str, plain: str) -> None:
+    assert without_exponent(pa.array([None, written, "1e+06", written])).to_pylist() == [None, plain, "1000000", plain]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.none() | st.floats(allow_nan=False, allow_infinity=False), max_size=9), st.integers(0, 3))
+def test_texts_without_exponent_are_the_same_numbers(numbers: list[float | None], start: int) -> None:
+    values = pa.array([None if n is None else repr(n) for n in numbers], pa.string()).slice(start)
+    plain = without_exponent(values)
+    assert [None if n is None else Decimal(repr(n)) for n in numbers[start:]] == [
+        None if text is None else Decimal(text) for text in plain.to_pylist()
+    ]
+    assert not any("e" in text for text in plain.to_pylist() if text)
+
+
+@pytest.mark.parametrize("text", ["1e", "e5", "1.5e+9999", "12e3", "true", "1.e5"])
+def test_what_is_no_float_is_refused(text: str) -> None:
+    with pytest.raises(CorruptFile, match="FLOAT"):
+        without_exponent(pa.array(["1e+06", text]))

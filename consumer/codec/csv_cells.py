@@ -1,0 +1,230 @@
+"""Bytes of whole CSV records -> cells, without a loop over cells.
+
+A byte that could be a delimiter or begin a terminator is one where an even number of quotes stands before it, or,
+in escape mode, where an even number of backslashes ends right before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from consumer.codec.csv_form import RowForm
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+
+_BACKSLASH = 0x5C
+_MEANINGS = np.arange(256, dtype=np.uint8)
+_MEANINGS[[*b"rn"]] = [*b"\r\n"]
+"""What each byte means behind a backslash."""
+
+
+class NotCells(ValueError):
+    """Bytes that are not cells in this dialect. Says nothing of which record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of some records, one record after the other.
+
+    Cell n is ``values[2 * n]``, unquoted and unescaped; between two cells there is what separates them. `null` says
+    that a cell is written just as NULL is. `first` has each record's first cell and, at its end, the number of cells;
+    `begins` says where in the text each record begins.
+    """
+
+    values: pa.BinaryArray
+    quoted: Flags
+    null: Flags
+    first: Ints
+    begins: Ints
+
+    @property
+    def records(self) -> int:
+        return len(self.first) - 1
+
+    def take(self, cells: Ints, null: Flags | None = None) -> pa.BinaryArray:
+        """The values of `cells`, null where `null` says so."""
+        return self.values.take(pa.array(2 * cells, mask=null))
+
+    def record(self, number: int) -> list[bytes]:
+        """All cells of one record."""
+        taken: list[bytes] = self.take(np.arange(self.first[number], self.first[number + 1])).to_pylist()
+        return taken
+
+
+class CellReader:
+    """Cuts records of one dialect into cells."""
+
+    def __init__(self, form: RowForm) -> None:
+        self._form = form
+        self._shared = bool(set(form.delimiter) & set(form.terminator))
+        self._marks = sorted({form.delimiter[0], form.terminator[0]})
+
+    def read(self, text: bytes) -> Cells:
+        """`text` is whole records, each with its terminator. Raises NotCells."""
+        data = np.frombuffer(text, np.uint8)
+        return self._quoted(data) if self._form.quote else self._escaped(data)
+
+    def _quoted(self, data: Bytes) -> Cells:
+        quote = self._form.quote[0]
+        special = _equal_to_any(data, [quote, *self._marks])
+        kinds = data[special]
+        is_quote = kinds == quote
+        inside = np.bitwise_and(np.cumsum(is_quote, dtype=np.int32), 1).astype(np.bool_)
+        if inside.size and inside[-1]:
+            raise NotCells("a quoted cell does not end")
+        starts, ends, first = self._bounds(data, special[~(is_quote | inside)])
+        begins = starts[first[:-1]]
+        opened = (ends > starts) & (data[np.minimum(starts, data.size - 1)] == quote)
+        quoted = opened & (ends - starts > 1) & (data[ends - 1] == quote)
+        if not np.array_equal(opened, quoted):
+            raise NotCells("a cell goes on behind its closing quote")
+        null = self._nulls(data, starts, ends, ~quoted)
+        starts, ends = starts + quoted, ends - quoted
+        doubled = int(np.count_nonzero(is_quote)) - 2 * int(np.count_nonzero(quoted))
+        if doubled:
+            second = _second_of_doubled(special[is_quote], starts, ends, quoted)
+            data, starts, ends = _without(data, second, starts, ends)
+        return Cells(_values(data, starts, ends), quoted, null, first, begins)
+
+    def _escaped(self, data: Bytes) -> Cells:
+        slashes = _escaping(data)
+        escaped = np.zeros(data.size + 1, np.bool_)
+        escaped[slashes + 1] = True
+        marks = _equal_to_any(data, self._marks)
+        starts, ends, first = self._bounds(data, marks[~escaped[marks]])
+        self._check_line_breaks(data, len(first) - 1)
+        begins = starts[first[:-1]]
+        quoted = np.zeros(len(starts), np.bool_)
+        null = self._nulls(data, starts, ends, ~quoted)
+        slashes = slashes[~null[np.searchsorted(starts, slashes, side="right") - 1]]
+        if slashes.size:
+            data = self._unescaped(data, slashes)
+            data, starts, ends = _without(data, slashes, starts, ends)
+        return Cells(_values(data, starts, ends), quoted, null, first, begins)
+
+    def _check_line_breaks(self, data: Bytes, records: int) -> None:
+        """Cells hold CR and LF escaped, so those that are there belong to terminators."""
+        for byte in b"\r\n":
+            if np.count_nonzero(data == byte) != records * self._form.terminator.count(byte):
+                raise NotCells("a line break stands inside a cell and is not escaped")
+
+    def _unescaped(self, data: Bytes, slashes: Ints) -> Bytes:
+        """`data` with what the bytes behind the `slashes` mean."""
+        behind = slashes + 1
+        if not np.all(np.isin(data[behind], [*b"\\rn", *self._form.delimiter])):
+            raise NotCells("a backslash stands before a character that is never escaped")
+        changed = data.copy()
+        changed[behind] = _MEANINGS[data[behind]]
+        return changed
+
+    def _bounds(self, data: Bytes, marks: Ints) -> tuple[Ints, Ints, Ints]:
+        """Where cells start and end, and each record's first cell; `marks` may be delimiters or terminators."""
+        delimiter, terminator = self._form.delimiter, self._form.terminator
+        ends_cell = _matches(data, marks, delimiter)
+        ends_record = _matches(data, marks, terminator)
+        self._separate(marks, ends_record, terminator)
+        if self._shared:
+            ends_cell &= ~_covered(marks, marks[ends_record], len(delimiter), len(terminator))
+        self._separate(marks, ends_cell, delimiter)
+        kept = ends_cell | ends_record
+        ends, last = marks[kept], ends_record[kept]
+        after = ends + np.where(last, len(terminator), len(delimiter))
+        if not (last.size and last[-1] and after[-1] == data.size):
+            raise NotCells("a record does not end with the terminator")
+        starts = np.concatenate([[0], after[:-1]])
+        return starts, ends, np.concatenate([[0], np.flatnonzero(last) + 1])
+
+    def _separate(self, marks: Ints, found: Flags, pattern: bytes) -> None:
+        """Takes out of `found` the occurrences that overlap an earlier one."""
+        at = np.flatnonzero(found)
+        places = marks[at]
+        if not np.any(np.diff(places) < len(pattern)):
+            return
+        kept = _apart(places, len(pattern))
+        if not self._form.quote and not np.array_equal(kept, _apart(-places[::-1], len(pattern))[::-1]):
+            raise NotCells(f"{pattern!r} overlaps itself where a cell ends, so it cannot be told what the cell holds")
+        found[at[~kept]] = False
+
+    def _nulls(self, data: Bytes, starts: Ints, ends: Ints, bare: Flags) -> Flags:
+        null = self._form.null
+        cells = np.flatnonzero(bare & (ends - starts == len(null)))
+        flags = np.zeros(len(starts), np.bool_)
+        flags[cells[_matches(data, starts[cells], null)]] = True
+        return flags
+
+
+def _equal_to_any(data: Bytes, values: list[int]) -> Ints:
+    found = data == values[0]
+    for value in values[1:]:
+        found |= data == value
+    return np.flatnonzero(found)
+
+
+def _escaping(data: Bytes) -> Ints:
+    """The backslashes that escape the byte behind them: the first, third, .. of each run."""
+    places = np.flatnonzero(data == _BACKSLASH)
+    order = np.arange(len(places))
+    begins = np.diff(places, prepend=-2) != 1
+    within: Ints = order - np.maximum.accumulate(np.where(begins, order, 0))
+    escaping: Ints = places[within % 2 == 0]
+    return escaping
+
+
+def _matches(data: Bytes, places: Ints, pattern: bytes) -> Flags:
+    """Whether `pattern` stands at each of `places`."""
+    found = places <= data.size - len(pattern)
+    last = data.size - 1
+    for n, byte in enumerate(pattern):
+        found &= data[np.minimum(places + n, last)] == byte
+    return found
+
+
+def _apart(places: Ints, width: int) -> Flags:
+    """The rising `places` that are kept when each kept one takes the next `width` bytes."""
+    kept = np.zeros(len(places), np.bool_)
+    free = -(1 << 62)
+    for n, place in enumerate(places.tolist()):
+        if place >= free:
+            kept[n] = True
+            free = place + width
+    return kept
+
+
+def _covered(delimiters: Ints, terminators: Ints, delimiter: int, terminator: int) -> Flags:
+    """Which of `delimiters` share a byte with one of `terminators`; the numbers are their lengths."""
+    nearest = np.searchsorted(terminators, delimiters, side="right")
+    padded = np.concatenate([[-terminator], terminators, [np.iinfo(np.int64).max]])
+    return (delimiters < padded[nearest] + terminator) | (delimiters + delimiter > padded[nearest + 1])
+
+
+def _second_of_doubled(quotes: Ints, starts: Ints, ends: Ints, quoted: Flags) -> Ints:
+    """The second quote of each doubled one; cells go from `starts` to `ends`, between their own quotes."""
+    own = np.zeros(int(ends[-1]) + 1, np.bool_)
+    own[starts[quoted] - 1] = True
+    own[ends[quoted]] = True
+    doubled = quotes[~own[quotes]]
+    first, second = doubled[0::2], doubled[1::2]
+    in_bare = np.searchsorted(quotes, starts[~quoted]) != np.searchsorted(quotes, ends[~quoted])
+    if np.any(in_bare) or not np.array_equal(first + 1, second):
+        raise NotCells("a quote stands inside a cell and is not doubled")
+    return second
+
+
+def _without(data: Bytes, dropped: Ints, starts: Ints, ends: Ints) -> tuple[Bytes, Ints, Ints]:
+    """`data` without the rising `dropped` bytes, and where its cells are then."""
+    keep = np.ones(data.size, np.bool_)
+    keep[dropped] = False
+    return data[keep], starts - np.searchsorted(dropped, starts), ends - np.searchsorted(dropped, ends)
+
+
+def _values(data: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:
+    offsets = np.empty(2 * len(starts), np.int32)
+    offsets[0::2], offsets[1::2] = starts, ends
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), buffers)

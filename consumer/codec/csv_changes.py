@@ -1,0 +1,124 @@
+"""Rows of CSV -> the rows of a change table."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.codec.batches import Origin, change_schema
+from consumer.codec.csv_cells import Flags, Ints
+from consumer.codec.csv_faults import Records
+from consumer.codec.csv_form import RowForm
+from consumer.codec.csv_rows import RowLayout, Rows
+from consumer.codec.csv_values import canonical, first_refused, is_quoted, may_be_text
+from consumer.errors import CorruptFile
+from consumer.model.columns import Column
+from consumer.model.load import LoadTarget
+from consumer.types.registry import arrow_type
+
+_UNPROTECTED = (
+    "set `quote`, or a `null` that no text can be (as \\N is), in the changefeed's [sink.csv]; then resync the table"
+)
+
+
+class CsvChangeBuilder:
+    """Turns a block's rows into changes of one target."""
+
+    def __init__(self, target: LoadTarget, form: RowForm) -> None:
+        self._target, self._form = target, form
+        self._schema = change_schema(target)
+
+    def changes(self, rows: Rows, inside: Flags, origin: Origin, layout: RowLayout, records: Records) -> pa.Table:
+        """The changes of the rows `inside`, in file order.
+
+        Raises CorruptFile, SchemaDrift, CannotBeExact.
+        """
+        kept = np.flatnonzero(inside)
+        if not kept.size:
+            return self._schema.empty_table()
+        self._check_columns(rows, kept, layout, records)
+        columns = [
+            self._column(column, position in self._target.key, rows, kept, layout, records)
+            if column.name in layout.names
+            else pa.nulls(len(kept), arrow_type(column))
+            for position, column in enumerate(self._target.columns)
+        ]
+        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns], schema=self._schema)
+
+    def _check_columns(self, rows: Rows, kept: Ints, layout: RowLayout, records: Records) -> None:
+        """Every row that must be whole has all columns of the target, and none that must be absent."""
+        whole = kept[~rows.delete[kept]] if self._target.key else kept
+        lacking = [n for n, column in enumerate(self._target.columns) if column.name not in layout.names]
+        names = [self._target.columns[n].name for n in lacking]
+        if lacking and (not self._target.key or set(lacking) & set(self._target.key)):
+            raise records.place.key_lacking(names, records.number(int(kept[0])))
+        if lacking and whole.size:
+            raise records.place.lacking(names, records.number(int(whole[0])))
+        carried = [name for name in self._target.absent if name in layout.names]
+        if carried and whole.size:
+            raise records.place.carrying(carried[0], records.number(int(whole[0])))
+
+    def _meta(self, rows: Rows, kept: Ints, origin: Origin) -> list[pa.Array]:
+        """ts, put, series, rank. Places count from 1."""
+        timeless = self._form.commit_ts is None
+        series, rank = (origin.series[kept], origin.places[kept] + 1) if timeless else (kept * 0, kept * 0)
+        return [
+            pa.array(rows.ts[kept]),
+            pa.array(~rows.delete[kept]),
+            pa.array(series.astype(np.int32)),
+            pa.array(rank),
+        ]
+
+    def _column(
+        self, column: Column, in_key: bool, rows: Rows, kept: Ints, layout: RowLayout, records: Records
+    ) -> pa.Array:
+        cells = rows.cells
+        where = cells.first[kept] + (self._form.values + layout.names.index(column.name))
+        absent = np.zeros(len(kept), np.bool_)
+        if np.any(rows.short[kept]):
+            short = np.flatnonzero(rows.short[kept])
+            absent[short] = not in_key
+            in_short = layout.key.index(column.name) if in_key else 0
+            where[short] = cells.first[kept[short]] + self._form.values + in_short
+        written = layout.columns[column.name]
+        null = cells.null[where]
+        if np.any(null & ~absent):
+            null = self._nulls(written, null & ~absent, kept, records)
+            if in_key and np.any(null):
+                raise records.place.key_null(column.name, records.number(int(kept[np.argmax(null)])))
+        null = null | absent
+        if self._form.quote:
+            self._check_quotes(written, cells.quoted[where], null, kept, records)
+        values = cells.take(where, null)
+        convert = partial(canonical, written=written, target=column, form=self._form)
+        try:
+            return convert(values)
+        except CorruptFile:
+            wrong, error = first_refused(convert, values)
+            message = f"column {column.name}: {error.message}"
+            raise records.place.corrupt(message, records.number(int(kept[wrong])), error.hint) from error
+
+    def _nulls(self, column: Column, null: Flags, kept: Ints, records: Records) -> Flags:
+        """Which of the cells that are written as NULL are NULL."""
+        if not may_be_text(column, self._form):
+            return null
+        if not column.nullable:
+            return np.zeros_like(null)
+        raise records.place.inexact(
+            f"column {column.name} may be NULL here or the text {self._form.null.decode()!r}, which look the same",
+            _UNPROTECTED,
+            records.number(int(kept[np.argmax(null)])),
+        )
+
+    def _check_quotes(self, column: Column, quoted: Flags, null: Flags, kept: Ints, records: Records) -> None:
+        """Columns of another order or number show themselves: texts are quoted, numbers are not."""
+        wrong = (quoted != is_quoted(column)) & ~null
+        if np.any(wrong):
+            found = "a number" if is_quoted(column) else "a text"
+            raise records.place.drift(
+                f"the cell for column {column.name}, of type {column.type}, holds {found}: the rows have other columns "
+                "than their schema file",
+                records.number(int(kept[np.argmax(wrong)])),
+            )

@@ -1,0 +1,168 @@
+"""What is wrong with a CSV record, and which setting it speaks against. Slow, and rarely wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from consumer.codec.csv_cells import CellReader, NotCells
+from consumer.codec.csv_form import RowForm
+from consumer.codec.csv_lines import RecordEnds
+from consumer.codec.faults import Place
+from consumer.codec.lines import Block
+from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
+
+_SETTINGS = (
+    "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
+    "restore it, or take it away and accept the loss of its rows with --accept-gap"
+)
+_LAYOUT = (
+    "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage to tell "
+    "them; otherwise set output-field-header=true in the changefeed's [sink.csv], and resync the table"
+)
+_COMMIT_TS = re.compile(rb"[0-9]{17,19}")
+_QUOTED = re.compile(rb"([^\w\s])[IUD]\1(.{1,3}?)(?:\1|\Z)", re.DOTALL)
+_BARE = re.compile(rb"[IUD]([^\w\s]{1,3})")
+_MAX_SHOWN = 60
+
+
+class CsvPlace(Place):
+    """Where a slice's records come from. Lines are records, counted from 1, a header line among them."""
+
+    __slots__ = ()
+
+    def corrupt(self, message: str, line: int | None = None, hint: str = _SETTINGS) -> CorruptFile:
+        return CorruptFile(message, hint=hint, table=self.table, path=self.path, line=line)
+
+    def drift(self, message: str, line: int, hint: str = _LAYOUT) -> SchemaDrift:
+        return SchemaDrift(message, hint=hint, table=self.table, path=self.path, line=line)
+
+    def inexact(self, message: str, hint: str, line: int | None = None) -> CannotBeExact:
+        return CannotBeExact(message, hint=hint, table=self.table, path=self.path, line=line)
+
+    def oldless(self) -> CannotBeExact:
+        """Some versions of TiCDC write such an update as an insert, so its absence proves nothing."""
+        return self.inexact(
+            "an update of a table with no key does not say what the row was",
+            "give the table a primary key, or set output-old-value=true in the changefeed's [sink.csv]; "
+            "then resync the table",
+        )
+
+    def timeless(self) -> CannotBeExact:
+        return self.inexact(
+            "the rows of a table with no key have no commit-ts: a row written again cannot be told from an equal row",
+            "give the table a primary key, or set include-commit-ts=true in the changefeed's [sink.csv]; "
+            "then resync the table",
+        )
+
+
+class Records:
+    """The records behind a block's rows, for the one that must be looked at. Records count from 0."""
+
+    def __init__(self, block: Block, ends: RecordEnds, line_at: Callable[[int], int], place: CsvPlace) -> None:
+        self._block, self._ends, self._line_at, self.place = block, ends, line_at, place
+
+    def number(self, record: int) -> int:
+        """The number in the file, from 1. Costs a read of the file up to the block."""
+        return self._line_at(self._block.offset) + record
+
+    def fault(self, reader: CellReader, form: RowForm) -> ConsumerError:
+        """The error of a block that `reader` refuses; the reader itself is the judge, so the record is found."""
+        records = self._ends.records(self._block.text)
+        number = 0
+        while len(records) > 1:
+            half = len(records) // 2
+            if _is_good(records[:half], reader, form):
+                records, number = records[half:], number + half
+            else:
+                records = records[:half]
+        message = _refusal(records[0] + form.terminator, reader)
+        hint = _suspected_terminator(records[0], form) or suspicion(records[0].split(form.delimiter), form) or _SETTINGS
+        return self.place.corrupt(f"{message}: {_shown(records[0])}", self.number(number), hint)
+
+    def wrong_operation(self, record: int, cells: Sequence[bytes], form: RowForm) -> ConsumerError:
+        message = f"expected the operation I, U or D in the first cell, found {_shown(cells[0])}"
+        hint = suspicion(cells, form)
+        if cells[0] in (b"I", b"U", b"D"):
+            message, hint = "the operation in the first cell is not quoted", _other("quote", form.quote, b"")
+        return self.place.corrupt(message, self.number(record), hint or _SETTINGS)
+
+    def wrong_cell(self, record: int, position: int, what: str, cells: Sequence[bytes], form: RowForm) -> ConsumerError:
+        message = f"expected {what} in cell {position + 1}, found {_shown(cells[position])}"
+        return self.place.corrupt(message, self.number(record), suspicion(cells, form) or _SETTINGS)
+
+    def wrong_count(self, record: int, cells: Sequence[bytes], names: Sequence[str], form: RowForm) -> ConsumerError:
+        """A row with more or fewer cells than its columns need."""
+        expected = form.values + len(names)
+        columns = ", ".join(names)
+        message = f"the row has {len(cells)} cells, expected {expected}: {form.values}, then the columns {columns}"
+        hint = suspicion(cells, form)
+        if hint:
+            return self.place.corrupt(message, self.number(record), hint)
+        if abs(len(cells) - expected) == 1:
+            return self.place.drift(message, self.number(record), f"`output-handle-key` is one cell too; {_LAYOUT}")
+        return self.place.drift(message, self.number(record))
+
+
+def suspicion(cells: Sequence[bytes], form: RowForm) -> str:
+    """What a record's cells say against the settings, as a hint; "" when nothing is seen."""
+    if cells[0].startswith(b"ticdc-meta$"):
+        return (
+            "the file begins with a header line: `output-field-header` in [sink.csv] is to be true, as it was written"
+        )
+    start = form.delimiter.join(cells[:3])
+    quoted, bare = _QUOTED.match(start), _BARE.match(start)
+    quote, delimiter = (quoted[1], quoted[2]) if quoted else (b"", bare[1] if bare else b"")
+    if (quoted and quote != form.quote) or (bare and len(cells) < 3 and form.quote):
+        return _other("quote", form.quote, quote)
+    if delimiter and delimiter != form.delimiter and len(cells) < 3:
+        return _other("delimiter", form.delimiter, delimiter)
+    return _suspected_switch(cells, form)
+
+
+def _suspected_terminator(record: bytes, form: RowForm) -> str:
+    """A text that ends with CR is quoted, or has it escaped."""
+    if form.terminator != b"\n" or not record.endswith(b"\r"):
+        return ""
+    return (
+        "`terminator` in [sink] is '\\n' here, and looks to be '\\r\\n' in the changefeed, as it is where it is not set"
+    )
+
+
+def _suspected_switch(cells: Sequence[bytes], form: RowForm) -> str:
+    if len(cells) < 4:
+        return ""
+    has_ts = bool(_COMMIT_TS.fullmatch(cells[3]))
+    if has_ts != (form.commit_ts is not None):
+        return _switch("include-commit-ts", 4, "a commit-ts", has_ts)
+    has_flag = len(cells) > 3 + has_ts and cells[3 + has_ts] in (b"true", b"false")
+    if has_flag != (form.is_update is not None):
+        return _switch("output-old-value", 4 + has_ts, "an is-update flag", has_flag)
+    return ""
+
+
+def _other(setting: str, configured: bytes, seen: bytes) -> str:
+    here, there = (repr(value.decode(errors="replace")) for value in (configured, seen))
+    return f"`{setting}` in [sink.csv] is {here} here, and looks to be {there} in the changefeed"
+
+
+def _switch(setting: str, cell: int, what: str, seen: bool) -> str:
+    looks, on = ("looks like", "true") if seen else ("is not", "false")
+    return f"cell {cell} {looks} {what}: `{setting}` in [sink.csv] looks to be {on} in the changefeed"
+
+
+def _is_good(records: Sequence[bytes], reader: CellReader, form: RowForm) -> bool:
+    return not _refusal(b"".join(record + form.terminator for record in records), reader)
+
+
+def _refusal(text: bytes, reader: CellReader) -> str:
+    try:
+        reader.read(text)
+    except NotCells as error:
+        return str(error)
+    return ""
+
+
+def _shown(text: bytes) -> str:
+    shown = repr(text[: _MAX_SHOWN + 1].decode(errors="replace"))
+    return shown if len(text) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}.."

@@ -1,0 +1,111 @@
+"""Where a CSV row's cells stand, and which settings leave no doubt about where they end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from consumer.model.load import CsvFormat, Dialect
+
+OPERATIONS = b"IUD"
+_LINE_BREAKS = b"\r\n"
+_ESCAPED = {b"\\": b"\\", b"r": b"\r", b"n": b"\n"}
+"""What a backslash and one of these mean in escape mode."""
+_WRITTEN = {meant: b"\\" + written for written, meant in _ESCAPED.items()}
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """A CSV dialect in bytes. `quote` is b"" in escape mode.
+
+    Positions count a row's cells from 0, None where rows do not have the cell; `values` is where the columns begin.
+    `text_as_null` is the text that is written just as NULL is, None where there is no such text.
+    """
+
+    delimiter: bytes
+    quote: bytes
+    terminator: bytes
+    null: bytes
+    commit_ts: int | None
+    is_update: int | None
+    values: int
+    header: tuple[bytes, ...]
+    hexadecimal: bool
+    text_as_null: bytes | None
+
+    @staticmethod
+    def of(dialect: Dialect) -> RowForm:
+        """ValueError, saying why, for settings under which rows cannot be told apart."""
+        csv = dialect.csv or CsvFormat()
+        fault = fault_of(csv, dialect.terminator)
+        if fault:
+            raise ValueError(fault)
+        names = [b"operation", b"table", b"schema"]
+        if csv.include_commit_ts:
+            names.append(b"commit-ts")
+        if csv.output_old_value:
+            names.append(b"is-update")
+        null = csv.null.encode()
+        return RowForm(
+            csv.delimiter.encode(),
+            csv.quote.encode(),
+            dialect.terminator,
+            null,
+            3 if csv.include_commit_ts else None,
+            3 + csv.include_commit_ts if csv.output_old_value else None,
+            len(names) + csv.output_handle_key,
+            tuple(b"ticdc-meta$" + name for name in names) if csv.output_field_header else (),
+            csv.binary_encoding == "hex",
+            None if csv.quote else _text_of(null),
+        )
+
+
+def fault_of(csv: CsvFormat, terminator: bytes) -> str:
+    """Why rows written so cannot be told apart, "" where they can."""
+    delimiter, quote, null = csv.delimiter.encode(), csv.quote.encode(), csv.null.encode()
+    if not delimiter or not terminator:
+        return "`delimiter` and `terminator` must not be empty"
+    if set(delimiter) & set(_LINE_BREAKS) or (set(delimiter) & set(terminator) and not _breaks_line(terminator)):
+        return "`delimiter` must not hold CR, LF, nor a character of a `terminator` without CR and LF"
+    if set(null) & set(delimiter + terminator + _LINE_BREAKS + quote):
+        return "`null` must not hold CR, LF, nor a character of `delimiter`, `quote` or `terminator`"
+    if _NUMBER.fullmatch(csv.null):
+        return f"`null` is {csv.null}, which a number can be too"
+    if quote:
+        if len(quote) > 1 or quote.isalnum() or quote in b"+-.\r\n":
+            return "`quote` must be one character of ASCII, no letter, digit, sign, dot or line break"
+        if quote in delimiter or quote in terminator:
+            return "`quote` must not be a character of `delimiter` or `terminator`"
+        return ""
+    if set(delimiter) & set(b"\\rn") or b"\\" in terminator:
+        return "without `quote`, `delimiter` must not hold a backslash, n or r, and `terminator` no backslash"
+    if (len(null) - len(null.rstrip(b"\\"))) % 2:
+        return "without `quote`, `null` must not end with a backslash"
+    return ""
+
+
+def splittable(dialect: Dialect) -> bool:
+    """Whether a file can be read from anywhere: where a record begins is proven by the bytes around it.
+
+    With a quote that is ``terminator quote [IUD] quote delimiter``. Inside a quoted cell a quote is doubled or ends the
+    cell, and what follows an ending quote is a delimiter or a terminator, none of which begins with I, U or D here.
+    Without, a terminator that holds CR or LF is proof, because cells hold them escaped.
+    """
+    csv = dialect.csv or CsvFormat()
+    if fault_of(csv, dialect.terminator):
+        return False
+    if csv.quote:
+        return csv.delimiter.encode()[0] not in OPERATIONS and dialect.terminator[0] not in OPERATIONS
+    return _breaks_line(dialect.terminator)
+
+
+def _breaks_line(terminator: bytes) -> bool:
+    return bool(set(terminator) & set(_LINE_BREAKS))
+
+
+def _text_of(null: bytes) -> bytes | None:
+    """The text that escape mode writes as `null`, None where it writes none so. `null` holds nothing of a delimiter."""
+    text = re.sub(rb"\\(.)", lambda found: _ESCAPED.get(found[1], found[0]), null, flags=re.DOTALL)
+    written = re.sub(rb"[\\\r\n]", lambda found: _WRITTEN[found[0]], text)
+    return text if written == null else None

@@ -1,0 +1,123 @@
+"""Cells -> rows: what each record does, when, and where its columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.codec.csv_cells import Cells, Flags, Ints
+from consumer.codec.csv_faults import Records
+from consumer.codec.csv_form import OPERATIONS, RowForm
+from consumer.model.columns import Column
+from consumer.model.load import Layout, LoadTarget
+
+_DELETE = ord("D")
+_COMMIT_TS = "^[0-9]{1,19}$"
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """The columns of a file's rows: `names` in the order of the cells, and what is known of each column by its name.
+
+    `key` are the names, in that order, of what a DELETE has that carries the key alone; () where there is no such row.
+    """
+
+    names: tuple[str, ...]
+    key: tuple[str, ...]
+    columns: dict[str, Column]
+
+    @staticmethod
+    def of(layout: Layout, target: LoadTarget) -> RowLayout:
+        return _layout([column.name for column in layout], layout, target)
+
+    @staticmethod
+    def named(header: Sequence[str], layout: Layout, target: LoadTarget, cells: int) -> RowLayout:
+        """By a header line, for rows of `cells` columns. Some releases name virtual columns there, which no row has."""
+        known = {column.name for column in layout}
+        stored = [name for name in header if name in known]
+        return _layout(stored if cells == len(stored) else header, layout, target)
+
+    def strange(self, target: LoadTarget) -> list[str]:
+        """Names that are no column's, or a second time the same one's."""
+        known = {*self.columns, *(name for name in self.names if name.lower() in map(str.lower, target.virtual))}
+        return [name for n, name in enumerate(self.names) if name not in known or name in self.names[:n]]
+
+
+def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayout:
+    columns = {column.name: column for column in (*target.columns, *layout)}
+    key = {target.columns[position].name for position in target.key}
+    return RowLayout(tuple(names), tuple(name for name in names if name in key), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One row a record. `short` are the deletes that carry the key alone; `ts` is 0 where rows have no commit-ts."""
+
+    cells: Cells
+    delete: Flags
+    short: Flags
+    ts: Ints
+
+
+def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: Records) -> Rows:
+    """Every record as a row. Raises CorruptFile, SchemaDrift."""
+    operation = _operations(cells, form, records)
+    delete = operation == _DELETE
+    count = np.diff(cells.first)
+    whole = count == form.values + len(layout.names)
+    short = ~whole & delete & (count == form.values + len(layout.key)) & bool(layout.key)
+    if not np.all(whole | short):
+        wrong = int(np.argmin(whole | short))
+        raise records.wrong_count(wrong, cells.record(wrong), layout.names, form)
+    if form.is_update is not None:
+        _check_flags(cells, form, form.is_update, records)
+    ts = (
+        np.zeros(cells.records, np.int64)
+        if form.commit_ts is None
+        else _commit_ts(cells, form, form.commit_ts, records)
+    )
+    return Rows(cells, delete, short, ts)
+
+
+def _operations(cells: Cells, form: RowForm, records: Records) -> Ints:
+    """The letter of each record's operation, as its code."""
+    first = cells.take(cells.first[:-1])
+    right = pc.equal(pc.binary_length(first), 1).to_numpy(zero_copy_only=False)
+    if form.quote:
+        right &= cells.quoted[cells.first[:-1]]
+    if np.all(right):
+        letters = np.frombuffer(first.buffers()[2], np.uint8)[: len(first)]
+        right = np.isin(letters, list(OPERATIONS))
+        if np.all(right):
+            return letters.astype(np.int64)
+    wrong = int(np.argmin(right))
+    raise records.wrong_operation(wrong, cells.record(wrong), form)
+
+
+def _commit_ts(cells: Cells, form: RowForm, position: int, records: Records) -> Ints:
+    where = cells.first[:-1] + position
+    values = cells.take(where)
+    if not np.any(cells.quoted[where]):
+        try:
+            ts: Ints = values.cast(pa.string()).cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            pass
+        else:
+            if ts.min() >= 0:
+                return ts
+    right = pc.match_substring_regex(values, _COMMIT_TS).to_numpy(zero_copy_only=False) & ~cells.quoted[where]
+    wrong = int(np.argmin(right))
+    raise records.wrong_cell(wrong, position, "a commit-ts", cells.record(wrong), form)
+
+
+def _check_flags(cells: Cells, form: RowForm, position: int, records: Records) -> None:
+    where = cells.first[:-1] + position
+    right = pc.is_in(cells.take(where), pa.array([b"true", b"false"])).to_numpy(zero_copy_only=False)
+    right &= ~cells.quoted[where]
+    if not np.all(right):
+        wrong = int(np.argmin(right))
+        raise records.wrong_cell(wrong, position, "the is-update flag, true or false,", cells.record(wrong), form)

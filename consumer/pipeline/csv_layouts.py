@@ -1,0 +1,65 @@
+"""Which columns the rows of CSV files have: what schema files say, and what only statements or the target know."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from consumer.ddl.declared import Definition, declared_columns
+from consumer.errors import CannotBeExact
+from consumer.model.columns import Family
+from consumer.model.files import SchemaFile
+from consumer.model.load import CsvFormat, Layout, LoadTarget
+from consumer.plan.catalog import Catalog
+
+
+def csv_layouts(
+    schemas: Sequence[SchemaFile], catalog: Catalog, target: LoadTarget, csv: CsvFormat
+) -> tuple[Layout, ...]:
+    """The layout of the rows in the folders of each of `schemas`: its columns without hidden and virtual ones, with the
+    labels of ENUM and SET.
+
+    What the statements in storage leave open about virtual columns, the target tells. A column of which neither knows
+    counts as one that rows have: the number of their cells, or their header, shows where that is wrong. Raises
+    CannotBeExact where nobody knows the labels of a column, and for a table with no key whose updates do not say what
+    the row was.
+    """
+    if not target.key and not csv.output_old_value:
+        raise CannotBeExact(
+            "the rows of a table with no key do not say what an updated row was, and some releases write updates as"
+            " inserts",
+            hint="give the table a primary key, or set output-old-value=true in the changefeed's [sink.csv]; then"
+            " resync the table",
+            table=str(target.table),
+        )
+    virtual = frozenset(name.lower() for name in target.virtual)
+    layouts = tuple(_layout(schema, _declared(schema, catalog), virtual) for schema in schemas)
+    for layout in layouts:
+        _check_labels(layout, target)
+    return layouts
+
+
+def _declared(schema: SchemaFile, catalog: Catalog) -> Mapping[str, Definition]:
+    history = [file for file in catalog.by_table.get(schema.name, ()) if file.version <= schema.version]
+    return declared_columns(history, catalog.origin)
+
+
+def _layout(schema: SchemaFile, declared: Mapping[str, Definition], virtual: Collection[str]) -> Layout:
+    columns = [(column, declared.get(column.name.lower())) for column in schema.columns if not column.hidden]
+    return tuple(
+        column if known is None else replace(column, elements=column.elements or known.elements)
+        for column, known in columns
+        if not (column.name.lower() in virtual if known is None else known.virtual)
+    )
+
+
+def _check_labels(layout: Layout, target: LoadTarget) -> None:
+    written = {column.name: column.elements for column in layout}
+    for column in target.columns:
+        if column.family in (Family.ENUM, Family.SET) and not (column.elements or written.get(column.name)):
+            raise CannotBeExact(
+                f"CSV holds the labels of column {column.name}, of type {column.type}, and neither the statements in"
+                " the storage nor the target tell their numbers",
+                hint="use a MySQL-compatible target that has the table with its labels, or leave it out with --tables",
+                table=str(target.table),
+            )

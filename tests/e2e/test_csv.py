@@ -1,0 +1,143 @@
+"""CSV storages written by hand, from their files to a target: what only the target or the file's place can tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.config.load import load
+from consumer.errors import CannotBeExact
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.pipeline import version_consumer
+from consumer.pipeline.loads import KEY_LOSS, NO_TIME
+from tests.servers import MariaDb
+from tests.support.build import ID, VALUE
+from tests.support.feed import Feed
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+T = TableName("d", "t")
+LABELLED = (ID, Column("g", "INT"), Column("e", "ENUM"), VALUE)
+TIMED: dict[str, object] = {"csv_include_commit_ts": True}
+
+
+def rows_of(feed: Feed, table: str, version: int, *lines: str) -> Path:
+    """One file; `lines` are records without operation's neighbours: ``I 12 1,2`` is an insert at 12 of the row 1,2."""
+    database, _, name = table.partition(".")
+    records = (line.split(" ", 2) for line in lines)
+    meta = ((f'"{op}","{name}","{database}"' + ("" if ts == "-" else f",{ts}"), cells) for op, ts, cells in records)
+    content = "".join(f"{start},{cells}\r\n" for start, cells in meta)
+    return feed.file(table, version, content.encode(), extension="csv")
+
+
+def once(feed: Feed, target: str, loader: InlineLoader | None = None, **settings: object) -> Recorder:
+    observer = Recorder()
+    flags = {"upstream_uri": f"file://{feed.folder}?protocol=csv", "downstream_uri": target, "tz": "UTC", **settings}
+    app.once(load(flags, {}).settings, observer, loader or InlineLoader())
+    return observer
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    (tmp_path / "storage").mkdir()
+    return Feed(tmp_path / "storage")
+
+
+@pytest.fixture
+def older(feed: Feed) -> Feed:
+    """A table that no statement created: its column g is virtual, which nothing in the storage tells."""
+    feed.describe("d.t", 10, LABELLED)
+    rows_of(feed, "d.t", 10, 'I 11 1,"x",5', 'I 12 2,"y",\\N', 'U 13 1,"y",6')
+    feed.checkpoint(20)
+    return feed
+
+
+def test_a_server_tells_what_is_virtual_and_how_labels_are_numbered(older: Feed, fresh_mariadb: MariaDb) -> None:
+    fresh_mariadb.execute(
+        "CREATE DATABASE d",
+        "CREATE TABLE d.t (id INT PRIMARY KEY, g INT AS (v + 1) VIRTUAL, e ENUM('z','y','x'), v INT)",
+    )
+    assert once(older, fresh_mariadb.url(), **TIMED).stopped == {}
+    assert fresh_mariadb.execute("SELECT * FROM d.t ORDER BY id") == [(1, 7, "y", 6), (2, None, "y", None)]
+
+
+def test_where_nobody_tells_the_table_stops_and_others_go_on(older: Feed, tmp_path: Path) -> None:
+    older.create("d.other", 10)
+    rows_of(older, "d.other", 10, "I 11 1,2")
+    older.describe("d.v", 10, (ID, Column("g", "INT"), VALUE))
+    rows_of(older, "d.v", 10, "I 11 1,2")
+    file = tmp_path / "replica.duckdb"
+    stopped = once(older, f"duckdb:///{file}", **TIMED).stopped
+    assert set(stopped) == {T, TableName("d", "v")}
+    assert isinstance(stopped[T], CannotBeExact)
+    assert "the labels of column e, of type ENUM" in stopped[T].message
+    assert "the row has 6 cells, expected 7" in stopped[TableName("d", "v")].message
+    with duckdb.connect(str(file)) as connection:
+        assert connection.execute("SELECT * FROM d.other").fetchall() == [(1, 2)]
+
+
+def test_a_large_file_is_read_in_slices(feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(version_consumer, "SLICE_BYTES", 100)
+    columns = (ID, Column("v", "VARCHAR"))
+    feed.statement("d.t", 10, 3, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` VARCHAR(99))", columns)
+    texts = {n: '\r\n"I","t","d",11,1,"x"'[: n % 25] for n in range(200)}
+    quoted = (f'I {11 + n} {n},"{text.replace(chr(34), chr(34) * 2)}"' for n, text in texts.items())
+    rows_of(feed, "d.t", 10, *quoted)
+    feed.checkpoint(1000)
+    file = tmp_path / "replica.duckdb"
+    assert once(feed, f"duckdb:///{file}", InlineLoader(keyed=3), **TIMED).stopped == {}
+    with duckdb.connect(str(file)) as connection:
+        assert dict(connection.execute("SELECT * FROM d.t").fetchall()) == texts
+
+
+def test_without_commit_ts_places_order_rows_and_every_file_counts_once(feed: Feed, tmp_path: Path) -> None:
+    feed.create("d.t", 10)
+    rows_of(feed, "d.t", 10, "I - 1,1", "U - 1,2", "I - 2,5")
+    feed.checkpoint(20)
+    file = tmp_path / "replica.duckdb"
+    assert once(feed, f"duckdb:///{file}").notes == [NO_TIME]
+    rows_of(feed, "d.t", 10, "D - 2,5", "U - 1,3")
+    feed.truncate("d.t", 30)
+    rows_of(feed, "d.t", 30, "I - 3,1")
+    rows_of(feed, "d.t", 50, "I - 4,1")
+    feed.describe("d.t", 50)
+    feed.checkpoint(40)
+    once(feed, f"duckdb:///{file}")
+    with duckdb.connect(str(file)) as connection:
+        assert connection.execute("SELECT * FROM d.t").fetchall() == [(3, 1)]
+        connection.execute("UPDATE d.t SET v = 77")
+    assert once(feed, f"duckdb:///{file}").steps == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (TIMED, "do not say what an updated row was"),
+        ({"csv_output_old_value": True}, "no key have no commit-ts"),
+    ],
+)
+def test_a_table_with_no_key_stops_where_it_cannot_be_right(
+    feed: Feed, tmp_path: Path, settings: dict[str, object], words: str
+) -> None:
+    feed.statement("d.t", 10, 3, "CREATE TABLE `t` (`v` INT)", (VALUE,))
+    cells = "5" if settings is TIMED else "false,5"
+    rows_of(feed, "d.t", 10, f"I {'11' if settings is TIMED else '-'} {cells}")
+    feed.checkpoint(20)
+    stopped = once(feed, f"duckdb:///{tmp_path}/replica.duckdb", **settings).stopped
+    assert isinstance(stopped[T], CannotBeExact)
+    assert words in stopped[T].message
+
+
+@pytest.mark.parametrize(("old_values", "notes"), [(False, [KEY_LOSS]), (True, [])])
+def test_a_loss_of_keys_that_was_accepted_is_told(
+    feed: Feed, tmp_path: Path, old_values: bool, notes: list[str]
+) -> None:
+    feed.create("d.t", 10)
+    rows_of(feed, "d.t", 10, "I 11 false,1,1" if old_values else "I 11 1,1")
+    feed.checkpoint(20)
+    raw = {"output_raw_change_event": True, "accept_key_loss": True, "csv_output_old_value": old_values}
+    assert once(feed, f"duckdb:///{tmp_path}/replica.duckdb", **TIMED, **raw).notes == notes

@@ -1,0 +1,59 @@
+"""A planned load -> what executors read."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.files import DataFile, Folder, SchemaFile
+from consumer.model.load import CsvFormat, Dialect, LoadTarget
+from consumer.model.names import TableName
+from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.plan.catalog import Catalog
+
+TABLE = TableName("d", "t")
+COLUMNS = (Column("id", "INT", nullable=False, is_pk=True), Column("a", "INT"), Column("b", "INT"))
+REORDERED = (COLUMNS[0], COLUMNS[2], COLUMNS[1])
+CSV = CsvFormat(include_commit_ts=True)
+HEADED = CsvFormat(include_commit_ts=True, output_field_header=True)
+WINDOW = Window(10, 90)
+
+
+def schema(version: int, columns: tuple[Column, ...], query: str, action: Action) -> SchemaFile:
+    path = f"d/t/meta/schema_{version}_0000000001.json"
+    return SchemaFile(path, "d/t", "d", "t", version, 1, query, int(action), columns)
+
+
+def windows(dialect: Dialect, query: str = "ALTER TABLE t MODIFY b INT AFTER id") -> list[Window]:
+    """Of the files in the folders of a CREATE at 5 and of a later statement at 50."""
+    catalog = Catalog.of(
+        [
+            schema(5, COLUMNS, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", Action.CREATE_TABLE),
+            schema(
+                50, COLUMNS if "TRUNCATE" in query else REORDERED, query, Action.MODIFY_COLUMN if query else Action.NONE
+            ),
+        ]
+    )
+    files = [DataFile(Folder("d/t", version), 1, f"d/t/{version}/CDC1.csv", 9, "") for version in (5, 50)]
+    load = LoadRows(TABLE, WINDOW, tuple(PlannedFile(file, 0, n, WINDOW, WINDOW) for n, file in enumerate(files)))
+    target = LoadTarget(TABLE, REORDERED, tuple(column.name for column in REORDERED), (0,))
+    return [piece.exact for piece in TableVersionConsumer(load, catalog, dialect).task(0, target).slices]
+
+
+def test_rows_older_than_their_folders_statement_are_not_read_by_position() -> None:
+    assert windows(Dialect("csv", csv=CSV)) == [WINDOW, Window(50, 90)]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        (Dialect(), "ALTER TABLE t MODIFY b INT AFTER id"),
+        (Dialect("csv", csv=HEADED), "ALTER TABLE t MODIFY b INT AFTER id"),
+        (Dialect("csv", csv=CSV), ""),
+        (Dialect("csv", csv=CSV), "TRUNCATE TABLE t"),
+    ],
+)
+def test_all_other_rows_are_read_wherever_they_lie(dialect: Dialect, query: str) -> None:
+    assert windows(dialect, query) == [WINDOW, WINDOW]
