@@ -55,6 +55,18 @@ def known_collations(statement: Statement, edits: Edits, supported: Collection[s
             yield f"collation {token.name} became {stand_in}, because the server does not have it"
 
 
+def declared_collation(tokens: Tokens) -> str | None:
+    """The collation that a column's, a table's or a database's attributes declare, in lower case: of its own, or TiDB's
+    for their character set. None where they declare neither, "" for one that is not known."""
+    at = find_words(tokens, "COLLATE")
+    if at is not None:
+        named = tokens[at + 1 :]
+        name = next((token.name for token in named if token.text != "="), "")
+        return name.lower()
+    at = _charset(tokens)
+    return None if at is None else TIDB_COLLATIONS.get(tokens[at].name.lower(), "")
+
+
 def _attribute_lists(statement: Statement) -> Iterator[Tokens]:
     """Each run of tokens in which one character set and one collation belong together."""
     for column in statement.columns():

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.definitions import ColumnDefinition, Index, Member, Statement, statement_of
 from consumer.ddl.index_names import automatic_name
-from consumer.ddl.references import like_source, name_at, skip_if_exists
-from consumer.ddl.renames import rename_pairs
+from consumer.ddl.lineage import Origin, state_after
+from consumer.ddl.references import name_at, skip_if_exists
 from consumer.ddl.tokens import Tokens, starts
-from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
-
-Lookup = Callable[[TableName], Sequence[SchemaFile]]
 
 
 @dataclass(slots=True)
@@ -73,15 +69,14 @@ class _Keys:
         self.virtual = {new_names.get(column, column) for column in self.virtual}
 
 
-def unique_keys(history: Sequence[SchemaFile], lookup: Lookup) -> tuple[tuple[str, ...], ...]:
+def unique_keys(history: Sequence[SchemaFile], origin: Origin) -> tuple[tuple[str, ...], ...]:
     """The NOT NULL unique keys (column names, the primary key left out) of the table that `history` describes.
 
-    `history` are a table's schema files by version, `lookup` answers the same for another table: the source of a LIKE
-    or a RENAME. Keys with the fewest columns come first, then in the order of their making. A key that the statements
-    do not state beyond doubt is not in the answer.
+    `history` are a table's schema files by version. Keys with the fewest columns come first, then in the order of their
+    making. A key that the statements do not state beyond doubt is not in the answer.
     """
     columns = next((file.columns for file in reversed(history) if file.columns), ())
-    keys = _keys_after(history, lookup)
+    keys = state_after(history, origin, _Keys, _execute)
     required = {column.name.lower(): column for column in columns if not column.nullable}
     found = [
         tuple(required[column].name for column in key)
@@ -91,42 +86,15 @@ def unique_keys(history: Sequence[SchemaFile], lookup: Lookup) -> tuple[tuple[st
     return tuple(sorted(dict.fromkeys(found), key=len))
 
 
-def _keys_after(history: Sequence[SchemaFile], lookup: Lookup) -> _Keys:
-    keys = _Keys()
-    for file in history:
-        if file.query:
-            keys = _apply(keys, file, lookup)
-    return keys
-
-
-def _apply(keys: _Keys, file: SchemaFile, lookup: Lookup) -> _Keys:
-    if file.type in DROP_ACTIONS:
-        return _Keys()
-    if file.type in RENAME_ACTIONS:
-        pairs = [pair for pair in rename_pairs(file) if pair.new == file.name]
-        return _keys_of(pairs[0].old, file, lookup) if pairs else _Keys()
+def _execute(keys: _Keys, file: SchemaFile) -> _Keys:
     statement = statement_of(file.query)
-    if file.type in CREATE_ACTIONS:
-        source = like_source(file.query)
-        if source is not None:
-            return _keys_of(TableName(source.database or file.database, source.table), file, lookup)
-        created = _Keys()
-        _define(created, statement)
-        return created
-    if statement.kind == "CREATE INDEX":
+    if statement.kind in ("CREATE TABLE", "CREATE INDEX"):
         _define(keys, statement)
     elif statement.kind == "DROP INDEX":
         keys.drop(_name(statement.tokens, 2).lower())
     elif statement.is_alter:
         _alter(keys, statement)
     return keys
-
-
-def _keys_of(table: TableName | None, file: SchemaFile, lookup: Lookup) -> _Keys:
-    """The keys that `table` had just before `file`."""
-    if table is None:
-        return _Keys()
-    return _keys_after([other for other in lookup(table) if other.version < file.version], lookup)
 
 
 def _define(keys: _Keys, statement: Statement) -> None:

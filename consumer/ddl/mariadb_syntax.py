@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.ddl.definitions import ColumnDefinition, Index, Member, Statement, find_words
-from consumer.ddl.tokens import Edits, Kind, Tokens, closing, starts, top_level
+from consumer.ddl.definitions import ColumnDefinition, Index, Statement, find_words
+from consumer.ddl.tokens import Edits, Tokens, closing, starts, top_level
 
 _OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE")
 _OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
@@ -32,41 +32,6 @@ def _ignored(tokens: Tokens, edits: Edits) -> None:
         if tokens[at].word in ("INVISIBLE", "VISIBLE"):
             word = "IGNORED" if tokens[at].word == "INVISIBLE" else "NOT IGNORED"
             edits.replace(tokens[at].start, tokens[at].end, word)
-
-
-def checks(statement: Statement, edits: Edits) -> Iterator[tuple[Member | None, str]]:
-    """ENFORCED goes; a check that is NOT ENFORCED goes whole, and its member with it where it is one of its own."""
-    for column in statement.columns():
-        for check in top_level(column.tokens):
-            if _edit_check(column.tokens, check, edits):
-                first = _constraint_start(column.tokens, check)
-                last = closing(column.tokens, check + 1) + 2
-                edits.remove(_behind(column.tokens, first - 1), column.tokens[last].end)
-                yield None, f"a check of column {column.name} is left out: upstream does not enforce it"
-    for member in statement.members:
-        tokens = member.tokens
-        own = int(starts(tokens, "ADD"))
-        at = own + 2 if starts(tokens, "CONSTRAINT", at=own) else own
-        if _edit_check(tokens, at, edits):
-            label = f"check {tokens[at - 1].name}" if at > own else "a check"
-            yield member, f"{label} is left out: upstream does not enforce it"
-
-
-def _edit_check(tokens: Tokens, at: int, edits: Edits) -> bool:
-    """Remove the ENFORCED of the check at `at`. True: there is a check, NOT ENFORCED, and the caller removes it."""
-    if not starts(tokens, "CHECK", "(", at=at):
-        return False
-    end = closing(tokens, at + 1)
-    if starts(tokens, "ENFORCED", at=end + 1):
-        edits.remove(_behind(tokens, end), tokens[end + 1].end)
-    return starts(tokens, "NOT", "ENFORCED", at=end + 1)
-
-
-def _constraint_start(tokens: Tokens, check: int) -> int:
-    """Where ``[CONSTRAINT [name]] CHECK`` begins."""
-    if tokens[check - 2].word == "CONSTRAINT" and tokens[check - 1].kind is Kind.QUOTED:
-        return check - 2
-    return check - 1 if tokens[check - 1].word == "CONSTRAINT" else check
 
 
 def generated_columns(statement: Statement, edits: Edits) -> Iterator[str]:

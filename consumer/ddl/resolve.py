@@ -15,12 +15,16 @@ from consumer.model.names import TableName
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The tables that a statement can mean. `database` is the one its schema file names; TiDB compares without case."""
+    """The tables that a statement can mean beside its own. `database` is the one its schema file names; TiDB compares
+    without case. `planned` are those that existed upstream then, and that it names as far as can be told; `known` are
+    all tables of the target, where later statements, and others' databases, can be too.
+    """
 
     known: Collection[TableName]
     own: TableName
     database: str
     old_name: TableName | None
+    planned: Collection[TableName] = ()
 
     def spelled(self, database: str) -> str:
         """The true spelling of a database's name, or `database` as it is where it is not known."""
@@ -28,18 +32,28 @@ class Names:
         return _closest(database, names) or database
 
     def find(self, database: str, table: str) -> TableName | None:
-        here = [name for name in self.known if name.database.lower() == database.lower()]
-        spelling = _closest(table, sorted(name.table for name in here))
-        return next((name for name in here if name.table == spelling), None)
+        return _find(self.planned, database, table) or _find(self.known, database, table)
 
-    def elsewhere(self, table: str) -> list[TableName]:
-        """Tables of that name in other databases."""
-        here = self.database.lower()
-        return sorted(n for n in self.known if n.table.lower() == table.lower() and n.database.lower() != here)
+    def alone(self, table: str) -> list[TableName]:
+        """The tables that a name without a database can mean: one of the own database goes first."""
+        others: list[TableName] = []
+        for tables in (self.planned, self.known):
+            if (here := _find(tables, self.database, table)) is not None:
+                return [here]
+            others = others or sorted(name for name in tables if name.table.lower() == table.lower())
+            if len(others) == 1:
+                break
+        return others
 
     def is_own(self, reference: TableReference) -> bool:
         database = self.own.database if reference.database is None else reference.database
         return (database.lower(), reference.table.lower()) == (self.own.database.lower(), self.own.table.lower())
+
+
+def _find(tables: Collection[TableName], database: str, table: str) -> TableName | None:
+    here = [name for name in tables if name.database.lower() == database.lower()]
+    spelling = _closest(table, sorted(name.table for name in here))
+    return next((name for name in here if name.table == spelling), None)
 
 
 def _closest(name: str, spellings: Collection[str]) -> str | None:
@@ -81,9 +95,9 @@ def _target(reference: TableReference, names: Names) -> TableName | None:
     if reference.role == "foreign":
         if names.is_own(reference):
             return names.own
-        if reference.database is None and not names.find(names.database, reference.table):
-            others = names.elsewhere(reference.table)
-            return others[0] if len(others) == 1 else None
+        if reference.database is None:
+            meant = names.alone(reference.table)
+            return meant[0] if len(meant) == 1 else None
     return _meant(reference, names)
 
 
@@ -91,15 +105,13 @@ def _meant(reference: TableReference, names: Names) -> TableName:
     if reference.database is not None:
         as_typed = TableName(names.spelled(reference.database), reference.table)
         return names.find(reference.database, reference.table) or as_typed
-    here = names.find(names.database, reference.table)
-    if here is not None:
-        return here
     if reference.role in ("table", "new", "exchange", "foreign"):
-        return TableName(names.spelled(names.database), reference.table)
-    others = names.elsewhere(reference.table)
-    if len(others) == 1:
-        return others[0]
-    who = f"it can be any of {', '.join(map(str, others))}" if others else "no known database has it"
+        as_typed = TableName(names.spelled(names.database), reference.table)
+        return names.find(names.database, reference.table) or as_typed
+    meant = names.alone(reference.table)
+    if len(meant) == 1:
+        return meant[0]
+    who = f"it can be any of {', '.join(map(str, meant))}" if meant else "no known database has it"
     raise DdlRefused(
         f"the statement names `{reference.table}` without its database: {names.database} does not have it, and {who}",
         hint="execute the statement by hand with the right database, then record it with skip-ddl",

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
+from consumer.ddl.checks import leave_out_checks
 from consumer.ddl.definitions import Index, Member, Statement, remove_members
 from consumer.ddl.index_names import name_indexes
+from consumer.ddl.recover import NOT_KEPT
 from consumer.ddl.references import name_at, skip_if_exists
 from consumer.ddl.resolve import Names, parse, resolve_names
 from consumer.ddl.tokens import Edits, starts
@@ -47,6 +49,7 @@ def rewrite(
     version: int,
     own: TableName,
     old_name: TableName | None = None,
+    planned: Collection[TableName] = (),
     supported_collations: Collection[str] | None = None,
     indexes: Collection[str] | None = None,
     key_partitioned: bool = False,
@@ -54,16 +57,20 @@ def rewrite(
     """`query` of the schema file of `own` with `version`, for a server of kind `flavor`; what no rule names stays as it
     is, byte for byte.
 
-    `known` are the target's tables, `old_name` a rename's source, `supported_collations` the server's (None: any),
-    `indexes` the names of the own table's indexes in the target (None: not asked), `key_partitioned` whether it is
-    partitioned BY KEY. Raises DdlRefused where rows would not stay right or a name cannot be resolved.
+    `known` are the target's tables, `planned` those that existed upstream then and that it names, `old_name` a rename's
+    source, `supported_collations` the server's (None: any), `indexes` the names of the own table's indexes in the
+    target (None: not asked), `key_partitioned` whether it is partitioned BY KEY. Raises DdlRefused where rows would not
+    stay right or a name cannot be resolved.
     """
     statement, edits = parse(query), Edits()
     _refuse(statement, flavor, key_partitioned, own)
-    names = Names(known, own, database, old_name)
+    names = Names(known, own, database, old_name, planned)
     resolve_names(statement, action, names, edits)
     left_out = _LeftOut(statement)
     left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
+    for member, note in leave_out_checks(statement, edits):
+        left_out.members += [member] if member else []
+        left_out.notes.append(note)
     if flavor != "tidb":
         _translate(statement, edits, flavor, left_out)
         name_indexes(statement, edits, indexes)
@@ -110,9 +117,7 @@ def _refuse(statement: Statement, flavor: FlavorName, key_partitioned: bool, own
     tokens = statement.tokens
     recovers = starts(tokens, "RECOVER") or starts(tokens, "FLASHBACK")
     if recovers and (flavor != "tidb" or starts(tokens, "BY", "JOB", at=2)):
-        raise DdlRefused(
-            "a dropped table came back upstream, with rows that TiCDC does not write again", table=str(own)
-        )
+        raise DdlRefused(NOT_KEPT, table=str(own))
     moves = any(
         starts(member.tokens, verb, "PARTITION") and not starts(member.tokens, "ALL", at=2)
         for member in statement.members
@@ -142,9 +147,6 @@ def _translate(statement: Statement, edits: Edits, flavor: FlavorName, left_out:
         return
     for index, note in mariadb_syntax.expression_indexes(statement):
         left_out.index(index, note)
-    for member, note in mariadb_syntax.checks(statement, edits):
-        left_out.members += [member] if member else []
-        left_out.notes.append(note)
     left_out.notes += mariadb_syntax.generated_columns(statement, edits)
     mariadb_syntax.index_visibility(statement, edits)
     mariadb_syntax.remove_options(statement, edits)

@@ -63,6 +63,7 @@ _TOKEN = re.compile(
 )
 
 
+_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _KINDS: dict[str | None, Kind] = {kind.name: kind for kind in Kind}
 
 
@@ -84,6 +85,13 @@ def significant(tokens: Tokens) -> list[Token]:
 def quote(name: str) -> str:
     """`name` as an identifier."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def string_value(token: Token) -> str:
+    """What a string literal spells."""
+    quote = token.text[0]
+    escaped = re.compile(rf"{quote}{quote}|\\(.)", re.DOTALL)
+    return escaped.sub(lambda found: quote if found[1] is None else _ESCAPES.get(found[1], found[1]), token.text[1:-1])
 
 
 def starts(tokens: Tokens, *wanted: str, at: int = 0) -> bool:

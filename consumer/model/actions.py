@@ -60,5 +60,9 @@ MULTI_FILE_ACTIONS = frozenset(
     {Action.RENAME_TABLE, Action.RENAME_TABLES, Action.EXCHANGE_PARTITION, Action.CREATE_TABLES}
 )
 """Several files can carry one version: at C == V they may not all be there yet (classic architecture)."""
+PARTITION_ACTIONS = frozenset(
+    {Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION, Action.MULTI_SCHEMA_CHANGE}
+)
+"""After these, rows of the table's partitions can be gone or elsewhere."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
 """After these the rows below their version no longer matter, so a stopped table lives again."""

@@ -15,6 +15,8 @@ FORMAT_VERSION = 1
 class State(enum.StrEnum):
     OK = "ok"
     STOPPED = "stopped"
+    WAITS = "waits"
+    """Complete up to a statement that waits for a stopped table."""
     DROPPED = "dropped"
     """A tombstone: the name is gone upstream, its old files must not come alive again."""
     EXCLUDED = "excluded"
@@ -25,7 +27,7 @@ class State(enum.StrEnum):
 class TableProgress:
     """A table that is not simply where the global applied-ts is.
 
-    Every row with commit-ts <= `applied_ts` is in the target. `reason` and `hint` belong to STOPPED.
+    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED and WAITS, `hint` to STOPPED.
     """
 
     applied_ts: int
@@ -108,11 +110,13 @@ class ProgressChange:
     ddls: tuple[DdlRecord, ...] = ()
     forget_ddls: tuple[DdlId, ...] = ()
     audit: tuple[AuditRow, ...] = ()
+    start_ts: int | None = None
 
     def merged(self, other: ProgressChange) -> ProgressChange:
         """Both changes in one; where they meet, `other` is the later."""
         return ProgressChange(
             applied_ts=self.applied_ts if other.applied_ts is None else other.applied_ts,
+            start_ts=self.start_ts if other.start_ts is None else other.start_ts,
             tables={**self.tables, **other.tables},
             folders={**self.folders, **other.folders},
             ddls=self.ddls + other.ddls,
@@ -123,13 +127,23 @@ class ProgressChange:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of one consumer name. `upstream` is None before the first run."""
+    """The progress of one consumer name. `upstream` is None before the first run.
+
+    `start_ts`: the target was given as it was upstream at that commit-ts, with every statement up to it, that one's own
+    included; 0 for a target that began empty.
+    """
 
     upstream: str | None = None
     applied_ts: int = 0
     tables: Mapping[TableName, TableProgress] = field(default_factory=dict)
     folders: Mapping[Folder, FolderProgress] = field(default_factory=dict)
     ddls: Mapping[DdlId, DdlRecord] = field(default_factory=dict)
+    start_ts: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever applied under this name."""
+        return not (self.applied_ts or self.start_ts or self.tables or self.folders or self.ddls)
 
     def table(self, name: TableName) -> TableProgress:
         return self.tables.get(name) or TableProgress(self.applied_ts)
@@ -142,6 +156,7 @@ class Progress:
         return replace(
             self,
             applied_ts=self.applied_ts if change.applied_ts is None else change.applied_ts,
+            start_ts=self.start_ts if change.start_ts is None else change.start_ts,
             tables={n: t for n, t in {**self.tables, **change.tables}.items() if t is not None},
             folders={f: p for f, p in {**self.folders, **change.folders}.items() if p is not None},
             ddls=ddls,

@@ -38,8 +38,20 @@ class RunResult:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetDdl:
+    """A statement as it would run on the target as that is now: `statements` in order, or a plain description of what
+    is done; none where there is nothing to execute. `note` is what the target does without, `error` why it would refuse
+    the statement ("": it would not, as far as can be seen)."""
+
+    statements: tuple[str, ...] = ()
+    note: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One line of `plan`: kind is ddl, load or barrier."""
+    """One line of `plan`: kind is ddl, load or barrier. `policy` and `target` belong to statements, `to_ts` is their
+    version."""
 
     kind: str
     table: TableName
@@ -50,6 +62,8 @@ class PlannedStep:
     statement: str = ""
     touches: tuple[TableName, ...] = ()
     waits_for: str = ""
+    policy: str = ""
+    target: TargetDdl | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +83,25 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class UnreadStatus:
+    """Files that hold rows still to be applied, above the checkpoint too. `oldest_date` is the earliest of their date
+    folders ("" where folders are not by day); `expiration_days` is TiCDC's file-expiration-days, 0 where nobody says;
+    `days_left` are the days of the checkpoint until its clean-up deletes that folder (0 or less: it may be gone)."""
+
+    files: int
+    bytes: int
+    oldest_date: str
+    expiration_days: int
+    days_left: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StatusResult:
-    """`checkpoint_ts` is None where the storage could not be asked (`notes` say why)."""
+    """`checkpoint_ts` and `unread` are None where the storage could not be asked (`notes` say why)."""
 
     upstream: str | None
     applied_ts: int
     checkpoint_ts: int | None
     tables: tuple[TableStatus, ...]
     notes: tuple[str, ...] = ()
+    unread: UnreadStatus | None = None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consumer.model.columns import Column
+from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
 from consumer.model.names import TableName
+from consumer.model.partitions import Partitioning
 from consumer.model.progress import DdlId, ProgressChange
 
 
@@ -52,6 +54,9 @@ class ApplyDdl:
 
     `old_name` is a rename's source. `columns_before` are the table's columns before the statement, where known.
     `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
+    `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
+    TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
+    PARTITION_ACTIONS, None where that is not known.
     """
 
     file: SchemaFile
@@ -60,6 +65,9 @@ class ApplyDdl:
     after: ProgressChange
     old_name: TableName | None = None
     columns_before: tuple[Column, ...] | None = None
+    policy: DdlPolicy = DdlPolicy.EVOLVE
+    trash: TableName | None = None
+    partitioning: Partitioning | None = None
 
     @property
     def id(self) -> DdlId:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from consumer.errors import ConsumerError
 from consumer.model.files import Bounds, DataFile, Listing
@@ -13,20 +14,28 @@ from consumer.model.steps import LoadRows
 from consumer.pipeline.manager import ManagerOptions
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.round import Round
-from consumer.plan.timeline import Statement, lacks_old_name
-from consumer.ports import StorageReader
+from consumer.plan.statement import Statement, refusal
+from consumer.ports import Sink, StorageReader
+
+_Planned = tuple[PlannedStep, Statement | None]
+"""A step, with its statement where it is about one."""
 
 
-def preview(reader: StorageReader, listing: Listing, progress: Progress, options: ManagerOptions) -> PlanResult:
+def preview(
+    reader: StorageReader, sink: Sink, listing: Listing, progress: Progress, options: ManagerOptions
+) -> PlanResult:
     """The steps that bring the target from `progress` to the listing's checkpoint, in the order they would run.
 
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
-    found = _Preview(reader, Assembly.of(listing, progress, options.wanted), progress, options)
-    steps = tuple(found.steps())
+    assembly = options.assembly(reader, listing, progress)
+    found = _Preview(reader, assembly, progress, options)
+    planned = list(found.steps())
+    executed = [statement for _, statement in planned if statement is not None and statement.executed]
+    targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
+    steps = (replace(step, target=targets.get(id(statement))) for step, statement in planned)
     notes = (*found.assembly.notes(progress), *(error.sentence() for error in found.errors))
-    return PlanResult(found.assembly.checkpoint, steps, notes)
+    return PlanResult(found.assembly.checkpoint, tuple(steps), notes)
 
 
 class _Preview:
@@ -37,13 +46,14 @@ class _Preview:
         self.errors: list[ConsumerError] = []
         self._reader, self._progress, self._accept_gap = reader, progress, options.accept_gap
         self._bounds: dict[str, Bounds] = {}
+        size, timeless = options.round_bytes, options.dialect.timeless
         states = {
-            name: TableConsumer(name, self._files(name), progress, options.round_bytes, TableResult()).state
+            name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless).state
             for name in assembly.tables
         }
-        self._round = Round(assembly.checkpoint, assembly.timeline, states)
+        self._round = assembly.round(states, timeless)
 
-    def steps(self) -> Iterator[PlannedStep]:
+    def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.faults(self._progress, self._accept_gap):
             self._stop(name, error)
         while True:
@@ -52,29 +62,25 @@ class _Preview:
             yield from self._loads()
             if self._places() == before:
                 break
-        for barrier in self._round.barriers():
-            file = barrier.file
-            yield PlannedStep(
-                "barrier", file.name, file.version, file.version,
-                statement=file.query, touches=barrier.tables, waits_for=barrier.waits_for,
-            )  # fmt: skip
+        for statement, waits_for in self._round.waiting():
+            yield replace(_ddl("barrier", statement), waits_for=waits_for), statement
 
-    def _statements(self) -> Iterator[PlannedStep]:
+    def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
             for statement in ready:
-                if statement.lacks_old_name:
-                    error = lacks_old_name(statement)
+                error = refusal(statement)
+                if error is not None:
                     self._round.refused(statement, error)
                     for name in statement.touches:
                         self._stop(name, error)
                     continue
                 self._round.applied(statement)
-                yield _statement(statement)
+                yield _ddl("ddl", statement), statement
                 gap = None if self._accept_gap else self.assembly.gap_after(statement, self._progress)
                 if gap is not None and statement.begins is not None:
                     self._stop(statement.begins, gap)
 
-    def _loads(self) -> Iterator[PlannedStep]:
+    def _loads(self) -> Iterator[_Planned]:
         bounds = self._reader.bounds(self._round.wants_bounds())
         self._bounds |= {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
         self._round.learned(self._bounds)
@@ -84,7 +90,7 @@ class _Preview:
                 self._stop(name, failed[0].about(str(name)))
         for load in self._round.ready_loads():
             self._round.loaded(load, dict(self._left(load)))
-            yield _load(load)
+            yield _load(load), None
 
     def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
         for planned in load.files:
@@ -104,9 +110,12 @@ class _Preview:
         return [len(self._round.pending), *((state.position, state.error is None) for state in states)]
 
 
-def _statement(statement: Statement) -> PlannedStep:
+def _ddl(kind: str, statement: Statement) -> PlannedStep:
     file = statement.file
-    return PlannedStep("ddl", file.name, file.version, file.version, statement=file.query, touches=statement.touches)
+    return PlannedStep(
+        kind, file.name, file.version, file.version,
+        statement=file.query, touches=statement.touches, policy=str(statement.policy),
+    )  # fmt: skip
 
 
 def _load(load: LoadRows) -> PlannedStep:

@@ -6,10 +6,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError, Retryable
+from consumer.errors import ConsumerError, DdlRefused, Retryable
+from consumer.model.actions import Action
+from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl, ddl_id
-from consumer.plan.timeline import Statement, lacks_old_name
+from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
 
 if TYPE_CHECKING:
@@ -29,8 +31,12 @@ class StatementRunner:
         steps: list[tuple[Statement, ApplyDdl]] = []
         for statement in ready:
             try:
-                steps.append((statement, self._step(statement)))
-            except ConsumerError as error:
+                step = self._step(statement)
+                if statement.policy is DdlPolicy.IGNORE:
+                    self._ignore(statement, step)
+                else:
+                    steps.append((statement, step))
+            except DdlRefused as error:
                 self._refused(statement, error)
         if steps:
             started = time.monotonic()
@@ -45,8 +51,9 @@ class StatementRunner:
         return bool(ready)
 
     def _step(self, statement: Statement) -> ApplyDdl:
-        if statement.lacks_old_name:
-            raise lacks_old_name(statement)
+        refused = refusal(statement)
+        if refused is not None:
+            raise refused
         overtaken = tuple(
             DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=f"overtaken by {statement.file.query}")
             for other in self._manager.round.overtaken(statement)
@@ -54,11 +61,32 @@ class StatementRunner:
         step = statement.step(self._manager.progress)
         # With W at this version the overtaken ones no longer count, so both become durable at once.
         step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
+        if statement.policy is DdlPolicy.RENAME and statement.file.table and self._manager.round.incomplete(statement):
+            step = replace(step, trash=trash_name(statement.version, statement.file.name, complete=False))
         if statement.heals:
             for name in statement.tables:
                 lost = self._manager.consumers[name].lost(statement.version, self._manager.progress)
                 step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
         return step
+
+    def _ignore(self, statement: Statement, step: ApplyDdl) -> None:
+        """Record the statement as skipped. A table that was made by hand must be empty where its CREATE is ignored."""
+        manager, name = self._manager, statement.file.name
+        creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
+        if creates and manager.sink.has_rows([name]):
+            raise DdlRefused(
+                f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
+                hint="empty the target's table and run again, or take its rows for upstream's own with:"
+                f" storage-consumer skip-ddl --table '{name}' --version {statement.version}",
+                table=str(name),
+                version=statement.version,
+            )
+        reason = f"the policy for {kind_of(statement.action)} is ignore"
+        row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
+        record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
+        manager.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))
+        self._done(statement, row, 0.0)
+        manager.observer.note(f"{name}: not executed, as {reason}: {statement.file.query}")
 
     def _follow(self, statement: Statement, step: ApplyDdl, outcome: DdlOutcome, seconds: float) -> None:
         manager, name = self._manager, statement.file.name
@@ -71,17 +99,22 @@ class StatementRunner:
         done = ProgressChange(ddls=(DdlRecord(step.id, DdlState.DONE),))
         manager.progress = manager.progress.after(step.before).after(step.after).after(done)
         self._tell_lost(statement)
-        manager.round.applied(statement)
-        self._check_files(statement)
         if name in manager.consumers:
             manager.consumers[name].result.ddl += 1
+        row = AuditRow("ddl", name, statement.version, statement.version, statement=statement.file.query)
+        self._done(statement, row, seconds)
+        if outcome.note:
+            manager.observer.note(f"{name}: {outcome.note}")
+
+    def _done(self, statement: Statement, row: AuditRow, seconds: float) -> None:
+        """The statement is recorded: the round goes on behind it."""
+        manager = self._manager
+        manager.round.applied(statement)
+        self._check_files(statement)
         for gone in statement.drops:
             if gone in manager.consumers:
                 manager.consumers[gone].drop(statement.version)
-        row = AuditRow("ddl", name, statement.version, statement.version, statement=statement.file.query)
         manager.observer.step_finished(row, seconds)
-        if outcome.note:
-            manager.observer.note(f"{name}: {outcome.note}")
 
     def _tell_lost(self, statement: Statement) -> None:
         for table in statement.tables if statement.heals else ():

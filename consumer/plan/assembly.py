@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from consumer.errors import ConsumerError, GapFound
+from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import DataFile, Listing
-from consumer.model.names import TableName
+from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import Progress, State, TableProgress
 from consumer.plan.catalog import Catalog, schema_missing
-from consumer.plan.gaps import find_gap
-from consumer.plan.timeline import BEGINNING_ACTIONS, Statement, Timeline, action_of, build_timeline
+from consumer.plan.gaps import find_gap, find_lost_rest
+from consumer.plan.hazards import hazards
+from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, folders_of
+from consumer.plan.round import Round, TableState
+from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
+from consumer.plan.timeline import Timeline, build_timeline
+from consumer.plan.unread import rewritten_files
 
 SHOWN = 3
 
@@ -27,18 +34,29 @@ class Assembly:
     files: Mapping[TableName, Sequence[DataFile]]
     broken: Mapping[TableName, ConsumerError]
     wanted: Callable[[TableName], bool]
+    clean_up: CleanUp
 
     @classmethod
-    def of(cls, listing: Listing, progress: Progress, wanted: Callable[[TableName], bool]) -> Assembly:
+    def of(
+        cls,
+        listing: Listing,
+        progress: Progress,
+        wanted: Callable[[TableName], bool],
+        policy_of: PolicyOf = evolve,
+        retention: Retention = NOT_KNOWN,
+    ) -> Assembly:
         catalog = Catalog.of(listing.schemas)
-        timeline = build_timeline(catalog, progress, listing.checkpoint, wanted)
+        timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled)
+        catalog = replace(catalog, origins=timeline.origins)
         broken = _broken(catalog, listing.broken)
         # A folder above the checkpoint can be seen before its schema file: nothing in it is due yet.
         due = {
             root: [f for f in files if f.folder.version <= listing.checkpoint or catalog.schema(f.folder) is not None]
             for root, files in listing.files.items()
         }
-        return cls(listing, catalog, timeline, catalog.files_by_table(due), broken, wanted)
+        files = {name: _since_start(f, progress, name) for name, f in catalog.files_by_table(due).items()}
+        clean_up = CleanUp.of(listing, progress, retention)
+        return cls(listing, catalog, timeline, files, broken, wanted, clean_up)
 
     @property
     def checkpoint(self) -> int:
@@ -57,21 +75,57 @@ class Assembly:
         for name in filter(self.wanted, self.tables):
             error = self._broken(name, progress) or self._schemaless(name, progress)
             if error is None and not accept_gap and name in self.timeline.live:
-                error = self._gap(name, progress, progress.table(name).applied_ts)
+                applied_ts = progress.table(name).applied_ts
+                error = self._gap(name, progress, applied_ts, applied_ts)
             if error is not None:
                 yield name, error
+
+    def doubts_gap(self, progress: Progress, accept_gap: bool) -> bool:
+        """Whether a gap is new that a full listing may explain: how far the clean-up went shows in files that a partial
+        one leaves out."""
+        return self.listing.partial and any(
+            isinstance(error, GapFound) and error.sentence() != progress.table(name).reason
+            for name, error in self.faults(progress, accept_gap)
+        )
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
         """The first hole in the files of the table that begins anew with `statement`."""
         name = statement.begins
-        return None if name is None or not self.wanted(name) else self._gap(name, progress, statement.version)
+        return (
+            None
+            if name is None or not self.wanted(name)
+            else self._gap(name, progress, statement.version, statement.version)
+        )
 
-    def _gap(self, name: TableName, progress: Progress, version: int) -> GapFound | None:
-        """Folders older than the last new beginning up to `version` do not matter: their rows are gone."""
+    def gaps(self) -> Iterator[GapFound]:
+        """The first hole in the files of each table, if it were read from its beginning."""
+        found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.timeline.upstream))
+        return (gap for gap in found if gap is not None)
+
+    def round(self, tables: Mapping[TableName, TableState], timeless: bool) -> Round:
+        """The round of `tables`, each where its progress is. `timeless` rows in folders from before their table's last
+        new beginning are left out here: it is their folder that says that they are gone."""
+        for name, state in tables.items() if timeless else ():
+            state.begin(self._begun(name, state.position))
+        return Round(self.checkpoint, self.timeline, tables, timeless)
+
+    def _begun(self, name: TableName, version: int) -> int:
+        """The last new beginning of the table up to `version`, 0 for none."""
         history = self.catalog.by_table.get(name, ())
         begins = (f.version for f in history if f.version <= version and action_of(f) in BEGINNING_ACTIONS)
-        since = max(begins, default=0)
-        return find_gap(name, [f for f in self.files.get(name, ()) if f.folder.version >= since], progress.folders)
+        return max(begins, default=0)
+
+    def _gap(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> GapFound | None:
+        """Folders older than the last new beginning up to `version` do not matter: their rows are gone."""
+        since, history = self._begun(name, version), self.catalog.by_table.get(name, ())
+        files = [file for file in self.files.get(name, ()) if file.folder.version >= since]
+        history = tuple(file for file in history if file.version >= since)
+        own = folders_of(progress.folders, {file.root for file in history})
+        return (
+            find_gap(name, files, progress.folders, progress.start_ts)
+            or find_lost_rest(name, files, {f: place for f, place in own.items() if f.version >= since}, applied_ts)
+            or self.clean_up.gap(name, history, applied_ts)
+        )
 
     def _broken(self, name: TableName, progress: Progress) -> ConsumerError | None:
         """An unusable schema file, unless the table is past its version: then only rows in its folder would need it."""
@@ -92,13 +146,25 @@ class Assembly:
         if unknown:
             shown = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
             yield f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
+        yield from hazards(self.catalog, self.files)
+        yield from self._rewritten(progress)
         if self.timeline.overdue:
             yield f"{len(self.timeline.overdue)} statements are older than the progress and were not executed"
+        if 0 < progress.start_ts == progress.applied_ts < min((f.version for f in self.catalog.files), default=0):
+            yield (
+                f"nothing in the storage is as old as the start, {progress.start_ts}: make sure that the changefeed"
+                " began at or before it"
+            )
         if self.checkpoint < progress.applied_ts:
             yield (
                 f"checkpoint-ts {self.checkpoint} is below what was applied already ({progress.applied_ts}):"
                 " nothing to do until TiCDC is past it again"
             )
+
+    def _rewritten(self, progress: Progress) -> Iterator[str]:
+        files = [file for name, group in self.files.items() if self.wanted(name) for file in group]
+        for file, size in rewritten_files(files, progress.folders):
+            yield f"{file.path} changed after it was read, from {size} to {file.size} bytes: its new rows are applied"
 
     def exclusions(self, progress: Progress) -> dict[TableName, TableProgress]:
         """Tables and databases left out by the filter, noted where they are, so that a wider filter later finds their
@@ -107,7 +173,7 @@ class Assembly:
         return {
             name: TableProgress(progress.table(name).applied_ts, State.EXCLUDED)
             for name in {*self.files, *self.timeline.live, *databases}
-            if not self.wanted(name) and progress.table(name).state is State.OK
+            if not self.wanted(name) and progress.table(name).state in (State.OK, State.WAITS)
         }
 
     def forgotten(self, progress: Progress) -> list[TableName]:
@@ -118,6 +184,16 @@ class Assembly:
             for name, table in progress.tables.items()
             if table.state is State.DROPPED and name not in self.catalog.by_table and name not in self.files
         ]
+
+
+def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName) -> Sequence[DataFile]:
+    """`files` without date folders that were over when the target was given as it was upstream: no later row is in
+    them. A day more is kept: nodes name folders by their own clocks and zones."""
+    known = min(progress.start_ts, progress.table(name).applied_ts)
+    if not known:
+        return files
+    first = (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d")
+    return [file for file in files if not file.folder.date or file.folder.date >= first[: len(file.folder.date)]]
 
 
 def _broken(catalog: Catalog, errors: Sequence[ConsumerError]) -> dict[TableName, ConsumerError]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consumer.errors import SchemaMissing
 from consumer.model.files import DataFile, Folder, SchemaFile
@@ -25,12 +25,14 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``."""
+    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``. `origins` are the tables
+    that RENAMEs moved and LIKEs copied, by the paths of their schema files, as far as they are known."""
 
     files: tuple[SchemaFile, ...]
     by_folder: Mapping[tuple[str, int], SchemaFile]
     by_table: Mapping[TableName, tuple[SchemaFile, ...]]
     by_root: Mapping[str, tuple[SchemaFile, ...]]
+    origins: Mapping[str, TableName] = field(default_factory=dict)
 
     @classmethod
     def of(cls, schemas: Iterable[SchemaFile]) -> Catalog:
@@ -50,6 +52,11 @@ class Catalog:
     def schema(self, folder: Folder) -> SchemaFile | None:
         """The schema file that describes the rows of `folder`, None where the storage does not hold it."""
         return self.by_folder.get((folder.root, folder.version))
+
+    def origin(self, file: SchemaFile) -> Sequence[SchemaFile]:
+        """All schema files of the table that `file` moved or copied; none where that is not known."""
+        source = self.origins.get(file.path)
+        return () if source is None else self.by_table.get(source, ())
 
     def owner(self, folder: Folder) -> TableName:
         """Whose rows lie in `folder`. Without its schema file: whoever else owns the root, else the path itself."""

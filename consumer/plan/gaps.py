@@ -6,27 +6,60 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 
 from consumer.errors import GapFound
+from consumer.layout.paths import directory_of
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress
 
+_HINT = "restore the missing file, or accept the loss of its rows with --accept-gap"
+_NEVER_READ = FolderProgress()
 
-def find_gap(table: TableName, files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> GapFound | None:
+
+def find_gap(
+    table: TableName,
+    files: Iterable[DataFile],
+    folders: Mapping[Folder, FolderProgress],
+    start_ts: int = 0,
+) -> GapFound | None:
     """The first hole in the numbers of a folder above its last done file; a folder never read must begin at 1.
 
-    TiCDC's clean-up removes whole date folders, so a hole inside one is a lost file. `files` are sorted.
+    A folder that is older than `start_ts`, where the target was given as it was then, may have lost its head: TiCDC's
+    clean-up removes whole date folders, others remove files by their age. `files` are sorted.
     """
     for folder, group in groupby(files, key=lambda file: file.folder):
-        expected = folders.get(folder, FolderProgress()).done + 1
+        place = folders.get(folder)
+        headless = place is None and folder.version <= start_ts
+        expected = 0 if headless else (place or _NEVER_READ).done + 1
         for file in group:
             if file.index < expected:
                 continue
-            if file.index > expected:
+            if file.index > expected > 0:
                 return GapFound(
                     f"file number {expected} is missing before number {file.index}",
-                    hint="restore the missing file, or accept the loss of its rows with --accept-gap",
+                    hint=_HINT,
                     table=str(table),
                     path=file.path,
                 )
             expected = file.index + 1
+    return None
+
+
+def find_lost_rest(
+    table: TableName,
+    files: Iterable[DataFile],
+    folders: Mapping[Folder, FolderProgress],
+    applied_ts: int,
+) -> GapFound | None:
+    """A file that is gone although rows of it above `applied_ts` were seen and are still to be read. `folders` are
+    those of the table."""
+    there = {(file.folder, file.index) for file in files}
+    for folder, place in sorted(folders.items()):
+        for entry in place.open:
+            if entry.next_ts > applied_ts and (folder, entry.index) not in there:
+                return GapFound(
+                    f"file number {entry.index} is gone before its rows from commit-ts {entry.next_ts} on were applied",
+                    hint=_HINT,
+                    table=str(table),
+                    path=directory_of(folder),
+                )
     return None

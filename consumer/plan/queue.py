@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from consumer.model.names import TableName
-from consumer.plan.timeline import Statement
+from consumer.plan.statement import Statement
 
 
 class Queue:
@@ -41,5 +41,7 @@ class Queue:
             if name.table:
                 yield from self._by_name[TableName(name.database, "")]
         if not statement.file.table:
-            # A stopped table does not hold up its database, unless that is what its statement is about.
-            yield from (o for o in self._of_tables[statement.file.database] if id(o) not in self._stuck)
+            # A stopped table does not hold up its database, unless that takes away what its statements still need.
+            for other in self._of_tables[statement.file.database]:
+                if statement.heals or id(other) not in self._stuck:
+                    yield other

@@ -10,15 +10,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError
+from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId
 from consumer.model.steps import Barrier, LoadRows, Window, ddl_id
 from consumer.plan.queue import Queue
-from consumer.plan.timeline import Statement, Timeline
+from consumer.plan.statement import Statement
+from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread
-from consumer.plan.windows import plan_load
+from consumer.plan.windows import plan_load, plan_timeless_load
 
 
 @dataclass(slots=True)
@@ -39,6 +41,15 @@ class TableState:
             return []
         return [entry.file for entry in self.unread if entry.file.folder.version < version]
 
+    def lost_rows(self, version: int) -> bool:
+        """Whether files from before `version` were not read to their rows below it, though the table is past it."""
+        unread = (entry for entry in self.unread if entry.file.folder.version < version)
+        return any(entry.next_ts < version for entry in unread)
+
+    def begin(self, version: int) -> None:
+        """The table's rows begin anew at `version`: older folders hold nothing of them."""
+        self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
+
     def give_up(self, version: int) -> None:
         """A stopped table lives again: its rows begin anew at `version`."""
         lost = self.lost(version)
@@ -47,12 +58,20 @@ class TableState:
 
 
 class Round:
-    """Brings every table in `tables` to `checkpoint`, statement by statement, window by window."""
+    """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
-    def __init__(self, checkpoint: int, timeline: Timeline, tables: Mapping[TableName, TableState]) -> None:
+    `timeless`: rows say nothing of their time, so folders tell which files come before a statement.
+    """
+
+    def __init__(
+        self, checkpoint: int, timeline: Timeline, tables: Mapping[TableName, TableState], timeless: bool = False
+    ) -> None:
         self.checkpoint = checkpoint
+        self.timeless = timeless
         self.tables = dict(tables)
         self.live = set(timeline.live)
+        # A view can have the name of a table that is gone, whose files may still come, and still lie there.
+        self.views = {name for name, columns in timeline.live.items() if is_view(columns)}
         self.pending: list[Statement] = list(timeline.pending)
         self._bounds: dict[str, Bounds] = {}
         self._refused: dict[DdlId, ConsumerError] = {}
@@ -74,16 +93,28 @@ class Round:
                 self.tables[name].position = max(self.tables[name].position, statement.version)
         return ready
 
-    def barriers(self) -> Iterator[Barrier]:
-        """The statements that cannot run, and why."""
+    def waiting(self) -> Iterator[tuple[Statement, str]]:
+        """The statements that cannot run, and what each waits for."""
         for statement, obstacle in self._examine():
             if obstacle is not None:
-                yield Barrier(statement.file, statement.touches, obstacle)
+                yield statement, obstacle
+
+    def barriers(self) -> Iterator[Barrier]:
+        """The statements that cannot run, and why."""
+        for statement, obstacle in self.waiting():
+            yield Barrier(statement.file, statement.touches, obstacle)
+
+    def incomplete(self, statement: Statement) -> bool:
+        """Whether rows below `statement` that its table had upstream never reached the target: it was stopped."""
+        states = [self.tables[name] for name in statement.tables]
+        return any(state.error is not None or state.lost_rows(statement.version) for state in states)
 
     def wants_bounds(self) -> list[DataFile]:
         """Files whose first and last commit-ts `ready_loads` needs to tell intervals or bounded rounds apart."""
         wanted: list[DataFile] = []
-        for state, boundary in self._loadable():
+        for state, boundary in () if self.timeless else self._loadable():
+            if state.name in self.views:
+                continue
             split = boundary < self.checkpoint
             if split or sum(entry.file.size for entry in state.unread) > state.round_bytes:
                 wanted += [entry.file for entry in state.unread if entry.file.path not in self._bounds]
@@ -96,8 +127,14 @@ class Round:
         """
         loads: list[LoadRows] = []
         for state, boundary in self._loadable():
+            if state.name in self.views:
+                state.position = boundary
+                continue
             window = Window(state.position, boundary)
-            load = plan_load(state.name, window, state.unread, self._bounds, state.boundaries, state.round_bytes)
+            if self.timeless:
+                load = plan_timeless_load(state.name, window, state.unread, state.boundaries)
+            else:
+                load = plan_load(state.name, window, state.unread, self._bounds, state.boundaries, state.round_bytes)
             if load.files:
                 loads.append(load)
             else:
@@ -117,8 +154,13 @@ class Round:
             for name in statement.touches:
                 self.tables[name].give_up(statement.version)
         self.live -= set(statement.drops)
+        self.views -= {*statement.drops, statement.file.name}
+        if statement.action == Action.CREATE_VIEW:
+            self.views.add(statement.file.name)
         if statement.begins is not None:
             self.live.add(statement.begins)
+            if self.timeless:
+                self.tables[statement.begins].begin(statement.version)
 
     def loaded(self, load: LoadRows, read: Mapping[str, int]) -> None:
         """`load` is in the target and recorded; `read` maps each path to its lowest commit-ts left, 0 for none."""

@@ -2,167 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from consumer.ddl.references import references
+from consumer.ddl.recover import recovered_table
+from consumer.ddl.references import TableReference, like_source, references
 from consumer.ddl.renames import find_old_name, order_same_version
-from consumer.errors import DdlRefused
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
     DROP_ACTIONS,
-    HEALING_ACTIONS,
     MULTI_FILE_ACTIONS,
+    PARTITION_ACTIONS,
     RENAME_ACTIONS,
     Action,
 )
 from consumer.model.columns import Column
+from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress, ProgressChange, State, TableProgress
-from consumer.model.steps import ApplyDdl, ddl_id
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
+from consumer.plan.partition_book import PartitionBook
+from consumer.plan.statement import Statement, action_of
 
-BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
+_ENDS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
+"""What FLASHBACK TABLE brings a table back from."""
 
 Live = dict[TableName, tuple[Column, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
-    itself where the statement is about one. `drops` are the names that are gone once it ran."""
-
-    file: SchemaFile
-    touches: tuple[TableName, ...]
-    old_name: TableName | None
-    columns_before: tuple[Column, ...] | None
-    drops: tuple[TableName, ...] = ()
-
-    @property
-    def version(self) -> int:
-        return self.file.version
-
-    @property
-    def action(self) -> Action:
-        return action_of(self.file)
-
-    @property
-    def lacks_old_name(self) -> bool:
-        """A rename whose source cannot be told from what is known."""
-        return self.action in RENAME_ACTIONS and self.old_name is None
-
-    @property
-    def creates(self) -> TableName | None:
-        """The name that this statement brings to life."""
-        return self.file.name if self.action in CREATE_ACTIONS | RENAME_ACTIONS else None
-
-    @property
-    def heals(self) -> bool:
-        return self.action in HEALING_ACTIONS
-
-    @property
-    def begins(self) -> TableName | None:
-        """The table whose rows begin anew with it: what lies in older folders no longer matters."""
-        return self.file.name if self.action in BEGINNING_ACTIONS else None
-
-    def overtakes(self, other: Statement) -> bool:
-        """Whether a stuck `other` no longer matters once this one has run: what it was about is gone then."""
-        gone = self.heals and self.action != Action.TRUNCATE_TABLE
-        return gone and other.version < self.version and set(self.touches).issuperset(other.touches)
-
-    def empties_after(self, other: Statement) -> bool:
-        """Whether no row below `other`, a statement about this table alone, matters any more once this one has run."""
-        later = self.action == Action.TRUNCATE_TABLE and other.version < self.version
-        return later and other.touches == (self.file.name,)
-
-    def changes(self) -> tuple[TableName, ...]:
-        """The tables that must have been there before it, as far as it tells: one that no statement created is older
-        than the changefeed."""
-        if self.action in RENAME_ACTIONS:
-            return (self.old_name,) if self.old_name is not None else ()
-        return () if self.action in CREATE_ACTIONS | DATABASE_ACTIONS else (self.file.name,)
-
-    @property
-    def tables(self) -> tuple[TableName, ...]:
-        """The tables in `touches`."""
-        return tuple(name for name in self.touches if name.table)
-
-    def step(self, progress: Progress) -> ApplyDdl:
-        """The statement as a step, with the progress that goes with its intent and with its fact.
-
-        A table that is further already (another's statement is applied anew) stays where it is.
-        """
-        gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
-        own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
-        return ApplyDdl(
-            self.file,
-            self.tables,
-            before=ProgressChange(tables={name: self._at() for name in self.tables if self._moves(name, progress)}),
-            after=ProgressChange(tables={**own, **gone}),
-            old_name=self.old_name,
-            columns_before=self.columns_before,
-        )
-
-    def _moves(self, name: TableName, progress: Progress) -> bool:
-        return name == self.file.name or progress.table(name).applied_ts <= self.version
-
-    def _at(self) -> TableProgress:
-        return TableProgress(self.version)
-
-
-@dataclass(frozen=True, slots=True)
 class Timeline:
     """`pending` statements in upstream order; `live` are the tables that exist while none of them has run, `upstream`
-    those that exist once all have; `overdue` are statements older than the progress that were never recorded."""
+    those that exist once all have; `overdue` are statements older than the progress that were never recorded. `origins`
+    are the tables that RENAMEs moved and LIKEs copied, by the paths of their schema files."""
 
     pending: tuple[Statement, ...]
     live: Live
     upstream: Live
     overdue: tuple[SchemaFile, ...]
-
-
-def lacks_old_name(statement: Statement) -> DdlRefused:
-    """Why such a rename cannot be executed."""
-    return DdlRefused(
-        f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
-        hint=f"rename it by hand, then: storage-consumer skip-ddl --table '{statement.file.name}'"
-        f" --version {statement.version}",
-        version=statement.version,
-    )
+    origins: Mapping[str, TableName] = field(default_factory=dict)
 
 
 def build_timeline(
-    catalog: Catalog, progress: Progress, checkpoint: int, wanted: Callable[[TableName], bool]
+    catalog: Catalog,
+    progress: Progress,
+    checkpoint: int,
+    wanted: Callable[[TableName], bool],
+    policy_of: PolicyOf = evolve,
+    settled: bool = False,
 ) -> Timeline:
     """Walk the schema files in upstream order, keeping book of the tables that exist: upstream, where every statement
-    ran, and in the target, where a stopped table's statements can be pending while later ones of others have run."""
+    ran, and in the target, where a stopped table's statements can be pending while later ones of others have run.
+
+    Only pending statements are looked at for the tables that they touch: there are few of them, and thousands that ran.
+    """
     upstream: Live = {}
     live: Live = {}
+    ends: dict[tuple[str, str], SchemaFile] = {}
+    partitions = PartitionBook()
     pending: list[Statement] = []
     held: set[TableName] = set()
     overdue: list[SchemaFile] = []
+    origins: dict[str, TableName] = {}
     for file in _upstream_order(catalog.files):
         if file.version > checkpoint:
             break
-        if file.version == checkpoint and _needs_company(file, progress):
+        if file.version == checkpoint and not settled and _needs_company(file, progress):
             continue
-        statement = _statement(file, upstream, live, wanted) if file.query else None
-        older = [name for name in statement.changes() if name not in upstream] if statement is not None else []
+        statement = _statement(file, upstream, live) if file.query else None
+        known = statement.changes() if statement is not None else (file.name,) if file.table else ()
+        older = [name for name in known if name not in upstream]
+        if older and pending:
+            # They were there all along: statements from before their first schema file can name them too.
+            pending = [_naming(earlier, list(filter(wanted, older))) for earlier in pending]
+        moved = _moved(statement, upstream) if statement is not None else ()
+        is_wanted = statement is not None and any(map(wanted, (file.name, *statement.changes(), *moved)))
+        if statement is not None and is_wanted and _is_pending(file, progress):
+            statement = replace(statement, left_out=next((name for name in moved if not wanted(name)), None))
+            statement = _with_policy(replace(statement, touches=_touches(statement, upstream, wanted)), policy_of)
+            if statement.left_out is not None:
+                # It will not run: the table that nobody reads must not pass for one that was read up to it.
+                statement = replace(statement, touches=tuple(filter(wanted, statement.touches)))
+            if statement.action is Action.RECOVER_TABLE:
+                statement = _recovering(statement, ends, wanted)
+            if statement.action in PARTITION_ACTIONS:
+                statement = replace(statement, partitioning=partitions.of(file.name))
+        if statement is not None and (source := _origin(statement, upstream)) is not None:
+            origins[file.path] = source
         _follow(upstream, file, statement)
-        if statement is not None and any(map(wanted, (file.name, *statement.changes()))):
-            if _is_pending(file, progress):
+        if statement is not None:
+            partitions.follow(file, statement.action, statement.old_name, statement.drops)
+        if statement is not None and statement.action in _ENDS:
+            ends[_folded(file.name)] = file
+        if statement is not None and is_wanted:
+            if statement.touches:
                 pending.append(statement)
                 held.update(statement.touches)
                 live |= dict.fromkeys(older, file.columns)
                 continue
-            if ddl_id(file) not in progress.ddls:
+            if ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
                 overdue.append(file)
         if statement is not None or file.name not in held:
             _follow(live, file, statement)
-    return Timeline(tuple(pending), live, upstream, tuple(overdue))
+    return Timeline(tuple(pending), live, upstream, tuple(overdue), origins)
 
 
 def _upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
@@ -186,25 +132,70 @@ def _is_pending(file: SchemaFile, progress: Progress) -> bool:
     record = progress.ddls.get(ddl_id(file))
     if record is not None:
         return record.state is DdlState.INTENT
-    return file.version >= progress.table(file.name).applied_ts
+    applied_ts = progress.table(file.name).applied_ts
+    return file.version > applied_ts or file.version == applied_ts != progress.start_ts
 
 
-def _statement(file: SchemaFile, upstream: Live, live: Live, wanted: Callable[[TableName], bool]) -> Statement:
-    """Tables that the filter leaves out are not waited for: nobody reads their rows."""
+def _statement(file: SchemaFile, upstream: Live, live: Live) -> Statement:
+    """The statement without the tables that it touches."""
     action = action_of(file)
     old_name = find_old_name(file, upstream) if action in RENAME_ACTIONS else None
     drops: tuple[TableName, ...] = () if old_name is None else (old_name,)
-    named: set[TableName] = set()
     if action == Action.DROP_SCHEMA:
         # What a stopped table's rename has not moved yet is still there, and goes too.
         drops = tuple(sorted(name for name in {*upstream, *live} if name.database == file.database))
-        named = set(drops)
     elif action in DROP_ACTIONS:
         drops = (file.name,)
-    elif action not in DATABASE_ACTIONS:
-        named = {*_named(file, action, upstream), *drops}
-    touches = tuple(sorted({file.name, *filter(wanted, named)}))
-    return Statement(file, touches, old_name, upstream.get(old_name or file.name), drops)
+    return Statement(file, (), old_name, upstream.get(old_name or file.name), drops)
+
+
+def _touches(statement: Statement, upstream: Live, wanted: Callable[[TableName], bool]) -> tuple[TableName, ...]:
+    """Tables that the filter leaves out are not waited for: nobody reads their rows."""
+    named: set[TableName] = set()
+    if statement.action == Action.DROP_SCHEMA:
+        named = set(statement.drops)
+    elif statement.action not in DATABASE_ACTIONS | DROP_ACTIONS:
+        named = {*_named(statement.file, statement.action, upstream), *statement.drops}
+    return tuple(sorted({statement.file.name, *filter(wanted, named)}))
+
+
+def _moved(statement: Statement, upstream: Live) -> tuple[TableName, ...]:
+    """The tables whose rows have to be complete for what the statement moves into another table."""
+    if statement.action is Action.EXCHANGE_PARTITION:
+        return tuple(sorted({statement.file.name, *_named(statement.file, statement.action, upstream)}))
+    return () if statement.old_name is None else (statement.old_name,)
+
+
+def _naming(statement: Statement, tables: Sequence[TableName]) -> Statement:
+    """The statement with those of `tables` among the ones that it touches which its text names."""
+    named = {
+        ((reference.database or statement.file.database).lower(), reference.table.lower())
+        for reference in references(statement.file.query, statement.action)
+    }
+    more = {name for name in tables if _folded(name) in named}
+    return replace(statement, touches=tuple(sorted({*statement.touches, *more}))) if more else statement
+
+
+def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
+    policy = policy_of(statement.action, statement.file.name)
+    trash = trash_name(statement.version, statement.file.name) if policy is DdlPolicy.RENAME else None
+    return replace(statement, policy=policy, trash=trash)
+
+
+def _recovering(
+    statement: Statement, ends: Mapping[tuple[str, str], SchemaFile], wanted: Callable[[TableName], bool]
+) -> Statement:
+    """RECOVER TABLE comes behind the statement that took the table away: the last such of `ends`."""
+    lost = recovered_table(statement.file)
+    end = None if lost is None else ends.get(_folded(lost))
+    if end is None:
+        return statement
+    behind = {*statement.touches, *filter(wanted, [end.name])}
+    return replace(statement, touches=tuple(sorted(behind)), trash=trash_name(end.version, end.name))
+
+
+def _folded(name: TableName) -> tuple[str, str]:
+    return name.database.lower(), name.table.lower()
 
 
 def _named(file: SchemaFile, action: Action, live: Live) -> set[TableName]:
@@ -212,11 +203,23 @@ def _named(file: SchemaFile, action: Action, live: Live) -> set[TableName]:
     name: TiCDC leaves names as typed, and they may have been relative to another database."""
     found: set[TableName] = set()
     for reference in references(file.query, action):
-        same = [name for name in live if name.table.lower() == reference.table.lower()]
-        database = (reference.database or file.database).lower()
-        own = [name for name in same if name.database.lower() == database]
-        found.update(own or (same if reference.database is None and len(same) == 1 else ()))
+        found.update(_meant(reference, file, live))
     return found
+
+
+def _meant(reference: TableReference, file: SchemaFile, live: Live) -> Sequence[TableName]:
+    same = [name for name in live if name.table.lower() == reference.table.lower()]
+    database = (reference.database or file.database).lower()
+    own = [name for name in same if name.database.lower() == database]
+    return own or (same if reference.database is None and len(same) == 1 else ())
+
+
+def _origin(statement: Statement, live: Live) -> TableName | None:
+    """The table that a RENAME moves or a LIKE copies."""
+    if statement.old_name is not None or statement.action not in CREATE_ACTIONS or "LIKE" not in statement.file.query:
+        return statement.old_name
+    source = like_source(statement.file.query)
+    return None if source is None else next(iter(_meant(source, statement.file, live)), None)
 
 
 def _follow(live: Live, file: SchemaFile, statement: Statement | None) -> None:
@@ -227,11 +230,3 @@ def _follow(live: Live, file: SchemaFile, statement: Statement | None) -> None:
             return
     if file.table:
         live[file.name] = file.columns
-
-
-def action_of(file: SchemaFile) -> Action:
-    """The file's action type; NONE for a number that no TiCDC lets through."""
-    try:
-        return Action(file.type)
-    except ValueError:
-        return Action.NONE

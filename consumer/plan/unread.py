@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from consumer.model.files import DataFile, Folder
@@ -17,27 +17,48 @@ class Unread:
     next_ts: int
 
 
-def unread_files(files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> list[Unread]:
+def unread_files(
+    files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], timeless: bool = False
+) -> list[Unread]:
     """The files of one table that are not done, in file order.
 
     A done file is never read again, but the last one of a folder: TiCDC may write it anew after a crash, so another
-    size or stamp makes it unread (its rows at or below the table's progress are dropped as duplicates).
+    size or stamp makes it unread (its rows at or below the table's progress are dropped as duplicates). Of `timeless`
+    rows none can be dropped: there it takes another size, as a copy of the file has another stamp too.
     """
     found: list[Unread] = []
+
+    def same(size: int, stamp: str, file: DataFile) -> bool:
+        return size == file.size and (timeless or stamp == file.stamp)
+
     for file in files:
         folder = folders.get(file.folder, _NEVER_READ)
         if file.index < folder.done:
             continue
         if file.index == folder.done:
-            if (file.size, file.stamp) != (folder.size, folder.stamp):
+            if not same(folder.size, folder.stamp, file):
                 found.append(Unread(file, 0))
             continue
         known = next((entry for entry in folder.open if entry.index == file.index), None)
-        if known is None or (known.size, known.stamp) != (file.size, file.stamp):
+        if known is None or not same(known.size, known.stamp, file):
             found.append(Unread(file, 0))
         elif known.next_ts:
             found.append(Unread(file, known.next_ts))
     return found
+
+
+def rewritten_files(
+    files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
+) -> Iterator[tuple[DataFile, int]]:
+    """Files that are no longer what was read, each with its size then. Of a folder's done files the last is known."""
+    for file in files:
+        folder = folders.get(file.folder, _NEVER_READ)
+        read = {entry.index: (entry.size, entry.stamp) for entry in folder.open} | {
+            folder.done: (folder.size, folder.stamp)
+        }
+        size, stamp = read.get(file.index, (file.size, file.stamp))
+        if (size, stamp) != (file.size, file.stamp):
+            yield file, size
 
 
 def folder_after(folder: FolderProgress, files: Iterable[DataFile], read: Mapping[str, int]) -> FolderProgress:

@@ -30,6 +30,19 @@ def plan_load(
     return LoadRows(table, window, _planned(needed, window, boundaries))
 
 
+def plan_timeless_load(
+    table: TableName, window: Window, unread: Sequence[Unread], boundaries: Collection[int]
+) -> LoadRows:
+    """The load of rows that say nothing of their time: files are read wholly, and their folders alone say which.
+
+    A statement's own folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds:
+    nothing tells where all series of files have come equally far.
+    """
+    below = window.upto if window.upto in boundaries else window.upto + 1
+    files = [entry.file for entry in unread if entry.file.folder.version < below]
+    return LoadRows(table, window, _planned(files, window, boundaries))
+
+
 def _lowest(entry: Unread, bounds: Mapping[str, Bounds]) -> int:
     known = bounds.get(entry.file.path)
     return max(entry.next_ts, known.first if known else 0)

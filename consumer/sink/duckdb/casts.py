@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
+from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
 from consumer.model.names import tso_to_ms
 from consumer.sink.duckdb.connection import literal
-from consumer.sink.duckdb.definitions import Definition
 from consumer.sink.duckdb.types import ELEMENTS, TEXT, digits_of, duckdb_type, text_of, widened
 
 _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime)(\(\d?\))?", re.IGNORECASE)

@@ -8,6 +8,9 @@ from datetime import tzinfo
 
 import duckdb
 
+from consumer.ddl.declared import Definition, Definitions, read_definitions
+from consumer.ddl.expressions import NotUnderstood
+from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.ddl.references import like_source
 from consumer.errors import DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
@@ -16,7 +19,7 @@ from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.casts import NotExact, Value, backfill, converted
 from consumer.sink.duckdb.connection import qualified, quote
-from consumer.sink.duckdb.definitions import Definition, Definitions, read_definitions
+from consumer.sink.duckdb.partitions import take_rows
 from consumer.sink.duckdb.schema import SCHEMA
 from consumer.sink.duckdb.tables import (
     ReplicaTable,
@@ -26,17 +29,16 @@ from consumer.sink.duckdb.tables import (
     describe,
     drop_schema,
     drop_table,
-    forget,
-    has_rows,
+    move_table,
     remember,
     visible,
 )
+from consumer.sink.duckdb.trash import moved
 from consumer.sink.duckdb.types import ELEMENTS
 
 Tables = Mapping[TableName, ReplicaTable]
 
 _REBUILT = "__storage_consumer_rebuilt"
-_TAKES_ROWS = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
 _OLDER = "the table is older than the changefeed: it was created empty"
 
 
@@ -59,11 +61,15 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
         raise _refused(step, f"the database {name.database} is the target's own", "filter it in the changefeed")
     try:
         action = Action(step.file.type)
+        if step.trash is not None and (note := moved(connection, step, step.trash, tables)) is not None:
+            return note
         return _execute(connection, step, action, tables, zone)
     except ValueError as error:
         raise _refused(step, f"a statement of the unknown type {step.file.type}") from error
     except NotExact as error:
         raise _refused(step, f"the rows cannot be converted exactly: {error}") from error
+    except NotUnderstood as error:
+        raise _refused(step, f"cannot tell which rows are in the partition: {error}") from error
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.InternalError) as error:
         raise _refused(step, str(error).splitlines()[0]) from error
 
@@ -86,12 +92,11 @@ def _execute(
         case Action.CREATE_VIEW | Action.DROP_VIEW:
             return "views are not kept in a DuckDB replica: recorded, not executed"
         case Action.RECOVER_TABLE:
-            raise _refused(step, "the rows of a recovered table are not in the storage")
+            raise _refused(step, NOT_KEPT, not_kept_hint(name, step.file.version))
         case _ if action in RENAME_ACTIONS:
             return _rename(connection, step, tables)
-        case _ if action in _TAKES_ROWS and _any_rows(connection, tables):
-            raise _refused(step, "this sink cannot tell which rows are in a partition")
         case _:
+            take_rows(connection, step, tables, zone)
             return _alter(connection, step, action, tables.get(name), zone)
     return ""
 
@@ -127,18 +132,7 @@ def _rename(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
     if old is None:
         create_table(connection, new, _upstream(step.file.columns, Definitions({}, {})))
         return _OLDER
-    if old.name.database == new.database:
-        # Over a third name: names that differ in case only are one name to DuckDB.
-        _rename_table(connection, old.name, _REBUILT)
-        _rename_table(connection, TableName(new.database, _REBUILT), new.table)
-    else:
-        create_schema(connection, new.database)
-        source, target = qualified(connection, old.name), qualified(connection, new)
-        connection.execute(f"CREATE TABLE {target} AS SELECT * FROM {source}")
-        connection.execute(f"DROP TABLE {source}")
-    forget(connection, old.name)
-    if old.upstream is not None:
-        remember(connection, new, old.upstream)
+    move_table(connection, old, new)
     return ""
 
 
@@ -231,10 +225,6 @@ def _reshape(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, changes
 
 def _rename_table(connection: duckdb.DuckDBPyConnection, old: TableName, new: str) -> None:
     connection.execute(f"ALTER TABLE {qualified(connection, old)} RENAME TO {quote(new)}")
-
-
-def _any_rows(connection: duckdb.DuckDBPyConnection, tables: Tables) -> bool:
-    return any(has_rows(connection, table.name) for table in tables.values())
 
 
 def _refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:

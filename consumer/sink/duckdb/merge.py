@@ -7,13 +7,21 @@ from dataclasses import dataclass
 
 import duckdb
 
-from consumer.errors import CannotBeExact, RowRefused
+from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.sink.duckdb.connection import literal, qualified, quote
 from consumer.sink.duckdb.settings import DuckDbTarget
 from consumer.sink.duckdb.tables import ReplicaTable, has_rows
 from consumer.sink.duckdb.types import TEXT, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """`widened` are columns that had to become VARCHAR; `defaulted` rows were new and took the replica's defaults."""
+
+    widened: tuple[str, ...]
+    defaulted: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +34,11 @@ class _Staged:
 
 def publish(
     connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, paths: Sequence[str]
-) -> tuple[str, ...]:
-    """Bring the staged changes into their table. Returns the columns that had to become VARCHAR.
+) -> Published:
+    """Bring the staged changes into their table.
 
-    Raises RowRefused, and CannotBeExact where a row to remove from a table with no key is not there.
+    Raises RowRefused, SchemaDrift where a new row has no value for a column that rows lack, and CannotBeExact where a
+    row to remove from a table with no key is not there.
     """
     try:
         listed = f"[{', '.join(map(_pattern, paths))}]"
@@ -39,27 +48,66 @@ def publish(
         widened = _widen(connection, target, table, source, present)
         types = {**table.types, **dict.fromkeys(widened, TEXT)}
         staged = _Staged(source, tuple(_values(target, types, present)))
-        merge = _merge_keyed if target.key else _merge_multiset
-        merge(connection, target, table.name, staged)
+        defaulted = 0
+        if target.key:
+            defaulted = _merge_keyed(connection, target, table, staged)
+        else:
+            _merge_multiset(connection, target, table.name, staged)
     except (duckdb.DataError, duckdb.ProgrammingError) as error:
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
             hint=f"empty and reload the table: resync --table {target.table}",
             table=str(target.table),
         ) from error
-    return widened
+    return Published(widened, defaulted)
 
 
-def _merge_keyed(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged) -> None:
-    name = qualified(connection, table)
-    if has_rows(connection, table):
+def _merge_keyed(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged
+) -> int:
+    """Returns how many rows are new and took the replica's defaults in columns that rows lack."""
+    name = qualified(connection, table.name)
+    if target.kept:
+        _complete(connection, target, table, staged)
+    if has_rows(connection, table.name):
         keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
         same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
         connection.execute(f"DELETE FROM {name} t USING (SELECT {keys} FROM {staged.source}) s WHERE {same}")
     columns = ", ".join(map(quote, target.names))
+    if not target.kept:
+        connection.execute(
+            f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
+        )
+        return 0
+    values = ", ".join(f"v{position}" for position in range(len(target.names)))
+    kept = ", ".join(map(quote, target.kept))
+    completed = ", ".join(f"k{position}" for position in range(len(target.kept)))
+    old = f"SELECT {values}, {completed} FROM completed WHERE there"
+    connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
+    new = f"SELECT {values} FROM completed WHERE NOT there"
+    (inserted,) = connection.execute(f"INSERT INTO {name} ({columns}) {new}").fetchall()[0]
+    connection.execute("DROP TABLE temp.completed")
+    return int(inserted)
+
+
+def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
+    """Put the rows to write into the temporary table `completed`, with what the replica holds in the columns that they
+    lack: ``v0 .. vN``, ``k0 .. kM`` by `target.kept`, and whether the row is ``there``."""
+    name = qualified(connection, table.name)
+    values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
+    kept = ", ".join(f"t.{quote(column)} AS k{position}" for position, column in enumerate(target.kept))
+    same = " AND ".join(f"t.{quote(target.names[position])} = s.v{position}" for position in target.key)
     connection.execute(
-        f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
+        f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.rowid IS NOT NULL AS there "
+        f"FROM (SELECT {values} FROM {staged.source} WHERE put) s LEFT JOIN {name} t ON {same}"
     )
+    required = [column for column in target.kept if column in table.required]
+    if required and connection.execute("SELECT 1 FROM completed WHERE NOT there LIMIT 1").fetchall():
+        raise SchemaDrift(
+            f"a new row has no value for the replica's columns {', '.join(required)}, NOT NULL and without a default",
+            hint=f"give the columns a default: ALTER TABLE {table.name} ALTER COLUMN .. SET DEFAULT ..",
+            table=str(target.table),
+        )
 
 
 def _merge_multiset(

@@ -16,6 +16,8 @@ from consumer.sink.duckdb.schema import SCHEMA
 from consumer.sink.duckdb.settings import DuckDbTarget
 from consumer.sink.duckdb.tables import ReplicaTable, Upstream, create_table, describe, visible
 
+_ADD = "add them to the replica by hand, or let [consumer.ddl] execute the statement that does and "
+
 
 def prepare(
     connection: duckdb.DuckDBPyConnection, requests: Sequence[LoadRequest]
@@ -41,28 +43,35 @@ def _answer(
 
 
 def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
-    """Rows are written whole, so both sides must have the same columns."""
+    """Rows are written whole: columns that only the table has are completed from it, by the handle key."""
     sent = _sent(request, table)
     missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
     if missing:
-        raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}")
-    lacking = [name for name in table.types if name.lower() not in sent]
-    if lacking:
-        raise _drift(request.table, f"the rows lack the replica's columns {', '.join(lacking)}")
-    names = tuple(table.types)
+        raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
+    names = tuple(name for name in table.types if name.lower() in sent)
+    kept = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
     columns = tuple(sent[name.lower()] for name in names)
+    key = _handle_key(columns, request.unique_keys)
+    if kept and not key:
+        raise _drift(
+            request.table,
+            f"the rows lack the replica's columns {', '.join(kept)}, and without a key no row can keep them",
+        )
     return LoadTarget(
         table=request.table,
         columns=columns,
         names=names,
-        key=_handle_key(columns, request.unique_keys),
-        settings=DuckDbTarget(tuple(table.types.values())),
+        key=key,
+        settings=DuckDbTarget(tuple(table.types[name] for name in names)),
+        kept=kept,
+        absent=request.absent,
+        virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
 
 
 def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
     """The rows' columns by lower-case name. An ENUM or SET goes by the labels that its table was made with."""
-    columns = {column.name.lower(): column for column in visible(request.columns)}
+    columns = {column.name.lower(): column for column in visible(request.columns) if column.name not in request.absent}
     if table.upstream is not None:
         for known in table.upstream.columns:
             if known.name in table.upstream.virtual:
@@ -80,5 +89,5 @@ def _handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]])
     return primary or tuple(sorted(places[name.lower()] for name in next(whole, ())))
 
 
-def _drift(name: TableName, text: str) -> SchemaDrift:
-    return SchemaDrift(text, hint=f"empty and reload the table: resync --table {name}", table=str(name))
+def _drift(name: TableName, text: str, first: str = "") -> SchemaDrift:
+    return SchemaDrift(text, hint=f"{first}empty and reload the table: resync --table {name}", table=str(name))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any, TypeVar
 
 import duckdb
 
-from consumer.errors import WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -18,19 +17,17 @@ from consumer.model.progress import (
     DdlRecord,
     DdlState,
     FolderProgress,
-    OpenFile,
     Progress,
     ProgressChange,
-    State,
     TableProgress,
 )
 from consumer.sink.duckdb.schema import TABLES, check_format, exists
+from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMER_COLUMNS, Rows, check_upstream, open_files, progress_of
 
 Row = Mapping[str, Any]
 Item = TypeVar("Item")
 Kept = TypeVar("Kept")
 
-_AUDIT_DAYS = 30
 _TABLE_KEY = ("database_name", "table_name")
 _FOLDER_KEY = ("root", "version", "part", "date", "dispatcher")
 _DDL_KEY = (*_TABLE_KEY, "version", "checksum")
@@ -40,19 +37,17 @@ def load(connection: duckdb.DuckDBPyConnection | None, name: str) -> Progress:
     """The progress of consumer `name`; empty where there is none. Raises BadConfig for a later format."""
     if connection is None or not exists(connection):
         return Progress()
-    found = connection.execute(
-        "SELECT format, upstream, applied_ts FROM storage_consumer.consumer WHERE name = ?", (name,)
-    ).fetchall()
+    reading = connection
+
+    def select(table: str, columns: str) -> Rows:
+        query = f"SELECT {columns} FROM storage_consumer.{table} WHERE name = ?"
+        return list(reading.execute(query, (name,)).fetchall())
+
+    found = select("consumer", CONSUMER_COLUMNS)
     if not found:
         return Progress()
     check_format(found[0][0])
-    return Progress(
-        upstream=found[0][1],
-        applied_ts=found[0][2],
-        tables=dict(_load_tables(connection, name)),
-        folders=dict(_load_folders(connection, name)),
-        ddls={record.id: record for record in _load_ddls(connection, name)},
-    )
+    return progress_of(found[0], select)
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str) -> None:
@@ -63,19 +58,15 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str) ->
     ).fetchall()
     if not found:
         connection.execute(
-            "INSERT INTO storage_consumer.consumer VALUES (?, ?, ?, 0, now() AT TIME ZONE 'UTC')",
+            "INSERT INTO storage_consumer.consumer VALUES (?, ?, ?, 0, 0, now() AT TIME ZONE 'UTC')",
             (name, FORMAT_VERSION, upstream),
         )
         return
     check_format(found[0][0])
-    if found[0][1] != upstream:
-        raise WrongUpstream(
-            f"the progress of consumer {name!r} belongs to the upstream {found[0][1]}, not to {upstream}",
-            hint="give each upstream a --name of its own",
-        )
+    check_upstream(name, found[0][1], upstream)
     connection.execute(
         "DELETE FROM storage_consumer.audit "
-        f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {_AUDIT_DAYS} DAY",
+        f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {AUDIT_DAYS} DAY",
         (name,),
     )
 
@@ -93,6 +84,8 @@ def store(
             "UPDATE storage_consumer.consumer SET applied_ts = ?, updated = now() AT TIME ZONE 'UTC' WHERE name = ?",
             (change.applied_ts, name),
         )
+    if change.start_ts is not None:
+        connection.execute("UPDATE storage_consumer.consumer SET start_ts = ? WHERE name = ?", (change.start_ts, name))
     _forget_tombstones(connection, name, change)
     _replace(connection, "table_progress", name, _TABLE_KEY, *_split(change.tables, _table_key, _table_row))
     _replace(connection, "folder_progress", name, _FOLDER_KEY, *_split(change.folders, _folder_key, _folder_row))
@@ -124,37 +117,6 @@ def table_applied_ts(connection: duckdb.DuckDBPyConnection, name: str, table: Ta
     return int(found[0][0])
 
 
-def _load_tables(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[tuple[TableName, TableProgress]]:
-    connection.execute(
-        "SELECT database_name, table_name, applied_ts, state, reason, hint FROM storage_consumer.table_progress "
-        "WHERE name = ?",
-        (name,),
-    )
-    for database, table, applied_ts, state, reason, hint in connection.fetchall():
-        yield TableName(database, table), TableProgress(applied_ts, State(state), reason, hint)
-
-
-def _load_folders(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[tuple[Folder, FolderProgress]]:
-    connection.execute(
-        "SELECT root, version, part, date, dispatcher, done, size, stamp, open_files "
-        "FROM storage_consumer.folder_progress WHERE name = ?",
-        (name,),
-    )
-    for root, version, part, date, dispatcher, done, size, stamp, open_files in connection.fetchall():
-        files = tuple(OpenFile(*fields) for fields in json.loads(open_files))
-        yield Folder(root, version, part, date, dispatcher), FolderProgress(done, size, stamp, files)
-
-
-def _load_ddls(connection: duckdb.DuckDBPyConnection, name: str) -> Iterator[DdlRecord]:
-    connection.execute(
-        "SELECT database_name, table_name, version, checksum, state, before_state, reason FROM storage_consumer.ddl "
-        "WHERE name = ?",
-        (name,),
-    )
-    for database, table, version, checksum, state, before, reason in connection.fetchall():
-        yield DdlRecord(DdlId(database, table, version, checksum), DdlState(state), before, reason)
-
-
 def _table_key(table: TableName) -> Row:
     return {"database_name": table.database, "table_name": table.table}
 
@@ -168,13 +130,12 @@ def _folder_key(folder: Folder) -> Row:
 
 
 def _folder_row(folder: Folder, kept: FolderProgress) -> Row:
-    open_files = json.dumps([astuple(file) for file in kept.open])
     return {
         **_folder_key(folder),
         "done": kept.done,
         "size": kept.size,
         "stamp": kept.stamp,
-        "open_files": open_files,
+        "open_files": open_files(kept),
     }
 
 

@@ -1,9 +1,9 @@
 """The schema `storage_consumer` in the file: what it holds, and how it comes to be.
 
 Everything but the lease and the tables' columns is keyed by consumer name. `storage_consumer.replica` is public: one
-row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, dropped or
-excluded. The tables are not public. They have no keys: DuckDB checks keys too early for a delete and an insert in
-one transaction.
+row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
+dropped or excluded. The tables are not public. They have no keys: DuckDB checks keys too early for a delete and an
+insert in one transaction.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "format": "INTEGER",
         "upstream": "VARCHAR",
         "applied_ts": "UBIGINT",
+        "start_ts": "UBIGINT",
         "updated": "TIMESTAMP",
     },
     "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},

@@ -12,18 +12,22 @@ from typing import Any
 import duckdb
 
 from consumer.errors import CannotBeExact, ConsumerError, Fatal, LeaseHeld, TableMissing
+from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import DdlOutcome, LoadRequest, Writer
+from consumer.sink.completed import completed
 from consumer.sink.duckdb import progress as stored
 from consumer.sink.duckdb.connection import Database
 from consumer.sink.duckdb.ddl import execute
+from consumer.sink.duckdb.ddl_preview import preview
 from consumer.sink.duckdb.lease import FileLock, begin_staging, check_epoch, end_staging, epoch_folder, raise_epoch
 from consumer.sink.duckdb.merge import publish
 from consumer.sink.duckdb.prepare import prepare
-from consumer.sink.duckdb.schema import ensure_schema
+from consumer.sink.duckdb.schema import ensure_schema, exists
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
 
@@ -103,6 +107,14 @@ class DuckDbSink:
                 return [DdlOutcome(steps[0], error=error)]
         return [outcome for step in steps for outcome in self.apply_ddls([step], open_intents)]
 
+    def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
+        """Told in words where DuckDB's statements depend on the rows."""
+        moved = {step.trash for step in steps if step.trash is not None and step.file.type != Action.RECOVER_TABLE}
+        wanted = [step.trash for step in steps if step.trash is not None]
+        with self._database.reader() as connection:
+            kept = moved.union(describe(connection, wanted) if connection is not None and exists(connection) else ())
+        return [preview(step, step.trash in kept) for step in steps]
+
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         with self._write() as (connection, epoch):
             drop_table(connection, table)
@@ -137,15 +149,17 @@ class DuckDbSink:
     def _publish(
         self, connection: duckdb.DuckDBPyConnection, outcome: LoadOutcome, tables: Mapping[TableName, ReplicaTable]
     ) -> Iterator[AuditRow]:
-        """Merge one table's rows; an audit row for columns that had to change their type."""
+        """Merge one table's rows; audit rows for columns that had to change their type, and for rows with defaults."""
         target, window = outcome.task.target, outcome.task.window
         paths = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
         if not paths or (not target.key and self._is_there(connection, target.table, window)):
             return
         if target.table not in tables:
             raise TableMissing(f"the table {target.table} is gone from the file", table=str(target.table))
-        if widened := publish(connection, target, tables[target.table], paths):
-            text = f"now VARCHAR, for values that their type cannot hold: {', '.join(widened)}"
+        published = publish(connection, target, tables[target.table], paths)
+        yield from completed(outcome, published.defaulted)
+        if published.widened:
+            text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"
             log.warning("%s: columns are %s", target.table, text)
             yield AuditRow("widen", target.table, window.after, window.upto, statement=text)
 

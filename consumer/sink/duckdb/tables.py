@@ -13,6 +13,8 @@ from consumer.model.names import TableName
 from consumer.sink.duckdb.connection import catalog, qualified, quote, schema
 from consumer.sink.duckdb.types import duckdb_type
 
+_MOVED = "__storage_consumer_moved"
+
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
@@ -32,12 +34,15 @@ class Upstream:
 class ReplicaTable:
     """A table of the file: its name and columns as they are spelled there, with their DuckDB types, in order.
 
-    `upstream` is None for a table that somebody else made.
+    `upstream` is None for a table that somebody else made. `generated` are columns that the file computes, `required`
+    those that are NOT NULL and have no default.
     """
 
     name: TableName
     types: Mapping[str, str]
     upstream: Upstream | None
+    generated: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
 
     def spelled(self, column: str) -> str | None:
         """The table's own spelling of a column name."""
@@ -60,21 +65,26 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
             {"names": listed},
         ).fetchall()
     }
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    spelled: dict[tuple[str, str], TableName] = {}
-    for database, table, column, kind in connection.execute(
-        "SELECT schema_name, table_name, column_name, data_type FROM duckdb_columns() "
-        f"WHERE database_name = current_database() AND NOT internal AND {is_wanted.format('schema_name')} "
-        "ORDER BY schema_name, table_name, column_index",
+    found: dict[TableName, list[tuple[str, str, bool, bool]]] = {}
+    for database, table, *column in connection.execute(
+        "SELECT table_schema, table_name, column_name, data_type, is_generated = 'ALWAYS', "
+        "is_nullable = 'NO' AND column_default IS NULL FROM information_schema.columns "
+        f"WHERE table_catalog = current_database() AND {is_wanted.format('table_schema')} "
+        "ORDER BY table_schema, table_name, ordinal_position",
         {"names": listed},
     ).fetchall():
-        key = (database.lower(), table.lower())
-        found.setdefault(key, {})[column] = kind
-        spelled[key] = TableName(database, table)
+        found.setdefault(TableName(database, table), []).append(tuple(column))
+    spelled = {(name.database.lower(), name.table.lower()): name for name in found}
     return {
-        name: ReplicaTable(spelled[key], found[key], remembered.get(key))
+        name: ReplicaTable(
+            spelled[key],
+            {column: kind for column, kind, _, _ in found[spelled[key]]},
+            remembered.get(key),
+            frozenset(column for column, _, generated, _ in found[spelled[key]] if generated),
+            frozenset(column for column, _, _, required in found[spelled[key]] if required),
+        )
         for name, key in wanted.items()
-        if key in found
+        if key in spelled
     }
 
 
@@ -96,6 +106,23 @@ def drop_table(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
     """Drop the table, if it is there, and what is remembered of it."""
     connection.execute(f"DROP TABLE IF EXISTS {qualified(connection, name)}")
     forget(connection, name)
+
+
+def move_table(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, new: TableName) -> None:
+    """Give the table another name, and what is remembered of it with it. To another schema, DuckDB can only copy it."""
+    source, target = qualified(connection, table.name), qualified(connection, new)
+    if table.name.database == new.database:
+        # Over a third name: names that differ in case only are one name to DuckDB.
+        connection.execute(f"ALTER TABLE {source} RENAME TO {quote(_MOVED)}")
+        between = qualified(connection, TableName(new.database, _MOVED))
+        connection.execute(f"ALTER TABLE {between} RENAME TO {quote(new.table)}")
+    else:
+        create_schema(connection, new.database)
+        connection.execute(f"CREATE TABLE {target} AS SELECT * FROM {source}")
+        connection.execute(f"DROP TABLE {source}")
+    forget(connection, table.name)
+    if table.upstream is not None:
+        remember(connection, new, table.upstream)
 
 
 def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:

@@ -6,7 +6,6 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,34 +14,36 @@ from queue import Empty, SimpleQueue
 
 import pymysql
 
+from consumer.ddl.recover import not_kept_hint
 from consumer.ddl.tokens import split_statements
 from consumer.errors import ConsumerError, DdlRefused
-from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
+from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
-from consumer.sink.mysql.connection import FlavorName, connect, quote
+from consumer.sink.mysql.connection import FlavorName, connect
+from consumer.sink.mysql.databases import adopt_database, use_database
 from consumer.sink.mysql.ddl_state import BeforeState, before_state, look_again, wait_for_running
 from consumer.sink.mysql.ddl_text import ServerNames, rewritten
 from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno, translate
+from consumer.sink.mysql.hash_partitions import misplaced
 from consumer.sink.mysql.schema import is_reserved
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.trash import is_there, left_to_do
 
 SaveIntent = Callable[[pymysql.cursors.Cursor, DdlRecord], None]
 """Writes one intent and commits, on the cursor's own connection."""
 
 _STATEMENT_SHOWN = 1000
 _DATABASE_EXISTS = 1007
-_CREATE_DATABASE = re.compile(
-    r"\s*CREATE\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:`(?:[^`]|``)+`|\S+)", re.I
-)
-_TIDB_DEFAULTS = "CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedDdl:
     """A step on its way. `statements` is its query as the target takes it; `resumed`: its intent is older;
-    `timestamp` is the moment, in seconds, that its CURRENT_TIMESTAMP means."""
+    `timestamp` is the moment, in seconds, that its CURRENT_TIMESTAMP means. `trash`: nothing of that, the table is
+    moved there, or back from there."""
 
     step: ApplyDdl
     statements: tuple[str, ...]
@@ -50,6 +51,7 @@ class PlannedDdl:
     resumed: bool
     note: str = ""
     timestamp: float | None = None
+    trash: TableName | None = None
 
     def intent(self) -> DdlRecord:
         return DdlRecord(self.step.id, DdlState.INTENT, self.before.dump())
@@ -141,17 +143,30 @@ def _planned(
 ) -> PlannedDdl | DdlOutcome:
     if is_reserved(step.file.database):
         return DdlOutcome(step, _refused(step, f"the database {step.file.database} is the target's own"))
+    before = BeforeState.parse(intent.before) if intent else before_state(cursor, step, server.flavor)
+    if intent is None and step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.exists(step.file.name):
+        return DdlOutcome(step, _refused(step, "a table of this name is there"))
+    if intent is None and (reason := misplaced(cursor, step, server.flavor)):
+        return DdlOutcome(step, _refused(step, reason))
+    if step.trash is not None and _uses_trash(cursor, step, step.trash, intent is not None, server.flavor):
+        return PlannedDdl(step, (), before, intent is not None, trash=step.trash)
     try:
         text = rewritten(cursor, step, server)
     except DdlRefused as error:
-        return DdlOutcome(step, _refused(step, error.message))
+        lost = step.file.type == Action.RECOVER_TABLE
+        hint = not_kept_hint(step.file.name, step.file.version) if lost else ""
+        return DdlOutcome(step, _refused(step, error.message, hint))
     statements, note = tuple(split_statements(text.text)), "; ".join(text.notes)
-    if intent is not None:
-        return PlannedDdl(step, statements, BeforeState.parse(intent.before), True, note, text.timestamp)
-    before = before_state(cursor, step, server.flavor)
-    if step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.exists(step.file.name):
-        return DdlOutcome(step, _refused(step, "a table of this name is there"))
-    return PlannedDdl(step, statements, before, False, note, text.timestamp)
+    return PlannedDdl(step, statements, before, intent is not None, note, text.timestamp)
+
+
+def _uses_trash(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, resumed: bool, flavor: FlavorName
+) -> bool:
+    """A table comes back from the trash when it is there, or came back from it before this run died."""
+    if step.file.type != Action.RECOVER_TABLE:
+        return True
+    return is_there(cursor, trash, flavor) or (resumed and is_there(cursor, step.file.name, flavor))
 
 
 def _outcome(connections: _Connections, plan: PlannedDdl, flavor: FlavorName, save: SaveIntent) -> DdlOutcome:
@@ -167,6 +182,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
     step, before = plan.step, plan.before
     uncertain = None
     try:
+        if plan.trash is not None:
+            return _move(cursor, plan, plan.trash, flavor)
         if plan.resumed:
             wait_for_running(cursor, before.tables, flavor)
             now = look_again(cursor, before, before.at, flavor)
@@ -174,7 +191,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
                 uncertain = before.at
             else:
                 before = replace(now, at=before.at + 1)
-        _use(cursor, step)
+        use_database(cursor, step)
         if plan.timestamp is not None:
             cursor.execute(f"SET timestamp = {plan.timestamp!r}")
         note = ""
@@ -189,34 +206,20 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
     return note
 
 
-def _use(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> None:
-    """Select the database that unqualified names mean: the file's, but a rename is read in the old name's."""
-    if step.file.type in DATABASE_ACTIONS:
-        return
-    if step.file.type in CREATE_ACTIONS | RENAME_ACTIONS:
-        _enter_or_create(cursor, step.file.database)
-    if step.file.type in RENAME_ACTIONS and step.old_name is not None:
-        cursor.execute(f"USE {quote(step.old_name.database)}")
-    elif step.file.type not in CREATE_ACTIONS | RENAME_ACTIONS:
-        _enter(cursor, step)
-
-
-def _enter_or_create(cursor: pymysql.cursors.Cursor, database: str) -> None:
-    try:
-        cursor.execute(f"USE {quote(database)}")
-    except pymysql.MySQLError as error:
-        if errno(error) not in MISSING:
-            raise
-        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(database)} {_TIDB_DEFAULTS}")
-        cursor.execute(f"USE {quote(database)}")
-
-
-def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> None:
-    try:
-        cursor.execute(f"USE {quote(step.file.database)}")
-    except pymysql.MySQLError as error:
-        if errno(error) not in MISSING or step.file.type not in DROP_ACTIONS:
-            raise
+def _move(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName) -> str:
+    """The table goes to the trash, or comes back; returns a note."""
+    name = plan.step.file.name
+    if plan.resumed:
+        wait_for_running(cursor, plan.before.tables, flavor)
+    use_database(cursor, plan.step)
+    left = left_to_do(cursor, plan.step, trash, flavor)
+    for statement in left:
+        cursor.execute(statement)
+    if plan.step.file.type == Action.RECOVER_TABLE:
+        return f"{name} came back from {trash}"
+    if left or plan.resumed:
+        return f"{name} is kept as {trash}"
+    return f"{name} was to be dropped and was not there"
 
 
 def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str, tolerant: bool) -> str:
@@ -229,16 +232,9 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str, tol
         if number in MISSING and step.file.type in DROP_ACTIONS | {Action.DROP_SCHEMA}:
             return f"{step.file.name} was to be dropped and was not there"
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
-            return _adopt_database(cursor, step, statement)
+            return adopt_database(cursor, step, statement)
         raise
     return ""
-
-
-def _adopt_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
-    """A database that is there already gets upstream's defaults: tables that name no character set take them."""
-    options = _CREATE_DATABASE.sub("", statement, count=1).strip(" ;\r\n") or _TIDB_DEFAULTS
-    cursor.execute(f"ALTER DATABASE {quote(step.file.database)} {options}")
-    return f"the database {step.file.database} was there already; it has upstream's character set now"
 
 
 def _translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
@@ -249,12 +245,13 @@ def _translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
     return known
 
 
-def _refused(step: ApplyDdl, reason: str) -> DdlRefused:
+def _refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
     name, version = step.file.name, step.file.version
     shown = step.file.query if len(step.file.query) <= _STATEMENT_SHOWN else step.file.query[:_STATEMENT_SHOWN] + " ..."
     return DdlRefused(
         f"{reason}; the statement: {shown}",
-        hint=f"mend the target and run again, or do by hand what the statement means and then: "
+        hint=hint
+        or f"mend the target and run again, or do by hand what the statement means and then: "
         f"storage-consumer skip-ddl --table {name} --version {version}",
         table=str(name),
         path=step.file.path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pymysql
@@ -33,21 +33,33 @@ class ServerNames:
         return cls(flavor, tables, frozenset(name for (name,) in cursor.fetchall()))
 
 
-def rewritten(cursor: pymysql.cursors.Cursor, step: ApplyDdl, server: ServerNames) -> Rewritten:
-    """The text of `step` for this server. Raises DdlRefused where it has no right form there."""
+def rewritten(
+    cursor: pymysql.cursors.Cursor,
+    step: ApplyDdl,
+    server: ServerNames,
+    more: Collection[TableName] = (),
+    *,
+    ask: bool = True,
+) -> Rewritten:
+    """The text of `step` for this server. Raises DdlRefused where it has no right form there.
+
+    `more` are tables that will be there by then; without `ask` the server is not asked what the own table is like.
+    """
     file, action = step.file, _action(step)
     return rewrite(
         file.query,
         action=action,
         database=file.database,
-        known=server.tables | {*step.touches},
+        known=(server.tables | {*more}) - {file.name},
+        planned={*step.touches} - {file.name},
         flavor=server.flavor,
         version=file.version,
         own=file.name,
         old_name=step.old_name,
         supported_collations=server.collations,
-        indexes=None if action in _UNINDEXED else _indexes(cursor, file.name),
+        indexes=None if action in _UNINDEXED or not ask else _indexes(cursor, file.name),
         key_partitioned=action in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION)
+        and ask
         and _key_partitioned(cursor, file.name),
     )
 

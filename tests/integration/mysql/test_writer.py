@@ -50,6 +50,15 @@ def test_a_put_replaces_the_row_and_whatever_collides_with_it(fresh_mariadb: Mar
     assert fresh_mariadb.execute("SELECT * FROM db.t") == [(1, 2, 3)]
 
 
+@pytest.mark.parametrize("kind", ["VARCHAR", "ENUM"])
+def test_a_key_of_0_stays_0(fresh_mariadb: MariaDb, way: Way, kind: str) -> None:
+    definition = "id INT AUTO_INCREMENT PRIMARY KEY, v " + ("ENUM('a')" if kind == "ENUM" else "VARCHAR(1)")
+    target = make_target(fresh_mariadb, [_ID, Column("v", kind)], definition)
+    for _ in range(2):
+        write(fresh_mariadb, way(target), changes(target, puts=[("0", "1"), ("5", None)]))
+    assert fresh_mariadb.execute("SELECT id FROM db.t") == [(0,), (5,)]
+
+
 @pytest.mark.parametrize(
     ("ddl", "kind", "good", "bad", "reason"),
     [

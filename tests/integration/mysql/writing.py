@@ -38,8 +38,8 @@ def make_target(server: MariaDb, columns: Sequence[Column], ddl: str, *, table: 
             (NAME, EPOCH),
         )
         cursor.execute(
-            "REPLACE INTO storage_consumer.consumer (name, format, upstream, applied_ts, updated) "
-            "VALUES (%s, 1, 'file:///test', 0, NOW())",
+            "REPLACE INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated) "
+            "VALUES (%s, 1, 'file:///test', 0, 0, NOW())",
             (NAME,),
         )
         cursor.execute("CREATE DATABASE IF NOT EXISTS db CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")

@@ -53,6 +53,7 @@ def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
         version=case.get("version", 1 << 18),
         own=own,
         old_name=table_name(case["old"]) if "old" in case else None,
+        planned=[table_name(text) for text in case.get("planned", [])],
         supported_collations=case.get("collations"),
         indexes=case.get("indexes"),
     )

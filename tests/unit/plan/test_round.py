@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from consumer.errors import ConsumerError, RowRefused
+from consumer.layout.schema_file import VIEW_COLUMN_TYPE
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Listing, SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
+from consumer.model.progress import DdlRecord, DdlState, Progress
+from consumer.model.steps import Window, ddl_id
 from consumer.plan.assembly import Assembly
 from consumer.plan.round import Round, TableState
 from consumer.plan.unread import unread_files
@@ -68,6 +71,7 @@ def play(
     stopped: Sequence[str] = (),
     wanted: Callable[[TableName], bool] = lambda name: True,
     checkpoint: int = 100,
+    timeless: Sequence[DataFile] = (),
 ) -> Game:
     files: dict[str, list[DataFile]] = {}
     bounds: dict[str, Bounds] = {}
@@ -75,12 +79,14 @@ def play(
         root = table.replace(".", "/")
         files[root] = [data_file(number, root) for number in range(1, len(moments) + 1)]
         bounds |= {file.path: Bounds(ts, ts, True) for file, ts in zip(files[root], moments, strict=True)}
+    for file in timeless:
+        files.setdefault(file.folder.root, []).append(file)
     assembly = Assembly.of(Listing(checkpoint, schemas, files), Progress(), wanted)
     states = {
         name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
     }
     errors = dict.fromkeys(stopped, RowRefused("the row is bad"))
-    return Game(Round(checkpoint, assembly.timeline, states), errors, bounds).play()
+    return Game(assembly.round(states, bool(timeless)), errors, bounds).play()
 
 
 def created(*names: str) -> list[SchemaFile]:
@@ -92,6 +98,10 @@ def comment(name: str, version: int) -> SchemaFile:
     return schema_file(name, version, Action.MODIFY_TABLE_COMMENT, f"ALTER TABLE `{table}` COMMENT 'x'")
 
 
+def truncated(name: str, version: int) -> SchemaFile:
+    return schema_file(name, version, Action.TRUNCATE_TABLE, f"TRUNCATE TABLE `{name.partition('.')[2]}`")
+
+
 def test_all_ready_statements_go_together_and_then_all_ready_loads() -> None:
     game = play([*created("d.a", "d.b"), comment("d.a", 20)], {"d.a": [15, 25], "d.b": [12, 90]})
     assert game.waves == [
@@ -100,6 +110,18 @@ def test_all_ready_statements_go_together_and_then_all_ready_loads() -> None:
         ["d.a@20"],
         ["d.a:1 to 100"],
     ]
+
+
+def test_old_files_under_the_name_of_a_view_are_no_rows_of_its() -> None:
+    shown = (Column("id", VIEW_COLUMN_TYPE),)
+    view = schema_file("d.a", 30, Action.CREATE_VIEW, "CREATE VIEW `a` AS SELECT 1", shown)
+    drop = schema_file("d.a", 20, Action.DROP_TABLE, "DROP TABLE `d`.`a`")
+    again = schema_file("d.a", 50, Action.CREATE_TABLE)
+    gone = schema_file("d.a", 40, Action.DROP_VIEW, "DROP VIEW `d`.`a`", shown)
+    assert play([*created("d.a"), drop, view], {"d.a": [15, 25]}).waves[-1] == []
+    waves = play([*created("d.a"), drop, view, gone, again], {"d.a": [15, 60]}).waves
+    assert waves[1] == ["d.a:1 to 20"]
+    assert waves[-1] == ["d.a:1 to 100"]
 
 
 def test_a_statement_waits_for_the_rows_below_it_and_not_for_those_above() -> None:
@@ -195,6 +217,17 @@ def test_a_healing_statement_waits_for_healthy_tables_and_overtakes_stuck_statem
     assert game.round.live == set()
 
 
+def test_a_database_is_not_dropped_while_a_table_of_its_has_yet_to_move_out() -> None:
+    move = schema_file("e.n", 20, Action.RENAME_TABLE, "RENAME TABLE `d`.`a` TO `e`.`n`")
+    drop = schema_file("d", 30, Action.DROP_SCHEMA, "DROP DATABASE `d`")
+    game = play([*created("d.a"), comment("d.a", 15), move, drop], {"d.a": [12]}, stopped=["d.a"])
+    assert game.barriers == [
+        ("d.a@15", "d.a: the row is bad"),
+        ("e.n@20", "d.a: the row is bad"),
+        ("d@30", "d.a: the row is bad"),
+    ]
+
+
 def test_a_healing_statement_does_not_overtake_a_barrier_with_another_table() -> None:
     like = schema_file("d.n", 20, Action.CREATE_TABLE, "CREATE TABLE `n` LIKE `a`")
     drop = schema_file("d.n", 30, Action.DROP_TABLE, "DROP TABLE `d`.`n`")
@@ -228,3 +261,29 @@ def test_at_the_checkpoint_only_statements_of_one_file_run() -> None:
         "d.p@100",
         "d.q@100",
     ]
+
+
+def test_rows_without_time_go_by_their_folders_and_need_no_bounds() -> None:
+    files = [data_file(1, "d/a", version) for version in (10, 20, 30, 100, 110)]
+    game = play([*created("d.a"), comment("d.a", 20), truncated("d.a", 30)], timeless=files)
+    assert game.waves == [
+        ["d.a@10"],
+        ["d.a:1 to 20"],
+        ["d.a@20"],
+        ["d.a:1 to 30"],
+        ["d.a@30"],
+        ["d.a:2 to 100"],
+    ]
+
+
+def test_rows_without_time_from_before_a_tables_beginning_stay_unread() -> None:
+    """In a later round, files come to light that are older than the TRUNCATE, and one that is older than an ALTER."""
+    schemas = [*created("d.a"), truncated("d.a", 30), comment("d.a", 40)]
+    files = [data_file(number, "d/a", version) for number, version in ((1, 10), (1, 30), (2, 30))]
+    done = [DdlRecord(ddl_id(schema), DdlState.DONE) for schema in schemas]
+    progress = Progress("u", 50, ddls={record.id: record for record in done})
+    assembly = Assembly.of(Listing(100, schemas, {"d/a": files}), progress, lambda name: True)
+    state = TableState(TableName("d", "a"), 50, unread_files(files, {}), 1)
+    (load,) = assembly.round({state.name: state}, timeless=True).ready_loads()
+    assert [planned.file for planned in load.files] == files[1:]
+    assert load.window == Window(50, 100)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from consumer.model.actions import Action
+from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, State, TableProgress
@@ -106,6 +107,29 @@ def test_a_table_older_than_the_changefeed_lives_before_its_first_statement() ->
     assert names(found.upstream) == {"old", "new"}
 
 
+def test_a_table_older_than_the_changefeed_is_waited_for_by_what_names_it_before_its_first_schema_file() -> None:
+    view = schema_file("d.v", 30, Action.CREATE_VIEW, "CREATE VIEW `v` AS SELECT `id` FROM `e`.`Old` JOIN `stopped`")
+    drop = schema_file("e.old", 40, Action.DROP_TABLE, "DROP TABLE `e`.`old`")
+    shown = schema_file("e.old", 40, query="")
+    for last in (drop, shown):
+        found = timeline([CREATE_STOPPED, view, last])
+        assert found.pending[1].touches == (STOPPED, TableName("d", "v"), TableName("e", "old"))
+
+
+def test_copies_and_renames_know_where_they_come_from() -> None:
+    files = [
+        CREATE_OLD,
+        schema_file("e.far", 21, Action.CREATE_TABLE, "CREATE TABLE `e`.`far` LIKE `OLD`"),
+        schema_file("e.near", 22, Action.CREATE_TABLE, "CREATE TABLE `near` LIKE `far`"),
+        schema_file("e.old", 23, Action.CREATE_TABLE, "CREATE TABLE `e`.`old` LIKE `nowhere`"),
+        schema_file("d.two", 24, Action.CREATE_TABLE, "CREATE TABLE `two` LIKE `old`"),
+        RENAME,
+    ]
+    found = timeline(files, done=files[:3]).origins
+    far = TableName("e", "far")
+    assert [found.get(file.path) for file in files] == [None, OLD, far, None, OLD, OLD]
+
+
 def test_a_statement_older_than_the_progress_is_told_of_and_not_executed() -> None:
     found = timeline([CREATE_OLD, RENAME], done=[CREATE_OLD], new=TableProgress(50))
     assert found.pending == ()
@@ -136,3 +160,27 @@ def test_a_statement_moves_what_it_touches_and_leaves_what_is_further() -> None:
     assert step.before.tables == {NEW: TableProgress(40)}
     assert step.after.tables == {NEW: TableProgress(40)}
     assert step.touches == (NEW, OLD)
+
+
+def test_a_recovery_comes_behind_the_last_statement_that_took_its_table() -> None:
+    first = schema_file("d.old", 25, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `old`")
+    drop = schema_file("d.old", 30, Action.DROP_TABLE, "DROP TABLE `d`.`old`")
+    recover = schema_file("d.new", 70, Action.RECOVER_TABLE, "FLASHBACK TABLE `OLD` TO `new`")
+    for done in ([], [CREATE_OLD, first, drop]):
+        found = timeline([CREATE_OLD, first, drop, recover], done=done)
+        assert found.pending[-1].touches == (NEW, OLD)
+        assert found.pending[-1].trash == TableName("d", "__trash_30_old")
+        tombstone = Progress("u", 60, {OLD: TableProgress(30, State.DROPPED)})
+        assert set(found.pending[-1].step(tombstone).before.tables) == {NEW}
+
+
+def test_a_policy_decides_what_heals_and_where_the_table_goes() -> None:
+    drop = schema_file("d.old", 30, Action.DROP_TABLE, "DROP TABLE `d`.`old`")
+    for policy in DdlPolicy:
+        heals = policy in (DdlPolicy.EVOLVE, DdlPolicy.RENAME)
+        found = build_timeline(
+            Catalog.of([CREATE_OLD, drop]), Progress(), 100, lambda name: True, lambda action, name, to=policy: to
+        )
+        statement = found.pending[-1]
+        assert (statement.policy, statement.heals) == (policy, heals)
+        assert (statement.step(Progress()).trash is not None) is (policy is DdlPolicy.RENAME)

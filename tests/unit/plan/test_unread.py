@@ -18,6 +18,13 @@ def test_the_last_done_file_is_read_again_when_it_was_written_anew() -> None:
     assert unread_files(FILES, folders)[0] == Unread(FILES[1], 0)
 
 
+def test_without_time_a_copy_of_the_last_done_file_is_not_read_again_but_another_file_is() -> None:
+    copied = {FOLDER: FolderProgress(done=2, size=100, stamp="other", open=(OpenFile(4, 0, 100, "other"),))}
+    assert unread_files(FILES, copied, timeless=True) == [Unread(FILES[2], 0)]
+    anew = {FOLDER: FolderProgress(done=2, size=99, stamp="a")}
+    assert unread_files(FILES, anew, timeless=True)[0] == Unread(FILES[1], 0)
+
+
 def test_an_open_file_keeps_its_next_ts_and_a_file_done_out_of_order_is_left_alone() -> None:
     open_files = (OpenFile(3, 77, 100, "a"), OpenFile(4, 0, 100, "a"))
     folders = {FOLDER: FolderProgress(done=2, size=100, stamp="a", open=open_files)}

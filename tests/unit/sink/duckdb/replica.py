@@ -42,12 +42,24 @@ class Replica:
         touches: tuple[TableName, ...] = (),
         version: int | None = None,
     ) -> DdlOutcome:
+        step = self.step(action, query, columns, table, old_name, touches, version)
+        (outcome,) = self.sink.apply_ddls([step], {})
+        return outcome
+
+    def step(
+        self,
+        action: Action,
+        query: str,
+        columns: Sequence[Column] = (),
+        table: TableName = TABLE,
+        old_name: TableName | None = None,
+        touches: tuple[TableName, ...] = (),
+        version: int | None = None,
+    ) -> ApplyDdl:
         self._version += 1
         at = self._version if version is None else version
         file = SchemaFile("p", "db/t", table.database, table.table, at, 1, query, action, tuple(columns))
-        step = ApplyDdl(file, (table, *touches), ProgressChange(), ProgressChange(), old_name)
-        (outcome,) = self.sink.apply_ddls([step], {})
-        return outcome
+        return ApplyDdl(file, (table, *touches), ProgressChange(), ProgressChange(), old_name)
 
     def apply(self, action: Action, query: str, columns: Sequence[Column] = (), **more: Any) -> str:
         """Execute what must not be refused; the note."""

@@ -1,15 +1,16 @@
-"""What only the statement's text says of its columns: generated ones, ENUM and SET labels, old names, bit defaults."""
+"""What only the statements' text says of columns: generated ones, ENUM and SET labels, old names, bit defaults."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.definitions import ColumnDefinition, statement_of
-from consumer.ddl.tokens import Kind, Token, Tokens, closing, starts
-
-_ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
+from consumer.ddl.lineage import Origin, state_after
+from consumer.ddl.references import skip_if_exists
+from consumer.ddl.tokens import Kind, Tokens, closing, starts, string_value
+from consumer.model.files import SchemaFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +26,35 @@ class Definition:
 class Definitions:
     """All that one CREATE TABLE or ALTER TABLE declares. Column names are in lower case.
 
-    `renamed` maps a column's new name to its old one.
+    `renamed` maps a column's new name to its old one, `dropped` are columns that are gone.
     """
 
     columns: Mapping[str, Definition]
     renamed: Mapping[str, str]
+    dropped: frozenset[str] = frozenset()
+
+    def after(self, known: Mapping[str, Definition]) -> dict[str, Definition]:
+        """What is known of the columns once the statement has run."""
+        moved = {new: known[old] for new, old in self.renamed.items() if old in known}
+        kept = {name: found for name, found in known.items() if name not in {*self.renamed.values(), *self.dropped}}
+        return {**kept, **moved, **self.columns}
+
+
+def declared_columns(history: Sequence[SchemaFile], origin: Origin) -> Mapping[str, Definition]:
+    """What the statements declared of the columns of the table that `history` describes, by lower-case name. A column
+    that no statement in storage declared is not in the answer. See `lineage.state_after`."""
+    return state_after(history, origin, dict, lambda known, file: read_definitions(file.query).after(known))
 
 
 def read_definitions(query: str) -> Definitions:
     """Read a CREATE TABLE or ALTER TABLE; any other statement declares nothing."""
     statement = statement_of(query)
     columns = {column.name.lower(): _definition(column) for column in statement.columns()}
-    return Definitions(columns, dict(filter(None, (_renamed(member.tokens) for member in statement.members))))
+    return Definitions(
+        columns,
+        dict(filter(None, (_renamed(member.tokens) for member in statement.members))),
+        frozenset(filter(None, (_dropped(member.tokens) for member in statement.members))),
+    )
 
 
 def _renamed(spec: Tokens) -> tuple[str, str] | None:
@@ -47,13 +65,19 @@ def _renamed(spec: Tokens) -> tuple[str, str] | None:
     return new.name.lower(), old.name.lower()
 
 
+def _dropped(spec: Tokens) -> str:
+    """The name in ``DROP COLUMN [IF EXISTS] name``, "" in any other specification."""
+    at = skip_if_exists(spec, 2)
+    return spec[at].name.lower() if starts(spec, "DROP", "COLUMN") and at < len(spec) else ""
+
+
 def _definition(column: ColumnDefinition) -> Definition:
     tokens = column.tokens
     elements: tuple[str, ...] = ()
     if len(tokens) > 1 and tokens[1].word in ("ENUM", "SET"):
         # TiDB keeps labels without their trailing blanks.
         labels = tokens[3 : closing(tokens, 2)]
-        elements = tuple(_string(token).rstrip(" ") for token in labels if token.kind is Kind.STRING)
+        elements = tuple(string_value(token).rstrip(" ") for token in labels if token.kind is Kind.STRING)
     generated = column.find("AS", "(")
     virtual = generated is not None and not (column.has("STORED") or column.has("PERSISTENT"))
     default = column.find("DEFAULT")
@@ -66,14 +90,7 @@ def _bits(tokens: Tokens) -> int | None:
         return None
     first = tokens[0].text.lower()
     if first in ("b", "x") and len(tokens) > 1 and tokens[1].kind is Kind.STRING:
-        return int(_string(tokens[1]) or "0", 2 if first == "b" else 16)
+        return int(string_value(tokens[1]) or "0", 2 if first == "b" else 16)
     if re.fullmatch(r"0x[0-9a-f]+|0b[01]+", first):
         return int(first, 0)
     return int(first) if first.isdecimal() else None
-
-
-def _string(token: Token) -> str:
-    """What a string literal spells."""
-    quote = token.text[0]
-    inner = token.text[1:-1].replace(quote * 2, quote)
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), inner, flags=re.DOTALL)

@@ -1,0 +1,128 @@
+"""[consumer.ddl]: what to do with upstream's statements, by kind and table. The last rule that fits decides."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.config.table_filter import TableFilter, table_filter
+from consumer.model.actions import Action
+from consumer.model.ddl_policy import GROUPS, KINDS, NEVER_IGNORED, RENAMED_KINDS, DdlPolicy, PolicyOf, kind_of
+from consumer.model.names import TableName
+
+_DEFAULTS = (DdlPolicy.EVOLVE, DdlPolicy.FAIL)
+_RULE_KEYS = ("kinds", "tables", "action")
+
+
+@dataclass(frozen=True, slots=True)
+class DdlRule:
+    """`action` for statements of `kinds` on the tables that the rules `tables` let through."""
+
+    kinds: frozenset[str]
+    tables: tuple[str, ...]
+    action: DdlPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class DdlRules:
+    """The default, evolve or fail, and the rules in the order of the file."""
+
+    default: DdlPolicy = DdlPolicy.EVOLVE
+    rules: tuple[DdlRule, ...] = ()
+
+    def __str__(self) -> str:
+        return str(self.default)
+
+    def policy_of(self, case_sensitive: bool) -> PolicyOf:
+        """The rules as a function of a statement's kind and table."""
+        filters = [(rule, table_filter(rule.tables, case_sensitive)) for rule in self.rules]
+
+        def policy(action: Action, table: TableName) -> DdlPolicy:
+            kind, found = kind_of(action), self.default
+            for rule, wanted in filters:
+                if kind in rule.kinds and (wanted.matches(table) if table.table else wanted.takes_all(table.database)):
+                    found = rule.action
+            return found
+
+        return policy
+
+
+def ddl_rules(value: object) -> DdlRules:
+    """The table [consumer.ddl], or its default alone. Raises ValueError."""
+    if isinstance(value, DdlRules):
+        return value
+    if isinstance(value, str):
+        return DdlRules(_default(value))
+    if not isinstance(value, Mapping):
+        raise ValueError("give a table with default and rules, or the default alone")
+    _check_keys(value, ("default", "rules"), "")
+    rules = value.get("rules", [])
+    if not isinstance(rules, Sequence) or isinstance(rules, str) or not all(isinstance(r, Mapping) for r in rules):
+        raise ValueError("rules are tables, each written [[consumer.ddl.rules]]")
+    return DdlRules(
+        _default(value.get("default", DdlPolicy.EVOLVE)),
+        tuple(_rule(rule, f"rule {number}: ") for number, rule in enumerate(rules, 1)),
+    )
+
+
+def _default(value: object) -> DdlPolicy:
+    if value not in _DEFAULTS:
+        why = "; the others are for some kinds only, so they need a rule" if value in tuple(DdlPolicy) else ""
+        raise ValueError(f"default {value!r} is not allowed; give evolve or fail{why}")
+    return DdlPolicy(str(value))
+
+
+def _rule(rule: Mapping[str, object], place: str) -> DdlRule:
+    _check_keys(rule, _RULE_KEYS, place)
+    action = rule.get("action")
+    if action not in tuple(DdlPolicy):
+        raise ValueError(f"{place}action {action!r} is not allowed; give {_listed(DdlPolicy)}")
+    kinds = [kind for name in _names(rule, "kinds", place) or KINDS for kind in _kinds(name, place)]
+    tables = tuple(_names(rule, "tables", place))
+    try:
+        TableFilter(tables)
+    except ValueError as problem:
+        raise ValueError(f"{place}tables: {problem}") from None
+    policy = DdlPolicy(str(action))
+    for kind in kinds:
+        _check_action(kind, policy, place)
+    return DdlRule(frozenset(kinds), tables, policy)
+
+
+def _check_action(kind: str, action: DdlPolicy, place: str) -> None:
+    if action is DdlPolicy.IGNORE and kind in NEVER_IGNORED:
+        raise ValueError(f"{place}{kind} cannot be ignored: {NEVER_IGNORED[kind]}; give evolve or fail")
+    if action is DdlPolicy.RENAME and kind not in RENAMED_KINDS:
+        raise ValueError(f"{place}{kind} has no action rename; it is for {', '.join(RENAMED_KINDS)}")
+
+
+def _kinds(name: str, place: str) -> tuple[str, ...]:
+    """The kinds that a name in the file stands for: one, a group, or one in TiDB's own word for a database."""
+    kind = name.replace("schema", "database") if name.endswith("-schema") else name
+    found = GROUPS.get(kind) or ((kind,) if kind in KINDS else ())
+    if not found:
+        close = difflib.get_close_matches(name, [*KINDS, *GROUPS], n=1)
+        meant = f"did you mean {close[0]}?" if close else f"known are {_listed([*KINDS, *GROUPS])}"
+        raise ValueError(f"{place}kinds: {name!r} is not a kind of statement; {meant}")
+    return found
+
+
+def _names(rule: Mapping[str, object], key: str, place: str) -> list[str]:
+    """A list of texts; no such key means all. An empty list would mean nothing, and is refused."""
+    value = rule.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not value or not all(isinstance(entry, str) for entry in value):
+        raise ValueError(f"{place}{key} must be a list of names, or left out for all")
+    return list(value)
+
+
+def _check_keys(table: Mapping[str, object], known: Sequence[str], place: str) -> None:
+    for key in table:
+        if key not in known:
+            raise ValueError(f"{place}{key} is not a key; known are {', '.join(known)}")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(str(name) for name in names)

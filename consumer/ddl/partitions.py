@@ -1,0 +1,150 @@
+"""How a table is partitioned after each of its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from consumer.ddl.charsets import declared_collation
+from consumer.ddl.definitions import Statement, find_words, statement_of
+from consumer.ddl.expressions import NotUnderstood
+from consumer.ddl.partition_clauses import (
+    NUMBERED_KINDS,
+    PartitionClause,
+    checked,
+    created_partitioning,
+    numbered,
+    partition_clauses,
+)
+from consumer.ddl.tokens import significant, starts, tokenize
+from consumer.model.partitions import Partitioning, PartitionKind
+
+_COLUMN_KINDS = (PartitionKind.RANGE_COLUMNS, PartitionKind.LIST_COLUMNS)
+_CHARSET_WORDS = ("COLLATE", "CHARSET", "CHARACTER")
+_PARTS = ("INDEX", "KEY", "PRIMARY", "FOREIGN", "CONSTRAINT", "CHECK", "PARTITION")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedTable:
+    """What is known of one table: its `partitioning` (None: it has none, or it cannot be told), and the collations of
+    the text columns that its CREATE TABLE declared and no statement touched since, by lower-case name."""
+
+    partitioning: Partitioning | None = None
+    collations: tuple[tuple[str, str], ...] = ()
+
+
+UNKNOWN = PartitionedTable()
+
+
+def created(query: str, database_collation: str) -> PartitionedTable:
+    """A table after its CREATE TABLE. `database_collation` is what its database gives to a table that declares none, ""
+    for one that is not known."""
+    statement = statement_of(query)
+    declared = declared_collation(statement.options)
+    default = database_collation if declared is None else declared
+    found = []
+    for column in statement.columns():
+        own = "" if column.has("BINARY") else declared_collation(column.tokens)
+        found.append((column.name.lower(), default if own is None else own))
+    table = PartitionedTable(collations=tuple(pair for pair in found if pair[1]))
+    try:
+        return _partitioned(table, created_partitioning(statement))
+    except NotUnderstood:
+        return table
+
+
+def altered(table: PartitionedTable, query: str) -> PartitionedTable:
+    """The table after an ALTER TABLE."""
+    statement = statement_of(query)
+    try:
+        touched = _forget_columns(table, statement)
+        for clause in partition_clauses(statement):
+            touched = _partitioned(touched, _after(touched.partitioning, clause))
+        return touched
+    except NotUnderstood:
+        return replace(table, partitioning=None)
+
+
+def _partitioned(table: PartitionedTable, partitioning: Partitioning | None) -> PartitionedTable:
+    if partitioning is None or partitioning.kind not in _COLUMN_KINDS:
+        return replace(table, partitioning=partitioning)
+    columns = {name.lower() for name in partitioning.by}
+    collations = tuple(pair for pair in table.collations if pair[0] in columns)
+    return replace(table, partitioning=replace(partitioning, collations=collations))
+
+
+def _after(before: Partitioning | None, clause: PartitionClause) -> Partitioning | None:
+    """Raises NotUnderstood for a clause that does not fit what is known."""
+    if clause.verb in ("PARTITION BY", "REMOVE PARTITIONING"):
+        return clause.by
+    if before is None or clause.verb in ("TRUNCATE", "EXCHANGE"):
+        return before
+    parts = before.partitions
+    match clause.verb:
+        case "ADD":
+            _check_kind(before, clause)
+            after = (*parts, *clause.added, *numbered(len(parts), clause.count))
+        case "COALESCE":
+            _check_kind(before, clause)
+            after = parts[: len(parts) - clause.count]
+        case "DROP":
+            gone = positions(before, clause)
+            after = tuple(part for at, part in enumerate(parts) if at not in gone)
+        case _:
+            gone = positions(before, clause)
+            first = min(gone)
+            kept = [part for at, part in enumerate(parts) if at not in gone and at >= first]
+            after = (*parts[:first], *clause.added, *kept)
+    return checked(replace(before, partitions=after), clause.verb)
+
+
+def positions(partitioning: Partitioning, clause: PartitionClause) -> frozenset[int]:
+    """Where the partitions stand that `clause` names. Raises NotUnderstood for one that is not known."""
+    found = [partitioning.find(name) for name in clause.names]
+    if clause.all_of_them:
+        return frozenset(range(len(partitioning.partitions)))
+    if any(at is None for at in found):
+        raise NotUnderstood(f"partition {clause.names[found.index(None)]}")
+    return frozenset(at for at in found if at is not None)
+
+
+def _check_kind(before: Partitioning, clause: PartitionClause) -> None:
+    """HASH and KEY grow and shrink by a number, RANGE and LIST by definitions."""
+    by_number = before.kind in NUMBERED_KINDS
+    if clause.count >= len(before.partitions) and clause.verb == "COALESCE":
+        raise NotUnderstood(clause.verb)
+    if (clause.count > 0 and not by_number) or not (clause.count or clause.added):
+        raise NotUnderstood(clause.verb)
+
+
+def _forget_columns(table: PartitionedTable, statement: Statement) -> PartitionedTable:
+    """What is no longer known once the statement's specifications on columns have run. Raises NotUnderstood where a
+    column of the partitioning gets another name."""
+    for member in statement.members:
+        tokens = member.tokens
+        first = tokens[0].word if tokens else ""
+        of_column = first == "DROP" and not any(starts(tokens, word, at=1) for word in _PARTS)
+        if first in ("CHANGE", "RENAME", "MODIFY") or of_column:
+            named = {token.name.lower() for token in tokens if token.is_name}
+            if first != "MODIFY" and table.partitioning is not None and named & set(_columns(table.partitioning)):
+                raise NotUnderstood("a column of the partitioning is renamed or dropped")
+            table = _without_collations(table, named)
+        elif first != "ADD" and any(
+            find_words(tokens, word) is not None for word in ("COLLATE", "CHARSET", "CHARACTER")
+        ):
+            table = _without_collations(table, None)
+    return table
+
+
+def _without_collations(table: PartitionedTable, columns: set[str] | None) -> PartitionedTable:
+    kept = tuple(pair for pair in table.collations if columns is not None and pair[0] not in columns)
+    return _partitioned(replace(table, collations=kept), table.partitioning)
+
+
+def _columns(partitioning: Partitioning) -> Iterator[str]:
+    """Every name in the partitioning's expression, in lower case."""
+    for text in partitioning.by:
+        if partitioning.kind in (*_COLUMN_KINDS, PartitionKind.KEY):
+            yield text.lower()
+        else:
+            yield from (token.name.lower() for token in significant(tokenize(text)) if token.is_name)

@@ -1,0 +1,100 @@
+"""What to do with upstream's statements: decided by kind and table, in pure code, and carried on the step."""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Callable
+
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+
+
+class DdlPolicy(enum.StrEnum):
+    EVOLVE = "evolve"
+    """Execute."""
+    IGNORE = "ignore"
+    """Do not execute; recorded as skipped, rows go on."""
+    FAIL = "fail"
+    """Stop the tables that the statement touches."""
+    RENAME = "rename"
+    """Keep the table that the statement takes away, under a trash name."""
+
+
+PolicyOf = Callable[[Action, TableName], DdlPolicy]
+"""The policy for a kind of statement on a table, or on a database (``table == ""``)."""
+
+_PLURAL = {
+    Action.RENAME_TABLES: Action.RENAME_TABLE,
+    Action.CREATE_TABLES: Action.CREATE_TABLE,
+    Action.ADD_COLUMNS: Action.ADD_COLUMN,
+    Action.DROP_COLUMNS: Action.DROP_COLUMN,
+}
+_OWN_NAMES = {
+    Action.CREATE_SCHEMA: "create-database",
+    Action.DROP_SCHEMA: "drop-database",
+    Action.MODIFY_SCHEMA_CHARSET: "modify-database-charset",
+}
+
+
+def kind_of(action: Action) -> str:
+    """The name of an action in the settings: ``drop-table``; several numbers can be one kind."""
+    single = _PLURAL.get(action, action)
+    return _OWN_NAMES.get(single) or single.name.lower().replace("_", "-")
+
+
+KINDS = tuple(dict.fromkeys(kind_of(action) for action in Action if action is not Action.NONE))
+
+GROUPS = {
+    "database": ("create-database", "drop-database", "modify-database-charset"),
+    "column": ("add-column", "drop-column", "modify-column", "set-default-value"),
+    "index": ("add-index", "drop-index", "rename-index", "alter-index-visibility", "fulltext-index", "hybrid-index"),
+    "primary-key": ("add-primary-key", "drop-primary-key"),
+    "foreign-key": ("add-foreign-key", "drop-foreign-key"),
+    "partition": tuple(kind for kind in KINDS if "partition" in kind),
+    "view": ("create-view", "drop-view"),
+    "ttl": ("alter-ttl", "remove-ttl"),
+}
+"""Names that stand for several kinds."""
+
+RENAMED_KINDS = ("drop-table", "truncate-table", "drop-database")
+"""The kinds that the policy `rename` is for."""
+
+_OTHER_TABLE = "later rows would meet a table that is not there, or another one"
+_STALE_UNIQUE = "a unique index that upstream no longer has would make later rows remove one another"
+_OTHER_PARTITIONS = "a later statement about a partition would mean other rows"
+_CUT_VALUES = "values that no longer fit their column could be cut without a word"
+
+NEVER_IGNORED = {
+    **dict.fromkeys(("rename-table", "recover-table", "exchange-partition"), _OTHER_TABLE),
+    **dict.fromkeys(("drop-index", "rename-index", "drop-primary-key"), _STALE_UNIQUE),
+    **dict.fromkeys(
+        ("add-partition", "drop-partition", "reorganize-partition", "alter-table-partitioning", "remove-partitioning"),
+        _OTHER_PARTITIONS,
+    ),
+    **dict.fromkeys(("modify-column", "modify-table-charset", "multi-schema-change"), _CUT_VALUES),
+}
+"""Kinds that the policy `ignore` cannot be right for, and why: rows would go wrong later, and nobody would see."""
+
+_LONGEST = 64
+"""Characters in a name, on every MySQL-compatible server."""
+
+
+def evolve(action: Action, table: TableName) -> DdlPolicy:
+    """The `PolicyOf` of a consumer without [consumer.ddl]."""
+    return DdlPolicy.EVOLVE
+
+
+def trash_name(version: int, name: TableName, complete: bool = True) -> TableName:
+    """Where the statement of `version` puts the table `name` (or the database, where ``table == ""``).
+
+    A table that had not all of its rows gets a name under which nothing looks for it again. Names too long for a
+    server end with a checksum of the whole.
+    """
+    own = name.table or name.database
+    prefix = f"__{'trash' if complete else 'partial'}_{version}_"
+    new = prefix + own
+    if len(new) > _LONGEST:
+        checksum = f"_{zlib.crc32(own.encode()):08x}"
+        new = prefix + own[: _LONGEST - len(prefix) - len(checksum)] + checksum
+    return TableName(name.database, new) if name.table else TableName(new, "")

@@ -1,0 +1,175 @@
+"""A statement to execute: what it is about, what it waits for, and what becomes of the progress with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from consumer.errors import DdlRefused
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.ddl_policy import DdlPolicy, kind_of
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+from consumer.model.partitions import Partitioning
+from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.model.steps import ApplyDdl
+
+BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
+
+_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
+    itself where the statement is about one. `drops` are the names that are gone once it ran. `trash` is where its table
+    goes, or where the table comes from that it brings back (see ApplyDdl). `left_out`: a table that
+    the filter leaves out, whose rows it moves to or from one that it takes."""
+
+    file: SchemaFile
+    touches: tuple[TableName, ...]
+    old_name: TableName | None
+    columns_before: tuple[Column, ...] | None
+    drops: tuple[TableName, ...] = ()
+    policy: DdlPolicy = DdlPolicy.EVOLVE
+    trash: TableName | None = None
+    partitioning: Partitioning | None = None
+    left_out: TableName | None = None
+
+    @property
+    def version(self) -> int:
+        return self.file.version
+
+    @property
+    def action(self) -> Action:
+        return action_of(self.file)
+
+    @property
+    def lacks_old_name(self) -> bool:
+        """A rename whose source cannot be told from what is known."""
+        return self.action in RENAME_ACTIONS and self.old_name is None
+
+    @property
+    def creates(self) -> TableName | None:
+        """The name that this statement brings to life."""
+        return self.file.name if self.action in CREATE_ACTIONS | RENAME_ACTIONS else None
+
+    @property
+    def executed(self) -> bool:
+        """Whether its policy lets it run."""
+        return self.policy in (DdlPolicy.EVOLVE, DdlPolicy.RENAME)
+
+    @property
+    def heals(self) -> bool:
+        return self.executed and self.action in HEALING_ACTIONS
+
+    @property
+    def begins(self) -> TableName | None:
+        """The table whose rows begin anew with it: what lies in older folders no longer matters."""
+        return self.file.name if self.action in BEGINNING_ACTIONS else None
+
+    def overtakes(self, other: Statement) -> bool:
+        """Whether a stuck `other` no longer matters once this one has run: what it was about is gone then."""
+        gone = self.heals and self.action != Action.TRUNCATE_TABLE
+        return gone and other.version < self.version and set(self.touches).issuperset(other.touches)
+
+    def empties_after(self, other: Statement) -> bool:
+        """Whether no row below `other`, a statement about this table alone, matters any more once this one has run."""
+        later = self.heals and self.action == Action.TRUNCATE_TABLE and other.version < self.version
+        return later and other.touches == (self.file.name,)
+
+    def changes(self) -> tuple[TableName, ...]:
+        """The tables that must have been there before it, as far as it tells: one that no statement created is older
+        than the changefeed."""
+        if self.action in RENAME_ACTIONS:
+            return (self.old_name,) if self.old_name is not None else ()
+        return () if self.action in CREATE_ACTIONS | DATABASE_ACTIONS else (self.file.name,)
+
+    @property
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables in `touches`."""
+        return tuple(name for name in self.touches if name.table)
+
+    def step(self, progress: Progress) -> ApplyDdl:
+        """The statement as a step, with the progress that goes with its intent and with its fact.
+
+        A table that is further already (another's statement is applied anew) stays where it is.
+        """
+        gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
+        own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
+        return ApplyDdl(
+            self.file,
+            self.tables,
+            before=ProgressChange(tables={name: self._at() for name in self.tables if self._moves(name, progress)}),
+            after=ProgressChange(tables={**own, **gone}),
+            old_name=self.old_name,
+            columns_before=self.columns_before,
+            policy=self.policy,
+            trash=self.trash,
+            partitioning=self.partitioning,
+        )
+
+    def _moves(self, name: TableName, progress: Progress) -> bool:
+        place = progress.table(name)
+        behind = place.applied_ts <= self.version and place.state is not State.DROPPED
+        return name == self.file.name or behind
+
+    def _at(self) -> TableProgress:
+        return TableProgress(self.version)
+
+
+def refusal(statement: Statement) -> DdlRefused | None:
+    """Why a statement is not to be executed; None for one that is, or that is ignored."""
+    if statement.policy is DdlPolicy.FAIL:
+        return refused_by_policy(statement)
+    if statement.lacks_old_name:
+        return lacks_old_name(statement)
+    return None if statement.left_out is None else moves_left_out_rows(statement, statement.left_out)
+
+
+def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused:
+    """Why a statement cannot be followed that moves rows of a table which the filter leaves out: nobody read them."""
+    name = statement.file.name
+    return DdlRefused(
+        f"the table rules leave out {left_out}, whose rows it moves and nobody read: {_shown(statement.file.query)}",
+        hint=f"let the table rules take {left_out} too and run again, or copy the wanted table from upstream as of"
+        f" {statement.version} into the target, then: storage-consumer skip-ddl --table '{name}'"
+        f" --version {statement.version}",
+        table=str(name),
+        path=statement.file.path,
+        version=statement.version,
+    )
+
+
+def lacks_old_name(statement: Statement) -> DdlRefused:
+    """Why such a rename cannot be executed."""
+    return DdlRefused(
+        f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
+        hint=f"rename it by hand, then: storage-consumer skip-ddl --table '{statement.file.name}'"
+        f" --version {statement.version}",
+        version=statement.version,
+    )
+
+
+def refused_by_policy(statement: Statement) -> DdlRefused:
+    """Why a statement whose policy is `fail` is not executed."""
+    kind = kind_of(statement.action)
+    return DdlRefused(
+        f"the policy for {kind} is fail: {_shown(statement.file.query)}",
+        hint=f"set another action for {kind} in [consumer.ddl] and run again, or do by hand what the statement means"
+        f" and then: storage-consumer skip-ddl --table '{statement.file.name}' --version {statement.version}",
+        table=str(statement.file.name),
+        version=statement.version,
+    )
+
+
+def _shown(query: str) -> str:
+    return query if len(query) <= _SHOWN else query[:_SHOWN] + " ..."
+
+
+def action_of(file: SchemaFile) -> Action:
+    """The file's action type; NONE for a number that no TiCDC lets through."""
+    try:
+        return Action(file.type)
+    except ValueError:
+        return Action.NONE

@@ -1,0 +1,96 @@
+"""What the paths and schema files of a storage say: its tables, and the options of its changefeed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from consumer.layout.paths import date_level
+from consumer.layout.schema_file import is_table_id
+from consumer.model.columns import Family
+from consumer.model.files import DataFile, SchemaFile
+from consumer.model.inspection import Detected, InspectedTable
+from consumer.model.names import TableName
+from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
+from consumer.plan.hazards import is_new_architecture, is_partitioned
+
+CLASSIC, NEW = "classic", "new"
+
+
+def survey_tables(assembly: Assembly) -> tuple[InspectedTable, ...]:
+    """Every table that has a schema file or data files."""
+    names = {name for name in (*assembly.catalog.by_table, *assembly.files) if name.table and assembly.wanted(name)}
+    return tuple(_table(assembly, name) for name in sorted(names))
+
+
+def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
+    """What the paths tell; nothing of the rows yet."""
+    folders = {file.folder for file in files}
+    levels = Counter(date_level(folder.date) for folder in folders)
+    across = any(folder.dispatcher for folder in folders) if folders else None
+    table_ids = any(file.table and is_table_id(file.root) for file in catalog.files)
+    widths = Counter(len(file.path.rpartition(".")[0]) - len(_without_digits(file.path)) for file in files)
+    return Detected(
+        dialect=None,
+        commit_ts=None,
+        date_separator=levels.most_common(1)[0][0] if levels else None,
+        file_index_digit=min(widths) if widths else None,
+        partition_separator=_partition_separator(catalog, files),
+        across_nodes=across,
+        table_ids=table_ids,
+        architecture=_architecture(catalog, bool(across) or table_ids),
+        sampled=0,
+    )
+
+
+def sample(files: Sequence[DataFile], catalog: Catalog, most: int) -> Iterator[tuple[DataFile, SchemaFile]]:
+    """Up to `most` files whose table is known, the newest and the oldest of each table first."""
+    tables: dict[str, list[DataFile]] = {}
+    for file in files:
+        tables.setdefault(file.folder.root, []).append(file)
+    newest, oldest = ([group[place] for group in tables.values()] for place in (-1, 0))
+    chosen = list(dict.fromkeys([*newest[: most // 2], *oldest[: most // 2], *newest, *oldest]))
+    known = ((file, catalog.schema(file.folder)) for file in chosen)
+    yield from [(file, schema) for file, schema in known if schema is not None][:most]
+
+
+def _table(assembly: Assembly, name: TableName) -> InspectedTable:
+    history, files = assembly.catalog.by_table.get(name, ()), assembly.files.get(name, ())
+    folders = {file.folder for file in files}
+    dates = sorted(folder.date for folder in folders if folder.date)
+    return InspectedTable(
+        name,
+        name in assembly.timeline.upstream,
+        len(history),
+        sum(1 for file in history if file.query),
+        len(files),
+        sum(file.size for file in files),
+        len({folder.partition for folder in folders if folder.partition}),
+        len({folder.dispatcher for folder in folders if folder.dispatcher}),
+        dates[0] if dates else "",
+        dates[-1] if dates else "",
+    )
+
+
+def _without_digits(path: str) -> str:
+    """`path` without its extension and the number in front of that."""
+    return path.rpartition(".")[0].rstrip("0123456789")
+
+
+def _partition_separator(catalog: Catalog, files: Sequence[DataFile]) -> bool | None:
+    """Only a partitioned table shows it."""
+    if any(file.folder.partition for file in files):
+        return True
+    written = {file.folder.root for file in files}
+    partitioned = (group[-1].root in written and is_partitioned(group) for group in catalog.by_table.values())
+    return False if any(partitioned) else None
+
+
+def _architecture(catalog: Catalog, is_new: bool) -> str:
+    if is_new or is_new_architecture(catalog):
+        return NEW
+    columns = (column for file in catalog.files if file.query for column in file.columns)
+    labelless = any(column.type in (Family.ENUM.upper(), Family.SET.upper()) for column in columns)
+    old = any(file.path.endswith("/schema.json") for file in catalog.files)
+    return CLASSIC if labelless or old else ""

@@ -1,0 +1,303 @@
+"""[consumer.ddl] on every target: what is kept, left alone or refused, whenever a run dies."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.app import parts as app_parts
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.model.progress import DdlState
+from consumer.model.result import RunResult
+from tests.servers import MariaDb
+from tests.support.build import ID, VALUE
+from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.feed import Feed, MemoryReplica, Replica
+from tests.support.observers import Recorder
+
+ADDED = Column("w", "INT")
+Tables = dict[str, dict[int, str]]
+
+
+def rules(action: str, *kinds: str, tables: str = "*.*") -> dict[str, Any]:
+    return {"ddl": {"rules": [{"action": action, "kinds": list(kinds), "tables": [tables]}]}}
+
+
+RENAME = rules("rename", "drop-table", "truncate-table", "drop-database")
+
+
+class Target:
+    """A replica and what its tables hold, `v` by `id`."""
+
+    def __init__(self, replica: Replica, query: Callable[[str], list[tuple[Any, ...]]] | None) -> None:
+        self.replica, self._query = replica, query
+
+    @property
+    def tables(self) -> Tables:
+        if self._query is None:
+            assert isinstance(self.replica, MemoryReplica)
+            return {name: {k: str(v) for k, v in rows.items()} for name, rows in self.replica.tables.items()}
+        listed = self._query(
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN"
+            " ('storage_consumer', 'mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
+        )
+        quote = '"' if isinstance(self._query, _Duck) else "`"
+        return {
+            f"{database}.{table}": {
+                key: str(v)
+                for key, v in self._query(f"SELECT id, v FROM {quote}{database}{quote}.{quote}{table}{quote}")
+            }
+            for database, table in listed
+        }
+
+    def once(self, checkpoint: int, **flags: Any) -> RunResult:
+        return self.replica.once(checkpoint, **flags)
+
+
+class _Duck:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __call__(self, query: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(self._path)) as connection:
+            return connection.execute(query).fetchall()
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
+    return feed
+
+
+@pytest.fixture(params=["memory", "duckdb", "mariadb"])
+def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target:
+    if request.param == "memory":
+        return Target(MemoryReplica(feed), None)
+    if request.param == "duckdb":
+        path = tmp_path / "replica.duckdb"
+        return Target(Replica(feed, f"duckdb:///{path}"), _Duck(path))
+    server: MariaDb = request.getfixturevalue("fresh_mariadb")
+    return Target(Replica(feed, server.url()), server.execute)
+
+
+def flashback(feed: Feed, query: str, version: int, table: str = "d.t") -> None:
+    feed.statement(table, version, Action.RECOVER_TABLE, query)
+
+
+# rename
+
+
+def test_what_is_dropped_or_truncated_is_kept_under_a_name_with_the_version(feed: Feed, target: Target) -> None:
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (3, "3")})
+    feed.drop("d.t", 30)
+    assert target.once(40, **RENAME).exit_code == 0
+    assert target.tables == {"d.__trash_20_t": {1: "1", 2: "2"}, "d.__trash_30_t": {3: "3"}}
+    assert any("d.t is kept as d.__trash_30_t" in note for note in target.replica.seen.notes)
+    feed.create("d.t", 45)
+    feed.puts("d.t", 45, {46: (4, "4")})
+    assert target.once(50, **RENAME).exit_code == 0
+    assert target.tables["d.t"] == {4: "4"}
+
+
+def test_a_database_is_kept_with_all_of_its_tables(feed: Feed, target: Target) -> None:
+    feed.create("d.u", 15)
+    feed.puts("d.u", 15, {16: (7, "7")})
+    feed.database("d", 20, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    feed.database("d", 30)
+    feed.create("d.t", 31)
+    assert target.once(40, **RENAME).exit_code == 0
+    assert target.tables == {"__trash_20_d.t": {1: "1", 2: "2"}, "__trash_20_d.u": {7: "7"}, "d.t": {}}
+
+
+def test_flashback_brings_a_dropped_table_back_from_the_trash(feed: Feed, target: Target) -> None:
+    feed.drop("d.t", 20)
+    flashback(feed, "FLASHBACK TABLE `T` TO `back`", 30, "d.back")
+    feed.puts("d.back", 30, {31: (2, "22")})
+    assert target.once(25, **RENAME).exit_code == 0
+    assert target.once(40, **RENAME).exit_code == 0
+    assert target.tables == {"d.back": {1: "1", 2: "22"}}
+
+
+def test_recover_table_brings_back_what_an_earlier_round_dropped(feed: Feed, target: Target) -> None:
+    feed.drop("d.t", 20)
+    flashback(feed, "RECOVER TABLE `t`", 30)
+    feed.puts("d.t", 30, {31: (3, "3")})
+    assert target.once(40, **RENAME).exit_code == 0
+    assert target.tables == {"d.t": {1: "1", 2: "2", 3: "3"}}
+
+
+def test_a_truncated_table_comes_back_beside_the_new_one(feed: Feed, target: Target) -> None:
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (3, "3")})
+    flashback(feed, "FLASHBACK TABLE `t` TO `old`", 30, "d.old")
+    assert target.once(40, **RENAME).exit_code == 0
+    assert target.tables == {"d.old": {1: "1", 2: "2"}, "d.t": {3: "3"}}
+
+
+@pytest.mark.parametrize("how", ["not kept", "by job", "incomplete"])
+def test_a_table_that_the_target_did_not_keep_stops_by_name(how: str, feed: Feed, target: Target) -> None:
+    if how == "incomplete":
+        feed.damaged("d.t", 10)
+    feed.drop("d.t", 20)
+    flashback(feed, "RECOVER TABLE BY JOB 77" if how == "by job" else "RECOVER TABLE `t`", 30)
+    result = target.once(40, **({} if how == "not kept" else RENAME))
+    table = result.tables[TableName("d", "t")]
+    assert (result.exit_code, table.state) == (5, "stopped")
+    assert "the target did not keep it" in table.error
+    assert "copy the table from upstream as of 30" in table.hint
+    assert "skip-ddl --table d.t --version 30" in table.hint
+    kept = {"not kept": [], "by job": ["d.__trash_20_t"], "incomplete": ["d.__partial_20_t"]}
+    assert list(target.tables) == kept[how]
+
+
+def test_a_truncate_that_a_resync_runs_again_leaves_the_first_trash_alone(feed: Feed, target: Target) -> None:
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (3, "3")})
+    assert target.once(40, **RENAME).exit_code == 0
+    result = app.resync(target.replica.settings(**RENAME), Recorder(), TableName("d", "t"), CrashingLoader(Fuse()))
+    assert result.exit_code == 0
+    assert target.tables == {"d.__trash_20_t": {1: "1", 2: "2"}, "d.t": {3: "3"}}
+
+
+def test_a_run_that_dies_anywhere_ends_with_the_same_trash(
+    feed: Feed, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (3, "3")})
+    feed.drop("d.t", 30)
+    flashback(feed, "FLASHBACK TABLE `t` TO `u`", 40, "d.u")
+    feed.database("e", 41)
+    feed.create("e.x", 42)
+    feed.puts("e.x", 42, {43: (9, "9")})
+    feed.database("e", 50, "DROP DATABASE `e`", Action.DROP_SCHEMA)
+    feed.checkpoint(60)
+    fuse, real = Fuse(), app_parts.sink_for
+    monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
+    for moment in itertools.count(0, 3):
+        # Every run gets a little further than the one before.
+        fuse = Fuse(moment)
+        try:
+            result = app.once(target.replica.settings(**RENAME), Recorder(), CrashingLoader(fuse))
+            break
+        except Crash:
+            continue
+    assert [t.error for t in result.tables.values() if t.error] == []
+    assert moment > 9
+    assert target.tables == {"__trash_50_e.x": {9: "9"}, "d.__trash_20_t": {1: "1", 2: "2"}, "d.u": {3: "3"}}
+
+
+# ignore
+
+
+def test_an_ignored_statement_is_recorded_and_rows_go_on(feed: Feed, target: Target) -> None:
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {21: (3, "3"), 22: (1, "11")})
+    result = target.once(40, **rules("ignore", "truncate-table"))
+    assert result.exit_code == 0
+    assert target.tables == {"d.t": {1: "11", 2: "2", 3: "3"}}
+    assert any("not executed, as the policy for truncate-table is ignore" in n for n in target.replica.seen.notes)
+    again = target.once(50)
+    assert (again.exit_code, target.tables["d.t"]) == (0, {1: "11", 2: "2", 3: "3"})
+
+
+def test_the_name_of_a_table_whose_drop_was_ignored_is_not_used_again(feed: Feed, target: Target) -> None:
+    feed.drop("d.t", 20)
+    feed.create("d.t", 30)
+    feed.puts("d.t", 30, {31: (5, "5")})
+    drop = rules("ignore", "drop-table")
+    result = target.once(40, **drop)
+    assert (result.exit_code, result.tables[TableName("d", "t")].state) == (5, "stopped")
+    both = rules("ignore", "drop-table", "create-table")
+    result = target.once(50, **both)
+    assert "holds rows" in result.tables[TableName("d", "t")].error
+    assert target.tables == {"d.t": {1: "1", 2: "2"}}
+
+
+def test_rows_that_no_longer_fit_after_an_ignored_statement_stop_their_table(feed: Feed, target: Target) -> None:
+    feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT", (ID, VALUE, ADDED))
+    feed.puts("d.t", 20, {21: (3, "3")})
+    ignoring = rules("ignore", "add-column", tables="d.t")
+    result = target.once(40, **ignoring)
+    assert (result.exit_code, result.tables[TableName("d", "t")].state) == (3, "stopped")
+    assert target.tables == {"d.t": {1: "1", 2: "2"}}
+
+
+# fail
+
+
+def test_a_failing_statement_stops_its_table_and_names_both_ways_out(feed: Feed, target: Target) -> None:
+    feed.create("d.u", 15)
+    feed.puts("d.u", 15, {16: (7, "7"), 35: (8, "8")})
+    feed.drop("d.t", 20)
+    policy = rules("fail", "drop-table")
+    result = target.once(40, **policy)
+    table = result.tables[TableName("d", "t")]
+    assert (result.exit_code, table.state) == (5, "stopped")
+    assert "the policy for drop-table is fail: DROP TABLE `d`.`t`" in table.error
+    assert "[consumer.ddl]" in table.hint
+    assert "skip-ddl --table 'd.t' --version 20" in table.hint
+    assert target.tables == {"d.t": {1: "1", 2: "2"}, "d.u": {7: "7", 8: "8"}}
+    assert target.once(50).exit_code == 0
+    assert list(target.tables) == ["d.u"]
+
+
+def test_a_failing_drop_does_not_heal_a_stopped_table(feed: Feed, tmp_path: Path) -> None:
+    replica = MemoryReplica(feed)
+    broken = feed.damaged("d.t", 10)
+    feed.drop("d.t", 20)
+    policy = rules("fail", "drop-table")
+    assert replica.once(30, **policy).exit_code == 3
+    broken.write_bytes(feed._line("d.t", 13, 3, "3"))
+    assert replica.once(30, **policy).exit_code == 5
+    assert replica.tables == {"d.t": {1: "1", 2: "2", 3: "3"}}
+    assert {r.state for i, r in replica.sink.progress().ddls.items() if i.version == 20} <= {DdlState.INTENT}
+
+
+# plan
+
+
+def test_plan_shows_each_statement_with_its_policy_and_what_would_run(feed: Feed, target: Target) -> None:
+    feed.truncate("d.t", 20)
+    feed.statement("d.t", 25, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `t` COMMENT 'x'")
+    feed.statement("d.v", 26, Action.CREATE_VIEW, "CREATE VIEW `v` AS SELECT 1")
+    feed.drop("d.t", 30)
+    feed.checkpoint(40)
+    policy = {"ddl": {"rules": [*RENAME["ddl"]["rules"], *rules("ignore", "view")["ddl"]["rules"]]}}
+    found = app.plan(target.replica.settings(**policy), Recorder())
+    steps = {step.to_ts: step for step in found.steps if step.kind == "ddl"}
+    assert {at: step.policy for at, step in steps.items()} == {
+        1: "evolve", 10: "evolve", 20: "rename", 25: "evolve", 26: "ignore", 30: "rename"
+    }  # fmt: skip
+    assert steps[26].target is None
+    for at in (1, 10, 20, 25, 30):
+        shown = steps[at].target
+        assert shown is not None
+        assert not shown.error, shown
+    assert "CREATE TABLE" in " ".join(steps[10].target.statements)  # type: ignore[union-attr]
+    result = target.once(40, **policy)
+    assert result.exit_code == 0
+
+
+def test_plan_and_status_warn_of_another_upstream(feed: Feed, target: Target, tmp_path: Path) -> None:
+    target.once(40)
+    other = Feed(tmp_path / "other")
+    other.database("d", 1)
+    other.checkpoint(9)
+    elsewhere = Replica(other, target.replica._downstream)
+    looks = app.plan(elsewhere.settings(), Recorder()), app.status(elsewhere.settings(), Recorder())
+    for look in looks:
+        (warning,) = [note for note in look.notes if "belongs to the upstream" in note]
+        assert f"{tmp_path}/cdc" in warning
+        assert f"{tmp_path}/other" in warning

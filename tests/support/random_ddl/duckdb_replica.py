@@ -1,0 +1,47 @@
+"""A DuckDB file as the replica of random statements: its schemas, tables, column names and rows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+
+from tests.support.random_ddl.machine import Replica
+from tests.support.random_ddl.original import DATABASES, Snapshot
+
+
+def duckdb_replica(folder: Path) -> Replica:
+    file = folder / "replica.duckdb"
+    return Replica(f"duckdb:///{file}", lambda: _state(file), _as_kept)
+
+
+def _state(file: Path) -> Snapshot:
+    with duckdb.connect(str(file), read_only=True) as connection:
+        schemas = connection.execute(
+            "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
+        ).fetchall()
+        found: Snapshot = {schema: {} for (schema,) in schemas if schema in DATABASES}
+        tables = connection.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database()"
+        ).fetchall()
+        for schema, table in tables:
+            if schema in DATABASES:
+                rows = connection.execute(f'SELECT * FROM "{schema}"."{table}"')
+                columns = [column[0] for column in rows.description]
+                found[f"{schema}.{table}"] = {"columns": columns, "rows": sorted(rows.fetchall(), key=repr)}
+        return found
+
+
+def _as_kept(original: Snapshot) -> Snapshot:
+    """What of the original a DuckDB replica keeps: no views, no virtual columns, no definitions."""
+    kept: Snapshot = {}
+    for name, content in original.items():
+        if not content:
+            kept[name] = {}
+        elif content["kind"] != "VIEW":
+            virtual = re.findall(r"^ +`(.*)` .* GENERATED ALWAYS AS .* VIRTUAL", content["definition"], re.M)
+            places = [at for at, column in enumerate(content["columns"]) if column not in virtual]
+            rows = [tuple(row[at] for at in places) for row in content["rows"]]
+            kept[name] = {"columns": [content["columns"][at] for at in places], "rows": sorted(rows, key=repr)}
+    return kept

@@ -1,0 +1,69 @@
+"""What happened upstream, as TiCDC tells it, and how the changefeed is set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from tests.support.random_ddl.original import Row, Shape
+
+WAITS = (Action.RENAME_TABLE, Action.EXCHANGE_PARTITION)
+"""At C == V the files of these may not be complete."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row change: `kind` is INSERT, UPDATE or DELETE. `version` and `shape` are the table's then."""
+
+    ts: int
+    table: TableName
+    kind: str
+    old: Row | None
+    new: Row | None
+    partition: str
+    version: int
+    shape: Shape
+    nonclustered: bool
+
+
+@dataclass(frozen=True)
+class SchemaText:
+    """One schema file to write."""
+
+    name: TableName
+    query: str
+    type: int
+    columns: tuple[Column, ...] = ()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`tables` are those that it is about, `files` what it leaves in the storage."""
+
+    ts: int
+    action: Action
+    files: tuple[SchemaText, ...]
+    tables: frozenset[TableName]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How the changefeed is set up: `new` architecture, rows with commit-ts, tables without key, UPDATEs as they are
+    (`raw`), several files of one table at a time (`dispatchers`)."""
+
+    new: bool
+    commit_ts: bool
+    keyless: bool
+    raw: bool
+    dispatchers: bool
+    partitions: bool
+
+    @classmethod
+    def drawn(cls, random: Random, partitions: bool) -> Manner:
+        new, commit_ts = random.random() < 0.5, random.random() < 0.8
+        dispatchers = new and random.random() < 0.4
+        keyless = commit_ts and not dispatchers and random.random() < 0.3
+        return cls(new, commit_ts, keyless, random.random() < 0.3, dispatchers, partitions)

@@ -1,0 +1,136 @@
+"""Random statements about the tables that are there, as templates: where tables are named, how is for others to say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from tests.support.random_ddl.creations import Creations
+from tests.support.random_ddl.original import quoted
+from tests.support.random_ddl.proposal import Proposal, Table, Tables, base_tables
+from tests.support.random_ddl.specifications import Specifications
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Draws proposals. `keyless`: tables without a key are replicated; `partitions`: some tables are partitioned."""
+
+    random: Random
+    keyless: bool
+    partitions: bool
+
+    @property
+    def _creations(self) -> Creations:
+        return Creations(self.random, self.keyless, self.partitions)
+
+    def create(self, name: TableName, tables: Tables) -> Proposal:
+        return self._creations.table_or_view(name, tables)
+
+    def change(self, name: TableName, tables: Tables, free: Sequence[TableName]) -> Proposal | None:
+        """A statement about a table that is there, or None where the drawn one makes no sense."""
+        table = tables[name]
+        likely = base_tables(tables)
+        if table.is_view and likely and self.random.random() < 0.4:
+            return self._creations.view(name, tables, "CREATE OR REPLACE ")
+        if table.is_view:
+            return Proposal(Action.DROP_VIEW, "DROP VIEW {own}", name, {"own": name})
+        draw = self.random.random()
+        if draw < 0.07:
+            return Proposal(Action.DROP_TABLE, "DROP TABLE {own}", name, {"own": name})
+        if draw < 0.14:
+            return Proposal(Action.TRUNCATE_TABLE, "TRUNCATE TABLE {own}", name, {"own": name}, empties="*")
+        if draw < 0.30:
+            return self._rename(name, tables, free)
+        if draw < 0.44 and table.partitions:
+            return self._partition(name, tables)
+        if draw < 0.40:
+            return self._alter(name, Action.MODIFY_TABLE_COMMENT, f"COMMENT = '{self.random.choice(('x', 'y; z'))}'")
+        if draw < 0.44 and not table.partitions:
+            return self._foreign_key(name, table, likely)
+        if draw < 0.52 and table.nonclustered:
+            return self._primary_key(name, table)
+        specifications = list(Specifications(self.random, self.keyless).drawn(table.shape))
+        if not specifications:
+            return None
+        action, text = specifications[0]
+        if "{own}" in text:
+            return Proposal(action, text, name, {"own": name})
+        others = [other for _, other in specifications[1:] if "{own}" not in other and not _two_indexes(text, other)]
+        if others and self.random.random() < 0.2:
+            return self._alter(name, Action.MULTI_SCHEMA_CHANGE, f"{text}, {others[0]}")
+        return self._alter(name, action, text)
+
+    def exchange(self, tables: Tables) -> Proposal | None:
+        pairs = [
+            (name, other)
+            for name, table in tables.items()
+            for other, plain in tables.items()
+            if table.shape.bounds and table.shape.bounds[0][1] is not None
+            and table.body and table.body == plain.body and not plain.partitions
+        ]  # fmt: skip
+        if not pairs:
+            return None
+        name, other = self.random.choice(pairs)
+        part, _ = self.random.choice(tables[name].shape.bounds)
+        template = f"ALTER TABLE {{own}} EXCHANGE PARTITION {quoted(part)} WITH TABLE {{other}}"
+        return Proposal(Action.EXCHANGE_PARTITION, template, name, {"own": name, "other": other}, empties=part)
+
+    def _alter(self, name: TableName, action: Action, text: str) -> Proposal:
+        return Proposal(action, f"ALTER TABLE {{own}} {text}", name, {"own": name})
+
+    def _rename(self, name: TableName, tables: Tables, free: Sequence[TableName]) -> Proposal | None:
+        if not free:
+            return None
+        others = [other for other in base_tables(tables) if other != name]
+        self.random.shuffle(others)
+        pairs = [(name, self.random.choice(free))]
+        while others and self.random.random() < 0.4:  # the next takes the name that became free, mostly
+            left = [new for new in free if new not in {pair[1] for pair in pairs}]
+            new = self.random.choice(left) if left and self.random.random() < 0.3 else pairs[-1][0]
+            pairs.append((others.pop(), new))
+        names = {f"{side}{at}": pair[side == "new"] for at, pair in enumerate(pairs) for side in ("old", "new")}
+        listed = ", ".join(f"{{old{at}}} TO {{new{at}}}" for at in range(len(pairs)))
+        return Proposal(Action.RENAME_TABLE, f"RENAME TABLE {listed}", pairs[0][1], names, renames=tuple(pairs))
+
+    def _partition(self, name: TableName, tables: Tables) -> Proposal | None:
+        bounds = tables[name].shape.bounds
+        if bounds[0][1] is None:
+            return None
+        part = self.random.choice(bounds)[0]
+        match self.random.randrange(3):
+            case 0:
+                bound = max(bound or 0 for _, bound in bounds) + 5
+                text = f"ADD PARTITION (PARTITION `p{bound}` VALUES LESS THAN ({bound}))"
+                return self._alter(name, Action.ADD_PARTITION, text)
+            case 1 if len(bounds) > 1:
+                return self._alter(name, Action.DROP_PARTITION, f"DROP PARTITION {quoted(part)}")
+        template = f"ALTER TABLE {{own}} TRUNCATE PARTITION {quoted(part)}"
+        return Proposal(Action.TRUNCATE_PARTITION, template, name, {"own": name}, empties=part)
+
+    def _primary_key(self, name: TableName, table: Table) -> Proposal | None:
+        if all(index.name != "PRIMARY" for index in table.shape.indexes):
+            return self._alter(
+                name, Action.ADD_PRIMARY_KEY, "ADD PRIMARY KEY(`id`) /*T![clustered_index] NONCLUSTERED */"
+            )
+        other_key = [i for i in table.shape.indexes if i.unique and i.whole and i.name != "PRIMARY"]
+        if not (self.keyless or other_key):
+            return None
+        return self._alter(name, Action.DROP_PRIMARY_KEY, "DROP PRIMARY KEY")
+
+    def _foreign_key(self, name: TableName, table: Table, likely: Sequence[TableName]) -> Proposal:
+        """Only named ones are dropped: upstream numbers the others in its own way."""
+        named = [key for key in table.shape.foreign_keys if key.startswith("fk")]
+        if named and self.random.random() < 0.7:
+            return self._alter(name, Action.DROP_FOREIGN_KEY, f"DROP FOREIGN KEY {quoted(named[0])}")
+        label = self.random.choice(("", f" `fk{self.random.randrange(10**9)}`"))
+        text = f"ADD CONSTRAINT{label} FOREIGN KEY (`id`) REFERENCES {{other}}(`id`)"
+        names = {"own": name, "other": self.random.choice(likely)}
+        return Proposal(Action.ADD_FOREIGN_KEY, f"ALTER TABLE {{own}} {text}", name, names)
+
+
+def _two_indexes(*specifications: str) -> bool:
+    """TiDB names a new index around those that the same statement removes; the server would not."""
+    return all("INDEX" in text or "ADD UNIQUE" in text for text in specifications)

@@ -1,0 +1,66 @@
+"""What statements declare of columns, over a table's whole history."""
+
+from __future__ import annotations
+
+from consumer.ddl.declared import declared_columns
+from consumer.model.actions import Action
+from consumer.model.files import SchemaFile
+from tests.support.build import schema_file
+
+CREATE = (
+    "CREATE TABLE `t` (`id` INT PRIMARY KEY,`e` ENUM('a','it''s','c ') NOT NULL,`v` INT GENERATED ALWAYS AS (`id`+1) "
+    "VIRTUAL,`s` INT GENERATED ALWAYS AS (`id`+2) STORED,`k` INT AS (`id`) COMMENT 'STORED')"
+)
+
+
+def declared(*files: SchemaFile, table: str = "d.t"):
+    """All other tables' files are of the one that this one came from."""
+    own = [file for file in files if str(file.name) == table]
+    return declared_columns(own, lambda _: [file for file in files if file not in own])
+
+
+def virtual(*files: SchemaFile, table: str = "d.t") -> set[str]:
+    return {name for name, column in declared(*files, table=table).items() if column.virtual}
+
+
+def test_a_create_tells_virtual_columns_and_labels() -> None:
+    found = declared(schema_file("d.t", 1, query=CREATE))
+    assert {name for name, column in found.items() if column.virtual} == {"v", "k"}
+    assert found["e"].elements == ("a", "it's", "c")
+
+
+def test_what_no_statement_declared_is_not_known() -> None:
+    added = schema_file("d.t", 5, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `n` INT")
+    assert set(declared(schema_file("d.t", 1, query=""), added)) == {"n"}
+
+
+def test_alters_move_drop_and_replace_what_was_declared() -> None:
+    files = [
+        schema_file("d.t", 1, query=CREATE),
+        schema_file("d.t", 2, Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `t` RENAME COLUMN `v` TO `w`, DROP COLUMN `k`"),
+        schema_file("d.t", 3, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `e` ENUM('a','b')"),
+        schema_file("d.t", 4, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN (`v` INT, `x` INT AS (`id`))"),
+    ]
+    assert virtual(*files) == {"w", "x"}
+    assert declared(*files)["e"].elements == ("a", "b")
+    assert not declared(*files)["v"].virtual
+
+
+def test_copies_and_new_names_keep_what_their_source_had_then() -> None:
+    files = [
+        schema_file("d.t", 1, query=CREATE),
+        schema_file("d.copy", 2, query="CREATE TABLE `copy` LIKE `t`"),
+        schema_file("d.t", 3, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `k`"),
+        schema_file("o.new", 4, Action.RENAME_TABLE, "RENAME TABLE `d`.`t` TO `o`.`new`"),
+    ]
+    assert virtual(*files, table="d.copy") == {"v", "k"}
+    assert virtual(*files, table="o.new") == {"v"}
+
+
+def test_a_table_created_anew_knows_nothing_of_the_dropped_one() -> None:
+    files = [
+        schema_file("d.t", 1, query=CREATE),
+        schema_file("d.t", 2, Action.DROP_TABLE, "DROP TABLE `d`.`t`"),
+        schema_file("d.t", 3, query="CREATE TABLE `t` (`id` INT,`v` INT)"),
+    ]
+    assert virtual(*files) == set()
