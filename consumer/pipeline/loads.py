@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.errors import CannotBeExact, ConsumerError, LeaseHeld, Retryable, TableError
+from consumer.errors import CannotBeExact, ConsumerError, LeaseHeld, Retryable, RowsVary, StorageChanged, TableError
+from consumer.model.columns import Family
 from consumer.model.files import Bounds
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
@@ -26,6 +27,18 @@ NO_COMMIT_TS = (
     "rows carry no commit-ts, only milliseconds: transactions of one millisecond are told apart by their place in the"
     " files, and a target read at a checkpoint may show part of its millisecond;"
     " enable-tidb-extension=true in the changefeed's sink URI sets commit-ts on"
+)
+
+NO_TIME = (
+    "CSV rows carry no commit-ts: their place in the files is their order, and a file is applied wholly, its rows above"
+    " the checkpoint too. After a restart of the changefeed, rows are for a while what they were before, and rows from"
+    " before a TRUNCATE may come back; a key that is in the files of two dispatchers or partitions stops its table;"
+    " include-commit-ts=true in the changefeed's [sink.csv] sets commit-ts on"
+)
+KEY_LOSS = (
+    "CSV with output-raw-change-event=true and without old values or commit-ts does not tell the old keys of updates:"
+    " where a key was changed upstream, the row under its old key stays, or a row that took the key is lost, as"
+    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] tell them"
 )
 
 
@@ -50,8 +63,11 @@ class LoadRunner:
             if self._too_large(version.load, target):
                 replan = True
                 continue
-            tasks.append(version.task(len(tasks), target))
-            planned.append(version.load)
+            try:
+                tasks.append(version.task(len(tasks), target))
+                planned.append(version.load)
+            except ConsumerError as error:
+                manager.stop(version.load.table, error)
         if tasks:
             self._run(tasks, planned)
         return bool(tasks) or replan or self._places() != before
@@ -78,7 +94,7 @@ class LoadRunner:
         for load in loads:
             version = TableVersionConsumer(load, manager.assembly.catalog, manager.options.dialect)
             try:
-                requests.append(version.request())
+                requests.append(version.request(manager.absent.of(load)))
                 versions.append(version)
             except ConsumerError as error:
                 manager.stop(load.table, error)
@@ -91,9 +107,19 @@ class LoadRunner:
                 manager.stop(version.load.table, target)
             elif not target.key and version.load.window.upto == MAX_TSO:
                 manager.stop(version.load.table, _keyless_without_checkpoint(version.load.table))
+            elif (column := self._ambiguous(target)) is not None:
+                manager.stop(version.load.table, _ambiguous_key(version.load.table, column))
             else:
                 found.append((version, target))
         return found
+
+    def _ambiguous(self, target: LoadTarget) -> str | None:
+        """A column of the key whose values can be two moments each."""
+        options = self._manager.options
+        if options.accept_timestamp_key or not options.dialect.doubled_hours:
+            return None
+        names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
+        return next(names, None)
 
     def _too_large(self, load: LoadRows, target: LoadTarget) -> bool:
         """Whether a table that only one task can load must be planned again, in smaller rounds."""
@@ -116,7 +142,7 @@ class LoadRunner:
                 return
             error = busy[0].error
             assert error is not None
-            if attempt == ATTEMPTS or isinstance(error, LeaseHeld):
+            if attempt == ATTEMPTS or isinstance(error, (LeaseHeld, StorageChanged)):
                 raise error
             manager.observer.retrying(f"load {busy[0].table}", error, attempt)
             time.sleep(min(2**attempt, 30) / 2)
@@ -132,11 +158,25 @@ class LoadRunner:
             load, consumer = loads[outcome.task.number], manager.consumers[outcome.table]
             manager.round.loaded(load, consumer.read(load, outcome))
             manager.observer.step_finished(consumer.count(load, outcome, seconds), seconds)
+            if outcome.task.target.kept and outcome.puts:
+                manager.observer.note(_kept_note(outcome))
         if any(stat.coarse_ts for outcome in done for stat in outcome.files):
             manager.observer.note(NO_COMMIT_TS)
+        for outcome in done:
+            for note in _doubts(outcome):
+                manager.observer.note(note)
+        if done and manager.options.dialect.timeless:
+            manager.observer.note(NO_TIME)
+        if done and manager.options.key_loss:
+            manager.observer.note(KEY_LOSS)
         for outcome in outcomes:
             if outcome.error is not None and not isinstance(outcome.error, Retryable):
-                manager.stop(outcome.table, outcome.error)
+                self._failed(loads[outcome.task.number], outcome.error)
+
+    def _failed(self, load: LoadRows, error: ConsumerError) -> None:
+        """Stop the table, unless the error says what to do otherwise: then the next wave plans the load again."""
+        if not (isinstance(error, RowsVary) and self._manager.absent.learn(load, error)):
+            self._manager.stop(load.table, error)
 
     def _commit(self, done: list[LoadOutcome], loads: Sequence[LoadRows]) -> list[LoadOutcome]:
         """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed."""
@@ -158,6 +198,34 @@ class LoadRunner:
             manager.progress = manager.progress.after(change)
             break
         return done
+
+
+def _kept_note(outcome: LoadOutcome) -> str:
+    return (
+        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.kept)}: rows that"
+        " are there keep their values, new rows, also those whose key changed, get the columns' defaults"
+    )
+
+
+def _doubts(outcome: LoadOutcome) -> Iterator[str]:
+    """Values that are in the target as the files have them, and may not be what upstream has."""
+    if lost := sum(stat.lost_texts for stat in outcome.files):
+        yield f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
+    if doubled := sum(stat.doubled_times for stat in outcome.files):
+        yield (
+            f"{outcome.table}: {doubled} TIMESTAMP values are in an hour that the changefeed's clock shows twice, and"
+            " can be an hour off; a changefeed under --tz UTC has none"
+        )
+
+
+def _ambiguous_key(table: TableName, column: str) -> CannotBeExact:
+    return CannotBeExact(
+        f"its key holds the TIMESTAMP `{column}`, and the changefeed's clock shows one hour of the year twice: two rows"
+        " could have one key",
+        hint="run TiCDC under --tz UTC and have the files written anew, or set accept-timestamp-key where no key is in"
+        " that hour",
+        table=str(table),
+    )
 
 
 def _keyless_without_checkpoint(table: TableName) -> CannotBeExact:

@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consumer.errors import ConsumerError
+from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
+from consumer.model.steps import Barrier
+from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.retry import patiently
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.round import Round
+from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.ports import Loader, Observer, Sink, StorageReader
+
+_STATEMENT_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads."""
+    """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
+    is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
+    rows may not be told, and that this was accepted."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
     round_bytes: int
     accept_gap: bool = False
+    policy_of: PolicyOf = evolve
+    retention: Retention = NOT_KNOWN
+    accept_timestamp_key: bool = False
+    key_loss: bool = False
+
+    def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
+        """`listing` beside `progress`; where it shows a gap that may be none, beside a full listing."""
+        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention)
+        if not found.doubts_gap(progress, self.accept_gap):
+            return found
+        full = replace(reader.listing(listing.checkpoint), settled=listing.settled)
+        return Assembly.of(full, progress, self.wanted, self.policy_of, self.retention)
+
+
+def waiting_text(barrier: Barrier) -> str:
+    """What a table waits for, and which statement holds it up until then."""
+    query = " ".join(barrier.file.query.split())
+    shown = query if len(query) <= _STATEMENT_SHOWN else query[:_STATEMENT_SHOWN] + " ..."
+    return f"waits for {barrier.waits_for}; held up until then: {shown} (version {barrier.file.version})"
 
 
 class ConsumerManager:
@@ -49,6 +75,7 @@ class ConsumerManager:
         self.options, self.progress = options, progress
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
+        self.absent = AbsentColumns()
 
     def run_round(self, listing: Listing) -> None:
         """Bring every table to ``listing.checkpoint``, or to where it must stop.
@@ -62,13 +89,13 @@ class ConsumerManager:
             raise
 
     def _run_round(self, listing: Listing) -> None:
-        assembly = Assembly.of(listing, self.progress, self.options.wanted)
+        assembly = self.options.assembly(self.reader, listing, self.progress)
         for note in assembly.notes(self.progress):
             self.observer.note(note)
         self.assembly = assembly
         self.consumers = {name: self._consumer(name) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in self.consumers.items()}
-        self.round = Round(assembly.checkpoint, assembly.timeline, states)
+        self.round = assembly.round(states, self.options.dialect.timeless)
         for name, error in assembly.faults(self.progress, self.options.accept_gap):
             self.stop(name, error)
         unread = [entry.file for state in states.values() for entry in state.unread]
@@ -82,7 +109,8 @@ class ConsumerManager:
         wanted = self.options.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
         files = self.assembly.files.get(name, ()) if wanted else ()
-        return TableConsumer(name, files, self.progress, self.options.round_bytes, result)
+        timeless = self.options.dialect.timeless
+        return TableConsumer(name, files, self.progress, self.options.round_bytes, result, timeless)
 
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on."""
@@ -103,7 +131,7 @@ class ConsumerManager:
         waits: dict[TableName, str] = {}
         for barrier in self.round.barriers():
             for name in barrier.tables:
-                waits.setdefault(name, barrier.waits_for)
+                waits.setdefault(name, waiting_text(barrier))
         applied = progress.applied_ts if checkpoint == MAX_TSO else max(progress.applied_ts, checkpoint)
         tables: dict[TableName, TableProgress | None] = {}
         for name, consumer in self.consumers.items():
@@ -111,8 +139,8 @@ class ConsumerManager:
                 continue
             if name in self.round.live or consumer.state.error is not None or name in waits:
                 place = consumer.finish(applied, waits.get(name))
-                known = progress.tables.get(name)
-                if known is not None and known.state is State.DROPPED and known.applied_ts == consumer.state.position:
+                known = progress.table(name)
+                if (known.state, known.applied_ts) == (State.DROPPED, consumer.state.position) and name not in waits:
                     place = known  # not alive yet, or `metadata` went back to before its end
                 tables[name] = self._ungated(name) if place is None and checkpoint == MAX_TSO else place
             elif not name.table:
@@ -129,4 +157,5 @@ class ConsumerManager:
     def _ungated(self, name: TableName) -> TableProgress | None:
         """Without a checkpoint a table stays where its last statement left it."""
         known = self.progress.tables.get(name)
-        return TableProgress(known.applied_ts) if known is not None and known.state is State.STOPPED else known
+        held = known is not None and known.state in (State.STOPPED, State.WAITS)
+        return TableProgress(known.applied_ts) if known is not None and held else known

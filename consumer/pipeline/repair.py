@@ -9,11 +9,11 @@ from consumer.errors import BadConfig, CannotBeExact, GapFound
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, TableProgress
+from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import find_gap
-from consumer.plan.timeline import action_of
+from consumer.plan.statement import action_of
 
 
 def start_over(table: TableName, assembly: Assembly, progress: Progress, accept_gap: bool) -> ProgressChange:
@@ -96,7 +96,12 @@ def record_as_done(
     for statement in assembly.timeline.pending:
         if statement.file.name != table or statement.version != version:
             continue
-        behind = [name for name in statement.touches if progress.table(name).applied_ts < version]
+        behind = [
+            name
+            for name in statement.touches
+            if progress.table(name).applied_ts < version
+            and (name == table or progress.table(name).state is not State.DROPPED)
+        ]
         if behind:
             raise BadConfig(
                 f"rows of {behind[0]} below version {version} are not applied yet, so the statement is not due",

@@ -21,14 +21,19 @@ class TableConsumer:
     """Owns one table's state of a round. `result` adds up over the rounds of a run."""
 
     def __init__(
-        self, name: TableName, files: Sequence[DataFile], progress: Progress, round_bytes: int, result: TableResult
+        self,
+        name: TableName,
+        files: Sequence[DataFile],
+        progress: Progress,
+        round_bytes: int,
+        result: TableResult,
+        timeless: bool = False,
     ) -> None:
         self.name = name
         self.files = files
         self.result = result
-        self.state = TableState(
-            name, progress.table(name).applied_ts, unread_files(files, progress.folders), round_bytes
-        )
+        unread = unread_files(files, progress.folders, timeless)
+        self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
 
     def change(self, load: LoadRows, outcome: LoadOutcome, progress: Progress) -> ProgressChange:
         """What to record with the rows of `load`. Where there is no checkpoint W stays."""
@@ -100,13 +105,14 @@ class TableConsumer:
     def _stopped(self, error: ConsumerError) -> TableProgress:
         return TableProgress(self.state.position, State.STOPPED, error.sentence(), error.hint)
 
-    def finish(self, applied_ts: int, waits_for: str | None) -> TableProgress | None:
-        """Where a table that exists is at the end of a round, None when the global applied-ts says it all."""
+    def finish(self, applied_ts: int, waits: str | None) -> TableProgress | None:
+        """Where a table that exists is at the end of a round, None when the global applied-ts says it all. `waits` says
+        what it waits for."""
         self.result.watermark = self.state.position
         if self.state.error is not None:
             return self._stopped(self.state.error)
-        if waits_for is not None:
-            self.result.state, self.result.error = "waits", f"waits for {waits_for}"
-        else:
-            self.result.state, self.result.error, self.result.hint = "ok", "", ""
+        if waits is not None:
+            self.result.state, self.result.error, self.result.hint = "waits", waits, ""
+            return TableProgress(self.state.position, State.WAITS, waits)
+        self.result.state, self.result.error, self.result.hint = "ok", "", ""
         return None if self.state.position >= applied_ts else TableProgress(self.state.position)

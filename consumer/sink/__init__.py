@@ -34,7 +34,7 @@ def sink_for(
 
             return DuckDbSink(DuckDbSettings.from_uri(uri, name=name, time_zone=time_zone))
         case "memory":
-            from consumer.sink.memory import MemorySink
+            from consumer.sink.memory.sink import MemorySink
 
             return MemorySink.from_uri(uri, name=name)
         case other:

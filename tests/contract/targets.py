@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 import duckdb
 
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.ports import Sink
 from consumer.sink import sink_for
-from consumer.sink.memory import MemorySink
+from consumer.sink.memory.sink import MemorySink
 from tests.servers import MariaDb
 
 Cells = tuple[str | None, ...]
@@ -24,6 +25,9 @@ class Target(Protocol):
 
     def rows(self, table: TableName) -> list[Cells]:
         """All rows as text, sorted."""
+
+    def add_note(self, table: TableName, default: str | None = None, required: bool = False) -> None:
+        """Add a text column `note` by hand; `required` makes it NOT NULL without a default, "" in the rows there."""
 
 
 @dataclass
@@ -39,6 +43,13 @@ class Memory:
         assert isinstance(sink, MemorySink)
         return _sorted(tuple(row.values()) for row in sink.rows(table))
 
+    def add_note(self, table: TableName, default: str | None = None, required: bool = False) -> None:
+        sink = self.sink()
+        assert isinstance(sink, MemorySink)
+        kept = sink._store.tables[table]
+        kept.columns += (Column("note", "VARCHAR", nullable=not required, default=default),)
+        kept.rows = [{**row, "note": "" if required else default} for row in kept.rows]
+
 
 @dataclass
 class DuckDb:
@@ -53,6 +64,14 @@ class DuckDb:
         with duckdb.connect(str(self.path)) as connection:
             return _sorted(connection.execute(f'SELECT * FROM "{table.database}"."{table.table}"').fetchall())
 
+    def add_note(self, table: TableName, default: str | None = None, required: bool = False) -> None:
+        altered = f'ALTER TABLE "{table.database}"."{table.table}"'
+        with duckdb.connect(str(self.path)) as connection:
+            connection.execute(f"{altered} ADD COLUMN note VARCHAR{_default('' if required else default)}")
+            if required:
+                connection.execute(f"{altered} ALTER note DROP DEFAULT")
+                connection.execute(f"{altered} ALTER note SET NOT NULL")
+
 
 @dataclass
 class Server:
@@ -64,6 +83,14 @@ class Server:
 
     def rows(self, table: TableName) -> list[Cells]:
         return _sorted(self.server.execute(f"SELECT * FROM `{table.database}`.`{table.table}`"))
+
+    def add_note(self, table: TableName, default: str | None = None, required: bool = False) -> None:
+        needs = " NOT NULL" if required else _default(default)
+        self.server.execute(f"ALTER TABLE `{table.database}`.`{table.table}` ADD COLUMN note VARCHAR(20){needs}")
+
+
+def _default(text: str | None) -> str:
+    return "" if text is None else f" DEFAULT '{text}'"
 
 
 def _sorted(rows: Any) -> list[Cells]:

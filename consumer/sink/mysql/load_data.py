@@ -50,15 +50,20 @@ def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> 
 
 
 def load_statement(target: LoadTarget) -> str:
-    """The statement for CSV of `csv_of`. Values that need an expression pass through a user variable."""
+    """The statement for CSV of `csv_of`. Values that need an expression pass through a user variable.
+
+    With any SET, servers forget that the AUTO_INCREMENT column was read from the file, and number a 0 anew whatever
+    sql_mode says: so it is SET too.
+    """
+    settings = mysql_target(target)
+    expressed = [form_of(target, position) is not Form.TEXT for position in range(len(target.names))]
     places, assignments = [], []
     for position, name in enumerate(target.names):
-        if form_of(target, position) is Form.TEXT:
-            places.append(quote(name))
-        else:
+        if expressed[position] or (name == settings.auto_increment and any(expressed)):
             places.append(f"@v{position}")
             assignments.append(f"{quote(name)} = {from_text(target, position, f'@v{position}')}")
-    settings = mysql_target(target)
+        else:
+            places.append(quote(name))
     table = qualified(settings.database, settings.table)
     setting = f" SET {', '.join(assignments)}" if assignments else ""
     return f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {table} {_CLAUSES} ({', '.join(places)}){setting}"

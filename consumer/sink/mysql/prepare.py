@@ -13,6 +13,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
 from consumer.sink.mysql.connection import Flavor, qualified, quote
+from consumer.sink.mysql.kept import IN_LINE, kept_columns
 from consumer.sink.mysql.schema import is_reserved
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables import TargetColumn, TargetTable, UniqueKey, describe, labels
@@ -79,6 +80,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     columns = _written_columns(request, table)
     names = tuple(target.name for _, target in columns)
     key, ordered = _handle_key(request, table, names)
+    kept = kept_columns(request, table, names, key)
     if not key and table.engine.lower() not in _TRANSACTIONAL:
         raise CannotBeExact(
             f"a table with no key needs transactions, its engine {table.engine} has none",
@@ -91,7 +93,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
         names=names,
         key=key,
-        ordered=ordered,
+        ordered=ordered or kept.together,
         settings=MySqlTarget(
             data_types=tuple(target.data_type for _, target in columns),
             column_types=tuple(target.type for _, target in columns),
@@ -101,7 +103,12 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             secondary_unique=any(_folded(unique.columns) != handle for unique in table.unique_keys),
             database=table.name.database,
             table=table.name.table,
+            auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
+            required=kept.required,
         ),
+        kept=kept.names,
+        absent=request.absent,
+        virtual=tuple(column.name for column in table.columns if column.virtual),
     )
 
 
@@ -121,22 +128,20 @@ def _check_table(name: TableName, table: TargetTable, settings: MySqlSettings) -
 
 
 def _written_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
-    """The columns to write, in the target's order. A row must be written whole, so both sides must have the same."""
+    """The columns to write, in the target's order: those that both sides have."""
     sent = {column.name.casefold(): column for column in _visible(request)}
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
         raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
-    written = [column for column in table.columns if not column.generated]
-    lacking = [column.name for column in written if column.name.casefold() not in sent]
-    if lacking:
-        raise _drift(request.table, f"the rows lack the target table's columns {_listed(lacking)}")
-    return [(sent[column.name.casefold()], column) for column in written]
+    return [
+        (sent[column.name.casefold()], column)
+        for column in table.columns
+        if not column.generated and column.name.casefold() in sent
+    ]
 
 
 def _drift(name: TableName, text: str) -> SchemaDrift:
-    return SchemaDrift(
-        text, hint="bring the target table's columns in line, or empty and reload it: resync", table=str(name)
-    )
+    return SchemaDrift(text, hint=IN_LINE, table=str(name))
 
 
 def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[tuple[int, ...], bool]:
@@ -144,7 +149,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
 
     REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns.
     """
-    declared = tuple(column.name for column in _visible(request) if column.is_pk)
+    declared = tuple(column.name for column in request.columns if column.is_pk)
     candidates = [unique for unique in table.unique_keys if unique.not_null]
     if declared:
         key = next((unique for unique in candidates if _folded(unique.columns) == _folded(declared)), None)
@@ -156,13 +161,14 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
             )
     else:
         exact = [unique for unique in candidates if not unique.prefix]
-        key = min(exact, key=lambda unique: len(unique.columns), default=None)
+        written = _folded(names)
+        key = min(exact, key=lambda unique: (not _folded(unique.columns) <= written, len(unique.columns)), default=None)
     if key is None:
         return (), False
     positions = {name.casefold(): number for number, name in enumerate(names)}
     unwritten = [column for column in key.columns if column.casefold() not in positions]
     if unwritten:
-        raise CannotBeExact(f"its key has the generated columns {_listed(unwritten)}", table=str(request.table))
+        raise CannotBeExact(f"its key has columns that the rows lack: {_listed(unwritten)}", table=str(request.table))
     return tuple(positions[column.casefold()] for column in key.columns), key.prefix or _coarse(table, key)
 
 
@@ -183,11 +189,12 @@ def _coarse(table: TargetTable, key: UniqueKey) -> bool:
 
 
 def _visible(request: LoadRequest) -> list[Column]:
-    return [column for column in request.columns if not column.hidden]
+    return [column for column in request.columns if not column.hidden and column.name not in request.absent]
 
 
 def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column:
-    if column.family not in (Family.ENUM, Family.SET) or column.elements or target.data_type not in ("enum", "set"):
+    """The target's own labels come first: a number that they give means the same label there."""
+    if column.family not in (Family.ENUM, Family.SET) or target.data_type not in ("enum", "set"):
         return column
     found = labels(target.type)
     # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.

@@ -10,26 +10,13 @@ from typing import Any
 
 import pymysql
 
-from consumer.errors import WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
-from consumer.model.progress import (
-    FORMAT_VERSION,
-    AuditRow,
-    DdlId,
-    DdlRecord,
-    DdlState,
-    FolderProgress,
-    OpenFile,
-    Progress,
-    ProgressChange,
-    State,
-    TableProgress,
-)
+from consumer.model.progress import FORMAT_VERSION, AuditRow, Progress, ProgressChange
 from consumer.sink.mysql.schema import check_format, exists
+from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMER_COLUMNS, Rows, check_upstream, open_files, progress_of
 
 _BATCH = 500
-_AUDIT_DAYS = 30
 _AUDIT_COLUMNS = (
     "(name, epoch, finished, step, database_name, table_name, from_ts, to_ts, row_count, puts, deletes, dropped_rows, "
     "statement, statement_hash)"
@@ -40,18 +27,16 @@ def load(cursor: pymysql.cursors.Cursor, name: str) -> Progress:
     """The progress of consumer `name`; empty where there is none. Raises BadConfig for a later format."""
     if not exists(cursor):
         return Progress()
-    cursor.execute("SELECT format, upstream, applied_ts FROM storage_consumer.consumer WHERE name = %s", (name,))
-    row = cursor.fetchone()
-    if row is None:
+
+    def select(table: str, columns: str) -> Rows:
+        cursor.execute(f"SELECT {columns} FROM storage_consumer.{table} WHERE name = %s", (name,))
+        return list(cursor.fetchall())
+
+    found = select("consumer", CONSUMER_COLUMNS)
+    if not found:
         return Progress()
-    check_format(row[0])
-    return Progress(
-        upstream=row[1],
-        applied_ts=row[2],
-        tables=dict(_load_tables(cursor, name)),
-        folders=dict(_load_folders(cursor, name)),
-        ddls={record.id: record for record in _load_ddls(cursor, name)},
-    )
+    check_format(found[0][0])
+    return progress_of(found[0], select)
 
 
 def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str) -> None:
@@ -60,24 +45,20 @@ def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str) -> None:
     row = cursor.fetchone()
     if row is None:
         cursor.execute(
-            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, updated) "
-            "VALUES (%s, %s, %s, 0, UTC_TIMESTAMP(3))",
+            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated) "
+            "VALUES (%s, %s, %s, 0, 0, UTC_TIMESTAMP(3))",
             (name, FORMAT_VERSION, upstream),
         )
         return
     check_format(row[0])
-    if row[1] != upstream:
-        raise WrongUpstream(
-            f"the progress of consumer {name!r} belongs to the upstream {row[1]}, not to {upstream}",
-            hint="give each upstream a --name of its own",
-        )
+    check_upstream(name, row[1], upstream)
 
 
 def prune_audit(cursor: pymysql.cursors.Cursor, name: str) -> None:
     """Drop audit rows older than 30 days."""
     cursor.execute(
         "DELETE FROM storage_consumer.audit WHERE name = %s AND finished < UTC_TIMESTAMP(3) - INTERVAL %s DAY",
-        (name, _AUDIT_DAYS),
+        (name, AUDIT_DAYS),
     )
 
 
@@ -94,42 +75,13 @@ def store(
             "UPDATE storage_consumer.consumer SET applied_ts = %s, updated = UTC_TIMESTAMP(3) WHERE name = %s",
             (change.applied_ts, name),
         )
+    if change.start_ts is not None:
+        cursor.execute("UPDATE storage_consumer.consumer SET start_ts = %s WHERE name = %s", (change.start_ts, name))
     _store_tables(cursor, name, change)
     _store_folders(cursor, name, change)
     _store_ddls(cursor, name, change)
     _insert(cursor, "known_table", ((name, table.database, table.table) for table in touched if table.table))
     _store_audit(cursor, name, epoch, change.audit)
-
-
-def _load_tables(cursor: pymysql.cursors.Cursor, name: str) -> Iterator[tuple[TableName, TableProgress]]:
-    cursor.execute(
-        "SELECT database_name, table_name, applied_ts, state, reason, hint FROM storage_consumer.table_progress "
-        "WHERE name = %s",
-        (name,),
-    )
-    for database, table, applied_ts, state, reason, hint in cursor.fetchall():
-        yield TableName(database, table), TableProgress(applied_ts, State(state), reason, hint)
-
-
-def _load_folders(cursor: pymysql.cursors.Cursor, name: str) -> Iterator[tuple[Folder, FolderProgress]]:
-    cursor.execute(
-        "SELECT root, version, part, date, dispatcher, done, size, stamp, open_files "
-        "FROM storage_consumer.folder_progress WHERE name = %s",
-        (name,),
-    )
-    for root, version, part, date, dispatcher, done, size, stamp, open_files in cursor.fetchall():
-        files = tuple(OpenFile(*fields) for fields in json.loads(open_files))
-        yield Folder(root, version, part, date, dispatcher), FolderProgress(done, size, stamp, files)
-
-
-def _load_ddls(cursor: pymysql.cursors.Cursor, name: str) -> Iterator[DdlRecord]:
-    cursor.execute(
-        "SELECT database_name, table_name, version, checksum, state, before_state, reason FROM storage_consumer.ddl "
-        "WHERE name = %s",
-        (name,),
-    )
-    for database, table, version, checksum, state, before, reason in cursor.fetchall():
-        yield DdlRecord(DdlId(database, table, version, checksum), DdlState(state), before, reason)
 
 
 def _store_tables(cursor: pymysql.cursors.Cursor, name: str, change: ProgressChange) -> None:
@@ -158,7 +110,7 @@ def _store_folders(cursor: pymysql.cursors.Cursor, name: str, change: ProgressCh
     rows = (
         (
             *(name, _folder_id(folder), *astuple(folder)),
-            *(kept.done, kept.size, kept.stamp, json.dumps([astuple(file) for file in kept.open])),
+            *(kept.done, kept.size, kept.stamp, open_files(kept)),
         )
         for folder, kept in change.folders.items()
         if kept is not None

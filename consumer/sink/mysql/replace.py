@@ -35,7 +35,7 @@ def put(
     put = _Put(cursor, target, packet, verb)
     zeros = pc.greater(error_values(target, rows), 0)
     if pc.any(zeros).as_py():
-        with _not_strict(cursor):
+        with not_strict(cursor):
             put.write(rows.filter(zeros))
         rows = rows.filter(pc.invert(zeros))
     put.write(rows)
@@ -105,7 +105,7 @@ class _Put:
 
 
 @contextmanager
-def _not_strict(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
+def not_strict(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
     """For rows with the '' error value (0) of an ENUM, which strict mode refuses to store although it is right.
 
     The connection does not outlive an error in here, so no later statement meets this mode.

@@ -21,7 +21,7 @@ _TABLE_KEY = "name VARCHAR(64) NOT NULL, database_name VARCHAR(64) NOT NULL, tab
 _TABLES = {
     "consumer": (
         "name VARCHAR(64) NOT NULL, format INT NOT NULL, upstream TEXT NOT NULL, applied_ts BIGINT UNSIGNED NOT NULL, "
-        "updated DATETIME(3) NOT NULL, PRIMARY KEY (name)"
+        "start_ts BIGINT UNSIGNED NOT NULL, updated DATETIME(3) NOT NULL, PRIMARY KEY (name)"
     ),
     "table_progress": (
         f"{_TABLE_KEY}, applied_ts BIGINT UNSIGNED NOT NULL, state VARCHAR(16) NOT NULL, reason LONGTEXT NOT NULL, "
@@ -65,8 +65,8 @@ JOIN storage_consumer.consumer c ON c.name = k.name
 LEFT JOIN storage_consumer.table_progress p
   ON p.name = k.name AND p.database_name = k.database_name AND p.table_name = k.table_name
 """
-"""One row a table: the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, dropped or
-excluded."""
+"""One row a table: the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
+dropped or excluded."""
 
 
 def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:

@@ -88,6 +88,10 @@ class MySqlTarget:
     there is a unique key beside the handle key. `local_infile`: the server takes LOAD DATA LOCAL. `flavor` is mysql,
     mariadb or tidb.
 
+    `required` are those of LoadTarget.kept that a new row must give a value: NOT NULL, without a default.
+
+    `auto_increment` is the column that the server can number itself, "" for none.
+
     A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
     only are equal to the server, but they are two keys to the fold).
     """
@@ -100,6 +104,8 @@ class MySqlTarget:
     secondary_unique: bool
     database: str
     table: str
+    required: tuple[str, ...] = ()
+    auto_increment: str = ""
 
 
 def session_zone(zone: str) -> str:

@@ -10,10 +10,13 @@ from consumer.errors import BadConfig, ConsumerError
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome, LoadRequest, Writer
+from consumer.sink.completed import completed
 from consumer.sink.mysql.connection import FlavorName, qualified
 from consumer.sink.mysql.ddl import PlannedDdl, execute_ddls, facts, intents, plan_ddls
+from consumer.sink.mysql.ddl_preview import DdlPreview
 from consumer.sink.mysql.driver import Driver
 from consumer.sink.mysql.lease import LeaseLock, check_epoch, raise_epoch
 from consumer.sink.mysql.prepare import prepare
@@ -72,7 +75,8 @@ class MySqlSink:
         return MySqlWriter(self._settings, self._held())
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
-        self._store(change, {outcome.table for outcome in outcomes})
+        audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
+        self._store(change.merged(ProgressChange(audit=audit)), {outcome.table for outcome in outcomes})
 
     def record(self, change: ProgressChange) -> None:
         self._store(change, set())
@@ -88,6 +92,14 @@ class MySqlSink:
             self._open_intents |= {plan.step.id: plan.intent() for plan in planned}
         executed = self._execute(planned, flavor)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
+
+    def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
+        if not steps:
+            return []
+        flavor = self._driver.flavor.name
+        with self._driver.cursor("ddl") as cursor:
+            preview = DdlPreview(cursor, flavor)
+            return [preview.look(step) for step in steps]
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         # The epoch is held while the table goes: DDL commits by itself, so it has a connection of its own.

@@ -32,6 +32,11 @@ class TargetColumn:
     default: str | None
     extra: str
 
+    @property
+    def virtual(self) -> bool:
+        """Whether it is a generated column that is computed when it is read."""
+        return "VIRTUAL" in self.extra.upper()
+
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:

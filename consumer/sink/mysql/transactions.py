@@ -30,8 +30,14 @@ class Transactions:
         self._connection: pymysql.Connection | None = None
         self.max_allowed_packet = 0
 
-    def run(self, table: str, work: Callable[[pymysql.cursors.Cursor], T]) -> T:
-        """Do `work` in one transaction and commit it; `work` must bear being repeated from its start.
+    def run(
+        self,
+        table: str,
+        work: Callable[[pymysql.cursors.Cursor], T],
+        before: Callable[[pymysql.cursors.Cursor], None] = lambda _: None,
+    ) -> T:
+        """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
+        transaction begins. Both must bear being repeated from their start.
 
         Raises LeaseHeld at once when the epoch is over, TargetBusy and TargetUnavailable after many tries, and what
         `work` raises; then nothing of it has taken effect, but for a commit whose answer was lost.
@@ -39,7 +45,7 @@ class Transactions:
         busy = lost = 0
         while True:
             try:
-                return self._once(table, work)
+                return self._once(table, work, before)
             except TargetBusy:
                 busy += 1
                 if busy == _BUSY_TRIES:
@@ -56,10 +62,16 @@ class Transactions:
             self._connection.close()
         self._connection = None
 
-    def _once(self, table: str, work: Callable[[pymysql.cursors.Cursor], T]) -> T:
+    def _once(
+        self,
+        table: str,
+        work: Callable[[pymysql.cursors.Cursor], T],
+        before: Callable[[pymysql.cursors.Cursor], None],
+    ) -> T:
         try:
             connection = self._open()
             with connection.cursor() as cursor:
+                before(cursor)
                 check_epoch(cursor, self._settings.name, self._epoch)
                 result = work(cursor)
             connection.commit()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from types import TracebackType
@@ -15,6 +16,7 @@ from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
 from consumer.sink.mysql import multiset, replace
 from consumer.sink.mysql.batches import pieces
+from consumer.sink.mysql.complete import make_stage, staged, write_staged
 from consumer.sink.mysql.deletes import delete_statements
 from consumer.sink.mysql.load_data import NotLoaded, load
 from consumer.sink.mysql.settings import MySqlSettings
@@ -24,6 +26,8 @@ from consumer.sink.mysql.values import by_key, error_values, mysql_target
 _PUT_ROWS = 100_000
 _PUT_BYTES = 32 << 20
 _DELETE_ROWS = 20_000
+_Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
+"""Writes rows into a target: by LOAD DATA, or by statements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,16 @@ class MySqlSession:
         self._transactions.close()
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
-        """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first."""
+        """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first; in one
+        transaction where all rows must be completed before one is written."""
         is_put = changes.column("put")
         rows = changes.select([f"c{position}" for position in range(len(target.columns))])
         puts = by_key(target, rows.filter(is_put))
         deletes = by_key(target, rows.filter(pc.invert(is_put)).select([f"c{position}" for position in target.key]))
-        for batch in _batches(puts, deletes):
-            self._write(target, batch)
-        return Receipt(puts=puts.num_rows, deletes=deletes.num_rows)
+        together = bool(target.kept) and target.ordered
+        batches = [_Batch(puts if puts.num_rows else None, deletes)] if together else _batches(puts, deletes)
+        defaulted = sum(self._write(target, batch) for batch in batches)
+        return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
         """Count copies up and down, and record the progress, in one transaction."""
@@ -86,23 +92,40 @@ class MySqlSession:
 
         return self._transactions.run(str(target.table), work)
 
-    def _write(self, target: LoadTarget, batch: _Batch) -> None:
+    def _write(self, target: LoadTarget, batch: _Batch) -> int:
+        """Returns how many of the rows took the target's defaults."""
         if self._can_load(target, batch.puts):
             try:
-                self._transactions.run(str(target.table), lambda cursor: _load(cursor, target, batch, self._packet))
-                return
+                return self._in_transaction(target, batch, _load)
             except NotLoaded as reason:
                 self._local_infile = not reason.switched_off
-        self._transactions.run(str(target.table), lambda cursor: _replace(cursor, target, batch, self._packet))
+        return self._in_transaction(target, batch, replace.put)
 
-    @property
-    def _packet(self) -> int:
-        return self._transactions.max_allowed_packet
+    def _in_transaction(self, target: LoadTarget, batch: _Batch, put: _Put) -> int:
+        def work(cursor: pymysql.cursors.Cursor) -> int:
+            if batch.deletes is not None:
+                for statement in delete_statements(target, batch.deletes):
+                    cursor.execute(statement)
+            if batch.puts is None:
+                return 0
+            if not target.kept:
+                put(cursor, target, batch.puts, self._transactions.max_allowed_packet)
+                return 0
+            for piece in pieces(batch.puts, _PUT_ROWS, _PUT_BYTES):
+                put(cursor, staged(target), piece, self._transactions.max_allowed_packet)
+            with replace.not_strict(cursor) if _has_odd(target, batch.puts) else nullcontext():
+                return write_staged(cursor, target)
+
+        def before(cursor: pymysql.cursors.Cursor) -> None:
+            if target.kept and batch.puts is not None:
+                make_stage(cursor, target)
+
+        return self._transactions.run(str(target.table), work, before)
 
     def _can_load(self, target: LoadTarget, puts: pa.Table | None) -> bool:
         """LOAD DATA is quicker for any number of rows. TiDB's is optimistic: it fails where two meet at a key."""
         settings = mysql_target(target)
-        safe = settings.flavor != "tidb" or not settings.secondary_unique
+        safe = settings.flavor != "tidb" or not (settings.secondary_unique or target.kept)
         return puts is not None and safe and settings.local_infile and self._local_infile
 
 
@@ -116,24 +139,13 @@ def _batches(puts: pa.Table, deletes: pa.Table) -> Iterator[_Batch]:
     yield from (_Batch(piece, None) for piece in later)
 
 
-def _load(cursor: pymysql.cursors.Cursor, target: LoadTarget, batch: _Batch, packet: int) -> None:
-    _delete(cursor, target, batch.deletes)
-    assert batch.puts is not None
-    odd = pc.greater(error_values(target, batch.puts), 0)
+def _load(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
+    odd = pc.greater(error_values(target, puts), 0)
     if pc.any(odd).as_py():
-        replace.put(cursor, target, batch.puts.filter(odd), packet)
-        load(cursor.connection, target, batch.puts.filter(pc.invert(odd)))
-    else:
-        load(cursor.connection, target, batch.puts)
+        replace.put(cursor, target, puts.filter(odd), packet)
+        puts = puts.filter(pc.invert(odd))
+    load(cursor.connection, target, puts)
 
 
-def _replace(cursor: pymysql.cursors.Cursor, target: LoadTarget, batch: _Batch, packet: int) -> None:
-    _delete(cursor, target, batch.deletes)
-    if batch.puts is not None:
-        replace.put(cursor, target, batch.puts, packet)
-
-
-def _delete(cursor: pymysql.cursors.Cursor, target: LoadTarget, deletes: pa.Table | None) -> None:
-    if deletes is not None:
-        for statement in delete_statements(target, deletes):
-            cursor.execute(statement)
+def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:
+    return bool(pc.any(pc.greater(error_values(target, puts), 0)).as_py())

@@ -1,49 +1,23 @@
-"""The reference for ports.Sink: a target of plain Python values, slow and obvious. For tests, and to try things out.
-
-Values stay as the files carry them. Everything is lost with the process, and writers work in the driver's process only.
-"""
+"""`ports.Sink` over a `MemoryStore`: what is staged is published by the driver, with the progress."""
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from consumer.errors import CannotBeExact, ConsumerError, DdlRefused, LeaseHeld, WrongUpstream
-from consumer.model.actions import RENAME_ACTIONS, Action
-from consumer.model.columns import Column
+from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, WrongUpstream
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
-from consumer.sink.duckdb.definitions import read_definitions
-
-Row = dict[str, Any]
-"""Column name -> str, bytes or None."""
-
-
-@dataclass(slots=True)
-class MemoryTable:
-    columns: tuple[Column, ...]
-    rows: list[Row] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class MemoryStore:
-    """What outlives a sink: one of these is one target."""
-
-    tables: dict[TableName, MemoryTable] = field(default_factory=dict)
-    progress: dict[str, Progress] = field(default_factory=dict)
-    audit: list[AuditRow] = field(default_factory=list)
-    staged: dict[str, list[Row]] = field(default_factory=dict)
-    epoch: int = 0
-    held: bool = False
-
+from consumer.sink.memory.statements import execute
+from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, merge, merge_multiset
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -103,6 +77,17 @@ class MemorySink:
         self._check()
         return [self._apply(step) for step in steps]
 
+    def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
+        """Upstream's own text, tried on a copy."""
+        tables = copy.deepcopy(self._store.tables)
+        answers = []
+        for step in steps:
+            try:
+                answers.append(TargetDdl((step.file.query,), execute(tables, step)))
+            except DdlRefused as error:
+                answers.append(TargetDdl(error=error.message))
+        return answers
+
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         self._check()
         self._store.tables.pop(table, None)
@@ -133,13 +118,21 @@ class MemorySink:
         self._store.progress[self._name] = self.progress().after(change)
         self._store.audit += change.audit
 
-    def _target(self, request: LoadRequest) -> LoadTarget:
+    def _target(self, request: LoadRequest) -> LoadTarget | ConsumerError:
         columns = tuple(column for column in request.columns if not column.hidden)
         table = self._store.tables.setdefault(request.table, MemoryTable(columns))
-        names = tuple(column.name for column in table.columns)
-        primary = tuple(position for position, column in enumerate(table.columns) if column.is_pk)
+        sent = {column.name for column in columns if column.name not in request.absent}
+        written = tuple(column for column in table.columns if column.name in sent)
+        names = tuple(column.name for column in written)
+        kept = tuple(column.name for column in table.columns if column.name not in sent)
+        if len(written) < len(sent):
+            return SchemaDrift("the target lacks columns of the rows", table=str(request.table))
+        primary = tuple(position for position, column in enumerate(written) if column.is_pk)
         unique = tuple(names.index(name) for key in request.unique_keys[:1] for name in key)
-        return LoadTarget(request.table, table.columns, names, primary or unique)
+        key = primary or unique
+        if kept and not key:
+            return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
+        return LoadTarget(request.table, written, names, key, kept=kept, absent=request.absent)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto
@@ -148,13 +141,13 @@ class MemorySink:
                 raise LeaseHeld(f"{path} was staged by a writer that has been locked out since")
             changes = self._store.staged[path]
             if target.key:
-                _merge(table, target, changes)
+                merge(table, target, changes)
             elif upto == MAX_TSO or self.progress().table(target.table).applied_ts < upto:
-                _merge_multiset(table, target, changes)
+                merge_multiset(table, target, changes)
 
     def _apply(self, step: ApplyDdl) -> DdlOutcome:
         try:
-            note = _execute(self._store.tables, step)
+            note = execute(self._store.tables, step)
         except DdlRefused as error:
             return DdlOutcome(step, error)
         file = step.file
@@ -196,64 +189,3 @@ class MemorySession:
         path = f"{self._epoch}/{len(self._store.staged)}"
         self._store.staged[path] = rows
         return path
-
-
-def _values(target: LoadTarget, change: Row) -> Row:
-    return {name: change[f"c{position}"] for position, name in enumerate(target.names)}
-
-
-def _merge(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> None:
-    names = [target.names[position] for position in target.key]
-    for change in changes:
-        row = _values(target, change)
-        table.rows = [other for other in table.rows if any(other[name] != row[name] for name in names)]
-        if change["put"]:
-            table.rows.append(row)
-
-
-def _merge_multiset(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> None:
-    rows = Counter(tuple(row[name] for name in target.names) for row in table.rows)
-    for change in changes:
-        rows[tuple(_values(target, change).values())] += change["n"]
-    if any(count < 0 for count in rows.values()):
-        raise CannotBeExact(f"a row to remove from {target.table} is not there", table=str(target.table))
-    table.rows = [dict(zip(target.names, values, strict=True)) for values in rows.elements()]
-
-
-def _execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
-    name, action = step.file.name, Action(step.file.type)
-    columns = tuple(column for column in step.file.columns if not column.hidden)
-    if action == Action.DROP_SCHEMA:
-        for gone in [table for table in tables if table.database == name.database]:
-            del tables[gone]
-    elif action in (Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET):
-        return ""
-    elif action in (Action.CREATE_VIEW, Action.DROP_VIEW):
-        return "views are not kept: recorded, not executed"
-    elif action in (Action.CREATE_TABLE, Action.CREATE_TABLES):
-        if name in tables:
-            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(name))
-        tables[name] = MemoryTable(columns)
-    elif action == Action.DROP_TABLE:
-        tables.pop(name, None)
-    elif action in (Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION, Action.RECOVER_TABLE):
-        raise DdlRefused(f"this target has no partitions: {step.file.query}", table=str(name))
-    elif action in RENAME_ACTIONS and step.old_name in tables:
-        tables[name] = tables.pop(step.old_name)
-    else:
-        _reshape(
-            tables.setdefault(name, MemoryTable(columns)), columns, step, truncated=action == Action.TRUNCATE_TABLE
-        )
-    return ""
-
-
-def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
-    renamed = read_definitions(step.file.query).renamed
-    spelled = {column.name.lower(): column.name for column in table.columns}
-    old_names = {column.name: spelled.get(renamed.get(column.name.lower(), column.name.lower())) for column in columns}
-    rows = [] if truncated else table.rows
-    table.rows = [
-        {column.name: row[old] if (old := old_names[column.name]) else column.default for column in columns}
-        for row in rows
-    ]
-    table.columns = columns

@@ -1,0 +1,48 @@
+"""Columns that the schema files list and the rows do not have: found by the decoder, left out when planned again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from consumer.errors import RowsVary
+from consumer.model.names import TableName
+from consumer.model.steps import LoadRows
+
+
+@dataclass(slots=True)
+class _Left:
+    """`after` is where the table's latest load begins. `found` are columns that its own rows turned out to lack,
+    `guessed` those that rows of loads before it lacked."""
+
+    after: int
+    found: set[str] = field(default_factory=set)
+    guessed: set[str] = field(default_factory=set)
+
+
+class AbsentColumns:
+    """What is known of one run's tables. Nothing of it is recorded: the next run finds it again."""
+
+    def __init__(self) -> None:
+        self._left: dict[TableName, _Left] = {}
+
+    def of(self, load: LoadRows) -> tuple[str, ...]:
+        """The columns to leave out of `load`."""
+        left = self._left.get(load.table)
+        return tuple(sorted(left.found | left.guessed)) if left else ()
+
+    def learn(self, load: LoadRows, error: RowsVary) -> bool:
+        """Whether planning `load` again may go better. It may not for ever: a column is found once, a guess dropped
+        once."""
+        left = self._of(load)
+        new = set(error.absent) - left.found - left.guessed
+        wrong = set(error.carried) & left.guessed
+        left.found |= new
+        left.guessed -= wrong
+        return bool(new or wrong)
+
+    def _of(self, load: LoadRows) -> _Left:
+        left = self._left.setdefault(load.table, _Left(load.window.after))
+        if left.after != load.window.after:
+            left.guessed |= left.found
+            left.found, left.after = set(), load.window.after
+        return left

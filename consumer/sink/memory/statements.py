@@ -1,0 +1,76 @@
+"""Statements on plain rows: columns come from the schema files."""
+
+from __future__ import annotations
+
+from consumer.ddl.declared import read_definitions
+from consumer.ddl.recover import NOT_KEPT, not_kept_hint
+from consumer.errors import DdlRefused
+from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.memory.store import MemoryTable
+
+
+def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
+    """Do what the statement means; a note. Raises DdlRefused."""
+    name, action = step.file.name, Action(step.file.type)
+    if step.trash is not None and (moved := _move(tables, step, step.trash)) is not None:
+        return moved
+    columns = tuple(column for column in step.file.columns if not column.hidden)
+    if action == Action.DROP_SCHEMA:
+        for gone in [table for table in tables if table.database == name.database]:
+            del tables[gone]
+    elif action in (Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET):
+        return ""
+    elif action in (Action.CREATE_VIEW, Action.DROP_VIEW):
+        return "views are not kept: recorded, not executed"
+    elif action in (Action.CREATE_TABLE, Action.CREATE_TABLES):
+        if name in tables:
+            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(name))
+        tables[name] = MemoryTable(columns)
+    elif action == Action.DROP_TABLE:
+        tables.pop(name, None)
+    elif action == Action.RECOVER_TABLE:
+        raise DdlRefused(NOT_KEPT, hint=not_kept_hint(name, step.file.version), table=str(name))
+    elif action in (Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
+        raise DdlRefused(f"this target has no partitions: {step.file.query}", table=str(name))
+    elif action in RENAME_ACTIONS and step.old_name in tables:
+        tables[name] = tables.pop(step.old_name)
+    else:
+        _reshape(
+            tables.setdefault(name, MemoryTable(columns)), columns, step, truncated=action == Action.TRUNCATE_TABLE
+        )
+    return ""
+
+
+def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName) -> str | None:
+    """Keep what the statement takes away, or bring it back; None where there is nothing to move."""
+    name, action = step.file.name, Action(step.file.type)
+    if action == Action.RECOVER_TABLE:
+        if trash not in tables or name in tables:
+            return None
+        tables[name] = tables.pop(trash)
+        return f"{name} came back from {trash}"
+    if action == Action.DROP_SCHEMA:
+        for table in [table for table in tables if table.database == name.database]:
+            tables[TableName(trash.database, table.table)] = tables.pop(table)
+    elif name not in tables or trash in tables:
+        return None
+    else:
+        tables[trash] = tables.pop(name)
+        if action == Action.TRUNCATE_TABLE:
+            tables[name] = MemoryTable(tables[trash].columns)
+    return f"{name} is kept as {trash}"
+
+
+def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
+    renamed = read_definitions(step.file.query).renamed
+    spelled = {column.name.lower(): column.name for column in table.columns}
+    old_names = {column.name: spelled.get(renamed.get(column.name.lower(), column.name.lower())) for column in columns}
+    rows = [] if truncated else table.rows
+    table.rows = [
+        {column.name: row[old] if (old := old_names[column.name]) else column.default for column in columns}
+        for row in rows
+    ]
+    table.columns = columns

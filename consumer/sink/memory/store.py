@@ -1,0 +1,70 @@
+"""Tables of plain rows, and how changes reach them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from consumer.errors import CannotBeExact, SchemaDrift
+from consumer.model.columns import Column
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow, Progress
+
+Row = dict[str, Any]
+"""Column name -> str, bytes or None."""
+
+
+@dataclass(slots=True)
+class MemoryTable:
+    columns: tuple[Column, ...]
+    rows: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MemoryStore:
+    """What outlives a sink: one of these is one target."""
+
+    tables: dict[TableName, MemoryTable] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
+    audit: list[AuditRow] = field(default_factory=list)
+    staged: dict[str, list[Row]] = field(default_factory=dict)
+    epoch: int = 0
+    held: bool = False
+
+
+def _values(target: LoadTarget, change: Row) -> Row:
+    return {name: change[f"c{position}"] for position, name in enumerate(target.names)}
+
+
+def merge(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> None:
+    """Take the folded changes of a table with a key. Raises SchemaDrift."""
+    names = [target.names[position] for position in target.key]
+    before = {tuple(row[name] for name in names): row for row in table.rows}
+    kept = [column for column in table.columns if column.name in target.kept]
+    for change in changes:
+        row = _values(target, change)
+        old = before.get(tuple(row[name] for name in names))
+        if change["put"]:
+            row |= {column.name: old[column.name] if old else _default(column, target) for column in kept}
+        table.rows = [other for other in table.rows if any(other[name] != row[name] for name in names)]
+        if change["put"]:
+            table.rows.append({column.name: row[column.name] for column in table.columns})
+
+
+def _default(column: Column, target: LoadTarget) -> str | None:
+    if column.default is None and not column.nullable:
+        raise SchemaDrift(f"a new row has no value for {column.name}, which has no default", table=str(target.table))
+    return column.default
+
+
+def merge_multiset(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> None:
+    """Add and remove the copies of rows of a table with no key. Raises CannotBeExact."""
+    rows = Counter(tuple(row[name] for name in target.names) for row in table.rows)
+    for change in changes:
+        rows[tuple(_values(target, change).values())] += change["n"]
+    if any(count < 0 for count in rows.values()):
+        raise CannotBeExact(f"a row to remove from {target.table} is not there", table=str(target.table))
+    table.rows = [dict(zip(target.names, values, strict=True)) for values in rows.elements()]

@@ -1,0 +1,66 @@
+"""Progress as rows of the tables in schema `storage_consumer`, the same on every target that speaks SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import astuple
+from typing import Any
+
+from consumer.errors import WrongUpstream
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    DdlId,
+    DdlRecord,
+    DdlState,
+    FolderProgress,
+    OpenFile,
+    Progress,
+    State,
+    TableProgress,
+)
+
+AUDIT_DAYS = 30
+"""How long audit rows are kept."""
+CONSUMER_COLUMNS = "format, upstream, applied_ts, start_ts"
+_TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
+_FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files"
+_DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
+
+Rows = Sequence[Sequence[Any]]
+Select = Callable[[str, str], Rows]
+"""Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
+
+
+def progress_of(consumer: Sequence[Any], select: Select) -> Progress:
+    """The progress whose consumer row (CONSUMER_COLUMNS) is `consumer`."""
+    _, upstream, applied_ts, start_ts = consumer
+    tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
+    ddls = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in select("ddl", _DDL_COLUMNS)]
+    return Progress(
+        upstream=upstream,
+        applied_ts=applied_ts,
+        start_ts=start_ts,
+        tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
+        folders={Folder(*row[:5]): FolderProgress(row[5], row[6], row[7], _opened(row[8])) for row in folders},
+        ddls={record.id: record for record in ddls},
+    )
+
+
+def open_files(kept: FolderProgress) -> str:
+    """What the column `open_files` holds."""
+    return json.dumps([astuple(file) for file in kept.open])
+
+
+def _opened(text: str) -> tuple[OpenFile, ...]:
+    return tuple(OpenFile(*fields) for fields in json.loads(text))
+
+
+def check_upstream(name: str, recorded: str, upstream: str) -> None:
+    """Raises WrongUpstream for progress that is another upstream's."""
+    if recorded != upstream:
+        raise WrongUpstream(
+            f"the progress of consumer {name!r} belongs to the upstream {recorded}, not to {upstream}",
+            hint="give each upstream a --name of its own",
+        )

@@ -1,0 +1,34 @@
+"""Every implementation of ports.Sink, empty, and one at work."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from consumer.ports import Sink
+from tests.contract.acts import UPSTREAM
+from tests.contract.targets import DuckDb, Memory, Server, Target
+
+_labels = itertools.count()
+
+
+@pytest.fixture(params=["memory", "duckdb", "mariadb"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    match request.param:
+        case "memory":
+            return Memory(f"contract{next(_labels)}")
+        case "duckdb":
+            return DuckDb(tmp_path / "replica.duckdb")
+        case _:
+            return Server(request.getfixturevalue("fresh_mariadb"))
+
+
+@pytest.fixture
+def sink(target: Target) -> Iterator[Sink]:
+    sink = target.sink()
+    sink.acquire(UPSTREAM)
+    yield sink
+    sink.close()

@@ -1,0 +1,95 @@
+"""What ports.Sink promises of the progress, asked of every implementation."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.errors import WrongUpstream
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    AuditRow,
+    DdlId,
+    DdlRecord,
+    DdlState,
+    FolderProgress,
+    OpenFile,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
+from consumer.ports import Sink
+from tests.contract.acts import (
+    LOG,
+    SHOP,
+    UPSTREAM,
+)
+from tests.contract.targets import Target
+
+FOLDER = Folder("shop/item", 2, "7", "2026-11-21", "12345")
+
+
+CHANGE = ProgressChange(
+    applied_ts=470611625733521409,
+    tables={
+        SHOP: TableProgress(1 << 62, State.STOPPED, "it's \\ broken\nhere", "resync `x` — 数据"),
+        LOG: TableProgress(7, State.EXCLUDED),
+        TableName("shop", "Gone"): TableProgress(9, State.DROPPED),
+    },
+    folders={
+        FOLDER: FolderProgress(12, 5_000_000_000, '"etag"', (OpenFile(14, 470611625733521410, 3, "s"),)),
+        Folder("shop/log", 2): FolderProgress(),
+    },
+    ddls=(
+        DdlRecord(DdlId("shop", "item", 2, 4_294_967_295), DdlState.SKIPPED, "before", "done by hand"),
+        DdlRecord(DdlId("shop", "", 1, 0), DdlState.INTENT, "{}"),
+        DdlRecord(DdlId("shop", "", 1, 0), DdlState.DONE),
+    ),
+    audit=(AuditRow("load", SHOP, 1, 2, 3, 4, 5, 6, "text"),),
+    start_ts=470611625733521408,
+)
+
+
+def test_progress_is_empty_before_the_first_run(target: Target) -> None:
+    assert target.sink().progress() == Progress()
+
+
+def test_every_field_of_progress_survives(target: Target, sink: Sink) -> None:
+    sink.record(CHANGE)
+    wanted = Progress(upstream=UPSTREAM).after(CHANGE)
+    assert sink.progress() == wanted
+    sink.close()
+    again = target.sink()
+    assert again.progress() == wanted
+    assert again.acquire(UPSTREAM) == wanted
+    again.close()
+
+
+def test_later_progress_replaces_and_removes(sink: Sink) -> None:
+    sink.record(CHANGE)
+    second = ProgressChange(
+        tables={SHOP: None, LOG: TableProgress(8)},
+        folders={FOLDER: None, Folder("shop/log", 2): FolderProgress(1, 2, "x")},
+        ddls=(DdlRecord(DdlId("shop", "item", 2, 1), DdlState.DONE),),
+        forget_ddls=(DdlId("shop", "", 1, 0),),
+    )
+    sink.record(second)
+    assert sink.progress() == Progress(upstream=UPSTREAM).after(CHANGE).after(second)
+
+
+def test_consumer_names_keep_progress_apart(target: Target, sink: Sink) -> None:
+    sink.record(ProgressChange(applied_ts=5))
+    sink.close()
+    other = target.sink("other")
+    assert other.acquire("file:///elsewhere") == Progress(upstream="file:///elsewhere")
+    other.close()
+
+
+def test_another_upstream_is_refused(target: Target, sink: Sink) -> None:
+    sink.close()
+    other = target.sink()
+    with pytest.raises(WrongUpstream):
+        other.acquire("s3://bucket/another")
+    other.close()
+    assert target.sink().acquire(UPSTREAM).upstream == UPSTREAM

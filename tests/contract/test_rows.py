@@ -1,0 +1,156 @@
+"""What ports.Sink promises of rows, asked of every implementation as the pipeline would ask."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from consumer.errors import CannotBeExact, TableMissing
+from consumer.model.columns import Column
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.progress import (
+    ProgressChange,
+    TableProgress,
+)
+from consumer.model.steps import Window
+from consumer.ports import LoadRequest, Sink
+from tests.contract.acts import (
+    ID,
+    LOG,
+    LOG_COLUMNS,
+    NAME,
+    SHOP,
+    UPSTREAM,
+    Change,
+    changes,
+    create_item,
+    create_log,
+    load,
+    load_net,
+    net,
+    outcome,
+    prepared,
+    write,
+)
+from tests.contract.targets import Target
+
+
+def test_rows_and_progress_arrive_together(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a")), (True, ("2", None))))
+    assert target.rows(SHOP) == [("1", "a"), ("2", None)]
+    assert sink.progress().table(SHOP) == TableProgress(20)
+    assert sink.has_rows([SHOP, LOG]) == [SHOP]
+
+
+def test_receipts_count_puts_and_deletes(sink: Sink) -> None:
+    create_item(sink)
+    (receipt,) = write(sink.writer(), prepared(sink), changes((True, ("1", "a")), (False, ("2", None))))
+    assert (receipt.puts, receipt.deletes) == (1, 1)
+
+
+def test_a_failed_outcome_is_not_published(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    failed = LoadOutcome(LoadTask(0, prepared(sink), Window(10, 20), (), Dialect()), (), (), TableMissing("gone"))
+    sink.commit([failed], ProgressChange())
+    assert target.rows(SHOP) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_order_and_repetition_of_writes_do_not_matter(target: Target, sink: Sink, seed: int) -> None:
+    """Every value of the unique key changes its row, a part of the rows goes, new ones come."""
+    create_item(sink)
+    shipped = prepared(sink)
+    load(sink, shipped, changes(*((True, (str(row), f"n{row}")) for row in range(30))))
+    rows: list[Change] = [(True, (str(row), f"n{(row + 7) % 30}")) for row in range(5, 30)]
+    rows += [(False, (str(row), None)) for row in range(5)] + [(True, (str(row), f"n{row}")) for row in range(30, 33)]
+    rows = [change for change in rows if change[1][1] not in {f"n{row}" for row in range(7)}]
+    rows += [(True, (str(row), None)) for row in range(23, 30)]
+    random.Random(seed).shuffle(rows)
+    parts = [changes(*rows[start : start + 9]) for start in range(0, len(rows), 9)]
+    load(sink, shipped, *parts, *parts, window=Window(20, 30))
+    wanted = [(str(row), f"n{row + 7}") for row in range(5, 23)] + [(str(row), f"n{row}") for row in range(30, 33)]
+    wanted += [(str(row), None) for row in range(23, 30)]
+    assert sorted(target.rows(SHOP), key=str) == sorted(wanted, key=str)
+
+
+def test_a_lost_run_is_repeated_with_a_larger_window(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    shipped = prepared(sink)
+    load(sink, shipped, changes((True, ("1", "a")), (True, ("2", "b"))))
+    write(sink.writer(), shipped, changes((True, ("1", "b")), (True, ("2", "a")), (True, ("3", "c"))))
+    sink.close()
+    again = target.sink()
+    assert again.acquire(UPSTREAM).table(SHOP).applied_ts == 20
+    load(again, prepared(again), changes((False, ("1", None)), (True, ("2", "c")), (False, ("3", None))))
+    again.close()
+    assert target.rows(SHOP) == [("2", "c")]
+
+
+def test_several_tables_in_one_commit(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    create_log(sink)
+    item, log = prepared(sink), prepared(sink, LOG, LOG_COLUMNS)
+    window = Window(10, 20)
+    with sink.writer().session() as session:
+        first = session.write(item, changes((True, ("1", "a"))))
+        second = session.write_multiset(log, net((2, ("1", "a"))), window)
+    done = ProgressChange(tables={SHOP: TableProgress(20), LOG: TableProgress(20)})
+    sink.commit([outcome(item, [first], window), outcome(log, [second], window)], done)
+    assert target.rows(SHOP) == [("1", "a")]
+    assert target.rows(LOG) == [("1", "a"), ("1", "a")]
+
+
+def test_rows_without_a_key_are_counted(target: Target, sink: Sink) -> None:
+    create_log(sink)
+    shipped = prepared(sink, LOG, LOG_COLUMNS)
+    assert shipped.key == ()
+    receipt = load_net(sink, shipped, net((3, ("1", "a")), (1, (None, None)), (1, ("2", None))), Window(10, 20))
+    assert (receipt.puts, receipt.deletes) == (5, 0)
+    receipt = load_net(sink, shipped, net((-2, ("1", "a")), (-1, (None, None)), (2, ("2", None))), Window(20, 30))
+    assert (receipt.puts, receipt.deletes) == (2, 3)
+    assert target.rows(LOG) == [("1", "a"), ("2", None), ("2", None), ("2", None)]
+
+
+def test_rows_without_a_key_take_effect_once(target: Target, sink: Sink) -> None:
+    create_log(sink)
+    shipped = prepared(sink, LOG, LOG_COLUMNS)
+    for _ in range(2):
+        load_net(sink, shipped, net((2, ("1", "a"))), Window(10, 20))
+    assert target.rows(LOG) == [("1", "a"), ("1", "a")]
+
+
+def test_a_missing_copy_stops_its_table_and_changes_nothing(target: Target, sink: Sink) -> None:
+    create_log(sink)
+    shipped = prepared(sink, LOG, LOG_COLUMNS)
+    load_net(sink, shipped, net((1, ("1", "a")), (2, ("2", "b"))), Window(10, 20))
+    with pytest.raises(CannotBeExact) as caught:
+        load_net(sink, shipped, net((-1, ("2", "b")), (-2, ("1", "a")), (1, ("3", "c"))), Window(20, 30))
+    assert caught.value.table == str(LOG)
+    assert target.rows(LOG) == [("1", "a"), ("2", "b"), ("2", "b")]
+    assert sink.progress().table(LOG) == TableProgress(20)
+
+
+def test_a_table_that_the_target_lacks(target: Target, sink: Sink) -> None:
+    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME))])
+    if not target.creates_tables:
+        assert isinstance(answer, TableMissing)
+        return
+    assert isinstance(answer, LoadTarget)
+    load(sink, answer, changes((True, ("1", "a"))))
+    assert target.rows(SHOP) == [("1", "a")]
+
+
+def test_requests_are_answered_in_order(sink: Sink) -> None:
+    create_item(sink)
+    create_log(sink)
+    answers = sink.prepare([LoadRequest(LOG, LOG_COLUMNS), LoadRequest(SHOP, (ID, NAME))])
+    assert [answer.table for answer in answers if isinstance(answer, LoadTarget)] == [LOG, SHOP]
+    assert [answer.key for answer in answers if isinstance(answer, LoadTarget)] == [(), (0,)]
+
+
+def test_hidden_columns_are_no_part_of_rows(sink: Sink) -> None:
+    create_item(sink)
+    hidden = Column("_V$_expression_index_0", "VAR_STRING")
+    assert prepared(sink, SHOP, (ID, NAME, hidden)).names == ("id", "name")

@@ -1,0 +1,92 @@
+"""What ports.Sink promises of statements, asked of every implementation."""
+
+from __future__ import annotations
+
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    DdlId,
+    DdlState,
+    ProgressChange,
+    State,
+    TableProgress,
+)
+from consumer.model.steps import Window
+from consumer.ports import Sink
+from tests.contract.acts import (
+    ID,
+    NAME,
+    SHOP,
+    apply,
+    changes,
+    create_item,
+    ddl,
+    load,
+    prepared,
+)
+from tests.contract.targets import Target
+
+
+def test_statements_between_rows(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a"))))
+    added = (ID, NAME, Column("n", "INT", length=11, default="7", nullable=False))
+    apply(sink, ddl(Action.ADD_COLUMN, SHOP, 21, "ALTER TABLE `item` ADD COLUMN `n` INT NOT NULL DEFAULT 7", added))
+    load(sink, prepared(sink, SHOP, added), changes((True, ("2", "b", "9"))), window=Window(21, 30))
+    assert target.rows(SHOP) == [("1", "a", "7"), ("2", "b", "9")]
+
+    renamed = TableName("shop", "goods")
+    query = "RENAME TABLE `shop`.`item` TO `shop`.`goods`"
+    apply(sink, ddl(Action.RENAME_TABLE, renamed, 31, query, added, old_name=SHOP))
+    assert target.rows(renamed) == [("1", "a", "7"), ("2", "b", "9")]
+    assert sink.progress().tables[SHOP] == TableProgress(31, State.DROPPED)
+
+    apply(sink, ddl(Action.TRUNCATE_TABLE, renamed, 32, "TRUNCATE TABLE `goods`", added))
+    assert target.rows(renamed) == []
+    load(sink, prepared(sink, renamed, added), changes((True, ("2", "b", "1"))), window=Window(32, 40))
+    assert target.rows(renamed) == [("2", "b", "1")]
+
+    columns = (ID, Column("n", "INT", length=11, default="7", nullable=False), Column("title", "VARCHAR", length=50))
+    moved = "ALTER TABLE `goods` CHANGE COLUMN `name` `title` VARCHAR(50) AFTER `n`"
+    apply(sink, ddl(Action.MODIFY_COLUMN, renamed, 41, moved, columns))
+    assert target.rows(renamed) == [("2", "1", "b")]
+    apply(sink, ddl(Action.DROP_COLUMN, renamed, 42, "ALTER TABLE `goods` DROP COLUMN `n`", (ID, columns[2])))
+    assert target.rows(renamed) == [("2", "b")]
+
+    apply(sink, ddl(Action.DROP_TABLE, renamed, 50, "DROP TABLE `shop`.`goods`", (ID, columns[2])))
+    assert sink.has_rows([renamed]) == []
+    apply(sink, ddl(Action.DROP_SCHEMA, TableName("shop", ""), 51, "DROP DATABASE `shop`"))
+    assert sink.progress().ddls[DdlId("shop", "", 51, 7)].state is DdlState.DONE
+
+
+def test_a_statement_is_recorded_with_its_progress(sink: Sink) -> None:
+    create_item(sink)
+    found = sink.progress()
+    assert found.ddls[DdlId("shop", "item", 2, 7)].state is DdlState.DONE
+    assert found.table(SHOP) == TableProgress(2)
+
+
+def test_a_refused_statement_is_not_recorded(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a"))))
+    again = ddl(Action.CREATE_TABLE, SHOP, 25, "CREATE TABLE `item` (`id` INT PRIMARY KEY)", (ID,))
+    (refused,) = sink.apply_ddls([again], {})
+    assert refused.error is not None
+    assert refused.error.exit_code == 5
+    assert refused.error.table == str(SHOP)
+    record = sink.progress().ddls.get(again.id)
+    assert record is None or record.state is not DdlState.DONE
+    assert target.rows(SHOP) == [("1", "a")]
+
+
+def test_an_emptied_table_starts_again(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a"))))
+    record = DdlId("shop", "item", 2, 7)
+    sink.empty_table(SHOP, ProgressChange(tables={SHOP: TableProgress(0)}, forget_ddls=(record,)))
+    assert sink.has_rows([SHOP]) == []
+    assert record not in sink.progress().ddls
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("2", "b"))))
+    assert target.rows(SHOP) == [("2", "b")]

@@ -1,0 +1,87 @@
+"""What ports.Sink promises of one writer: who may write, and who may no longer."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from consumer.errors import ConsumerError, LeaseHeld
+from consumer.model.progress import (
+    ProgressChange,
+)
+from consumer.model.steps import Window
+from consumer.ports import Sink
+from tests.contract.acts import (
+    SHOP,
+    UPSTREAM,
+    changes,
+    create_item,
+    load,
+    outcome,
+    prepared,
+    write,
+)
+from tests.contract.targets import Server, Target
+
+
+@pytest.mark.usefixtures("sink")
+def test_only_one_consumer_at_a_time(target: Target) -> None:
+    with pytest.raises(LeaseHeld):
+        target.sink().acquire(UPSTREAM)
+
+
+def test_a_closed_sink_cannot_record(target: Target, sink: Sink) -> None:
+    sink.close()
+    with pytest.raises(ConsumerError):
+        sink.record(ProgressChange(applied_ts=5))
+    assert target.sink().progress().applied_ts == 0
+
+
+def test_a_writer_crosses_processes(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    writer, shipped = pickle.loads(pickle.dumps((sink.writer(), prepared(sink))))
+    receipts = write(writer, shipped, changes((True, ("1", "a"))))
+    sink.commit([outcome(shipped, receipts, Window(10, 20))], ProgressChange())
+    assert target.rows(SHOP) == [("1", "a")]
+
+
+def test_a_locked_out_writer_cannot_publish(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    shipped, writer = prepared(sink), sink.writer()
+    sink.fence()
+    with pytest.raises(LeaseHeld):
+        sink.commit(
+            [outcome(shipped, write(writer, shipped, changes((True, ("1", "late")))), Window(10, 20))],
+            ProgressChange(),
+        )
+    assert target.rows(SHOP) == []
+    load(sink, shipped, changes((True, ("1", "a"))))
+    assert target.rows(SHOP) == [("1", "a")]
+
+
+def test_what_was_staged_before_the_fence_is_not_published_by_itself(target: Target, sink: Sink) -> None:
+    if isinstance(target, Server):
+        pytest.skip("writers to a server stage nothing")
+    create_item(sink)
+    shipped = prepared(sink)
+    receipts = write(sink.writer(), shipped, changes((True, ("1", "late"))))
+    sink.fence()
+    with pytest.raises(LeaseHeld):
+        sink.commit([outcome(shipped, receipts, Window(10, 20))], ProgressChange())
+    assert target.rows(SHOP) == []
+
+
+def test_a_writer_of_an_earlier_holder_cannot_publish(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    shipped, writer = prepared(sink), sink.writer()
+    sink.close()
+    heir = target.sink()
+    heir.acquire(UPSTREAM)
+    with pytest.raises(LeaseHeld):
+        heir.commit(
+            [outcome(shipped, write(writer, shipped, changes((True, ("1", "late")))), Window(10, 20))],
+            ProgressChange(),
+        )
+    heir.close()
+    assert target.rows(SHOP) == []
