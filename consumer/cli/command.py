@@ -24,6 +24,7 @@ class Command:
     body: Body
     example: str
     endless: bool = False
+    settings: type[Settings] = Settings
 
     @property
     def help(self) -> str:
@@ -38,7 +39,9 @@ class Command:
             extras = {parameter.name: given.pop(parameter.name) for parameter in own}
             # Switches that are off and lists with nothing in them were not given; an empty text was, and is refused.
             flags = {field: value for field, value in given.items() if value or value == ""}
-            raise typer.Exit(execute(lambda call: self.body(call, **extras), flags, config, endless=self.endless))
+            raise typer.Exit(
+                execute(lambda call: self.body(call, **extras), flags, config, kind=self.settings, endless=self.endless)
+            )
 
         parameters = [_config_flag(), *own, *_setting_flags()]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

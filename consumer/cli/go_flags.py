@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from consumer.config.settings import Settings, flag_of, metavar_of
 
-_OWN_VALUES = ("--config", "--table", "--version", "--reason")
+_OWN_VALUES = ("--config", "--table", "--version", "--reason", "--from-ts", "--to-ts")
 _LIST = "--tables"
 
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from consumer import __version__
-from consumer.cli import backfill, once, plan, resync, run, skip_ddl, status
+from consumer.cli import backfill, inspect, once, plan, replay, resync, run, skip_ddl, status
 from consumer.cli.go_flags import with_two_dashes
+from consumer.cli.output import error_as_json, print_json
+from consumer.errors import BadConfig
 
-COMMANDS = tuple(module.COMMAND for module in (run, once, backfill, plan, status, resync, skip_ddl))
+COMMANDS = tuple(module.COMMAND for module in (run, once, backfill, replay, plan, status, inspect, resync, skip_ddl))
 
 _EPILOG = (
     "Exit codes: 0 done, nothing new is 0 too; 1 a bug; 2 bad usage or settings; 3 some tables stopped, the rest done; "
     "4 try again later; 5 needs a person."
 )
+
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""What typer raises for words that it cannot make sense of: it gives only some of its kinds a public name."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,4 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; leaves by SystemExit with the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     # The first word is the command: only what follows it can be flags of the settings.
-    build()(prog_name="storage-consumer", args=[*given[:1], *with_two_dashes(given[1:])])
+    words = [*given[:1], *with_two_dashes(given[1:])]
+    try:
+        code = build()(prog_name="storage-consumer", args=words, standalone_mode=False)
+    except _UsageError as error:
+        error.show()
+        if "--json" in words:
+            print_json(error_as_json(BadConfig(error.format_message()), 0.0))
+        code = BadConfig.exit_code
+    sys.exit(code)

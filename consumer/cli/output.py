@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from consumer.cli.table_names import table_argument
-from consumer.cli.text import duration_text, print_table, size_text, time_text
+from consumer.cli.text import MOST_ROWS, duration_text, print_table, size_text, time_text
 from consumer.errors import ConsumerError
 from consumer.model.names import TableName, tso_to_ms
-from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult
+from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, UnreadStatus
 
 _COUNTS = ("rows", "puts", "deletes", "ddl", "dropped_rows", "watermark", "state")
 
@@ -55,6 +55,7 @@ def status_as_json(result: StatusResult) -> dict[str, Any]:
         "applied_time": time_text(result.applied_ts) if result.applied_ts else None,
         "checkpoint_ts": result.checkpoint_ts,
         "lag_seconds": lag_seconds(result),
+        "unread": None if result.unread is None else asdict(result.unread),
         "tables": tables,
         "notes": result.notes,
     }
@@ -117,7 +118,7 @@ def _way_back(hint: str, name: TableName, options: str) -> Iterable[str]:
 
 
 def print_plan(result: PlanResult) -> None:
-    """A line a step."""
+    """A line a step, then every statement: what it touches, its policy, and what would run on the target."""
     rows = [
         (
             step.kind,
@@ -132,8 +133,31 @@ def print_plan(result: PlanResult) -> None:
     ]
     if rows:
         print_table(("step", "table", "after", "up to", "files", "bytes", "statement"), rows, numbers=range(4, 6))
+    statements = [step for step in result.steps if step.statement]
+    for step in statements[:MOST_ROWS]:
+        print(*_statement_lines(step), sep="\n")
+    if len(statements) > MOST_ROWS:
+        print(f"... and {len(statements) - MOST_ROWS:,} more statements (all of them with --json)")
     print(f"{len(rows)} steps up to checkpoint {time_text(result.checkpoint_ts)}")
     _print_notes(result.notes)
+
+
+def _statement_lines(step: PlannedStep) -> Iterable[str]:
+    others = ", ".join(str(name) for name in step.touches if name != step.table)
+    yield f"DDL {step.to_ts} {time_text(step.to_ts)} {step.table}" + (f" (touches {others} too)" if others else "")
+    yield f"  policy    {step.policy}" + (f", waits for {step.waits_for}" if step.waits_for else "")
+    yield f"  upstream  {' '.join(step.statement.split())}"
+    if step.target is None:
+        yield f"  target    nothing, as the policy is {step.policy}"
+        return
+    if step.target.error:
+        yield f"  target    would refuse it: {step.target.error}"
+    for statement in step.target.statements:
+        yield f"  target    {' '.join(statement.split())}"
+    if not step.target.statements and not step.target.error:
+        yield "  target    nothing to execute"
+    if step.target.note:
+        yield f"  note      {step.target.note}"
 
 
 def print_status(result: StatusResult, options: str) -> None:
@@ -146,6 +170,8 @@ def print_status(result: StatusResult, options: str) -> None:
     print(f"upstream    {result.upstream}")
     print(f"applied     {time_text(result.applied_ts)}" + (f", {duration_text(lag)} behind" if lag is not None else ""))
     print(f"checkpoint  {time_text(result.checkpoint_ts) if result.checkpoint_ts else 'not known'}")
+    if result.unread is not None:
+        print(f"unread      {_unread_text(result.unread)}")
     if result.tables:
         rows = [(str(row.table), time_text(row.applied_ts), row.state, row.reason) for row in result.tables]
         print_table(("table", "applied to", "state", "reason"), rows)
@@ -153,7 +179,24 @@ def print_status(result: StatusResult, options: str) -> None:
         if row.state == "stopped":
             print(f"{row.table} is stopped: {row.reason}")
             print(*_way_back(row.hint, row.table, options), sep="\n")
+        elif row.state == "waits":
+            print(f"{row.table} {row.reason}")
     _print_notes(result.notes)
+
+
+def _unread_text(unread: UnreadStatus) -> str:
+    """What is still to be read, and until when it is there."""
+    if not unread.files:
+        return "nothing"
+    text = f"{unread.files:,} files, {size_text(unread.bytes)}"
+    if unread.oldest_date:
+        text += f", the oldest in the folders of {unread.oldest_date}"
+    if unread.days_left is not None:
+        deleted = (
+            "which TiCDC may have deleted" if unread.days_left <= 0 else f"{unread.days_left} days before TiCDC deletes"
+        )
+        text += f", {deleted} (file-expiration-days = {unread.expiration_days})"
+    return text
 
 
 def _print_notes(notes: Sequence[str]) -> None:

@@ -54,15 +54,22 @@ class Call:
         return result.exit_code
 
 
-def execute(body: Callable[[Call], int], flags: Mapping[str, Any], config: str | None, *, endless: bool) -> int:
+def execute(
+    body: Callable[[Call], int],
+    flags: Mapping[str, Any],
+    config: str | None,
+    *,
+    kind: type[Settings] = Settings,
+    endless: bool = False,
+) -> int:
     """Run one command and return its exit code. Nothing but KeyboardInterrupt and SystemExit leaves it.
 
-    `endless`: a signal is how the command is meant to end, so it is not an error.
+    `kind` are the settings that the command needs. `endless`: a signal is how it is meant to end, so it is no error.
     """
     began = time.monotonic()
     failure = _Failure(verbose=bool(flags.get("verbose")), json=bool(flags.get("json_output")))
     try:
-        loaded = load(flags, os.environ, config)
+        loaded = load(flags, os.environ, config, kind)
         settings = loaded.settings
         failure = _Failure(settings.verbose, settings.json_output, settings.scrub)
         stop = threading.Event()
@@ -112,9 +119,9 @@ def _observer(settings: Settings) -> LogObserver:
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:
     """The flags that a follow-up command needs as well, secrets masked."""
     words = ["--config", config] if config else []
-    for field in ("upstream_uri", "downstream_uri", "name"):
+    for field in ("upstream_uri", "downstream_uri", "name", "tz", "file_index_width", "checkpoint_ts"):
         if flags.get(field):
-            words += [flag_of(field), redact(flags[field])]
+            words += [flag_of(field), redact(str(flags[field]))]
     return shlex.join(words)
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consumer.config.changefeed_keys import CHANGEFEED_KEYS, FILTER_KEYS, SINK_KEYS
+from consumer.config.changefeed_keys import CHANGEFEED_KEYS, CLOUD_STORAGE_KEYS, CSV_KEYS, FILTER_KEYS, SINK_KEYS
 from consumer.config.settings import Settings, file_key_of, key_of
 from consumer.errors import BadConfig
 
-_SINK_SETTINGS = {"protocol": "protocol", "date_separator": "date-separator", "terminator": "terminator"}
+_OURS = "[consumer]"
 _ALIKE = 0.8
 """Above this a key that TiCDC does not know is taken for a slip of the pen, below for one of another version."""
 
@@ -31,12 +31,16 @@ def read_changefeed(path: str) -> FileValues:
     """Settings of a changefeed TOML, with our own [consumer] table in it. Raises BadConfig."""
     body = _parse(path)
     sink, filters, own = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
+    csv, storage = (_table(sink, name, path, "sink.") for name in ("csv", "cloud-storage-config"))
     ignored = [
         *_unknown("", body, CHANGEFEED_KEYS, path),
         *_unknown("[sink] ", sink, SINK_KEYS, path),
+        *_unknown("[sink.csv] ", csv, CSV_KEYS, path),
+        *_unknown("[sink.cloud-storage-config] ", storage, CLOUD_STORAGE_KEYS, path),
         *_unknown("[filter] ", filters, FILTER_KEYS, path),
     ]
-    values = {**_changefeed_values(body, sink, filters), **_own(own, path)}
+    tables = {"": body, "[sink]": sink, "[sink.csv]": csv, "[sink.cloud-storage-config]": storage}
+    values = {**_changefeed_values(tables, filters), **_own(own, path)}
     places = {field: file_key_of(field) for field in values} | _places(values, own)
     return FileValues(values, places, tuple(ignored))
 
@@ -58,10 +62,10 @@ def _parse(path: str) -> Mapping[str, Any]:
         raise BadConfig(f"config: {path} is not TOML: {problem}") from problem
 
 
-def _table(body: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
+def _table(body: Mapping[str, Any], name: str, path: str, parent: str = "") -> Mapping[str, Any]:
     table = body.get(name, {})
     if not isinstance(table, dict):
-        raise BadConfig(f"config: {path}: {name} must be a table, written [{name}]")
+        raise BadConfig(f"config: {path}: {parent}{name} must be a table, written [{parent}{name}]")
     return table
 
 
@@ -76,7 +80,7 @@ def _unknown(place: str, table: Iterable[str], known: Collection[str], path: str
 
 
 def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:
-    fields = {key_of(field): field for field in Settings.model_fields if file_key_of(field).startswith("[consumer]")}
+    fields = {key_of(field): field for field in Settings.model_fields if file_key_of(field).startswith(_OURS)}
     for key in own:
         if key not in fields:
             close = nearest(key, fields)
@@ -85,14 +89,18 @@ def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {fields[key]: value for key, value in own.items()}
 
 
-def _changefeed_values(body: Mapping[str, Any], sink: Mapping[str, Any], filters: Mapping[str, Any]) -> dict[str, Any]:
-    found = {field: sink[key] for field, key in _SINK_SETTINGS.items() if key in sink}
-    width = sink.get("file-index-digit")
+def _changefeed_values(tables: Mapping[str, Mapping[str, Any]], filters: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under the changefeed's own keys; `tables` are its tables by their written names."""
+    places = {field: file_key_of(field).rpartition(" ") for field in Settings.model_fields}
+    found = {
+        field: tables[table][key]
+        for field, (table, _, key) in places.items()
+        if table != _OURS and key in tables[table]
+    }
+    width = tables["[sink]"].get("file-index-digit")
     if isinstance(width, int) and 6 <= width <= 20:
         # TiCDC itself falls back to its default for any other value, so a consumer has to as well.
         found["file_index_width"] = width
-    if "case-sensitive" in body:
-        found["case_sensitive"] = body["case-sensitive"]
     if "rules" in filters:
         found["tables"] = filters["rules"]
     return found

@@ -74,6 +74,35 @@ SINK_KEYS = frozenset(
 )
 """[sink]"""
 
+CSV_KEYS = frozenset(
+    {
+        "binary-encoding-method",
+        "delimiter",
+        "include-commit-ts",
+        "null",
+        "output-field-header",
+        "output-handle-key",
+        "output-old-value",
+        "quote",
+    }
+)
+"""[sink.csv]"""
+
+CLOUD_STORAGE_KEYS = frozenset(
+    {
+        "file-cleanup-cron-spec",
+        "file-expiration-days",
+        "file-size",
+        "flush-concurrency",
+        "flush-interval",
+        "output-column-id",
+        "output-raw-change-event",
+        "use-table-id-as-path",
+        "worker-count",
+    }
+)
+"""[sink.cloud-storage-config]"""
+
 FILTER_KEYS = frozenset(
     {
         "event-filters",

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import ValidationError
 
 from consumer.config.changefeed import FileValues, nearest, read_changefeed
+from consumer.config.csv import check_csv
 from consumer.config.settings import Settings, env_of, flag_of, key_of
 from consumer.config.uri import scrubber
 from consumer.errors import BadConfig
@@ -33,16 +34,22 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
-def load(flags: Mapping[str, Any], env: Mapping[str, str], config: str | None = None) -> Loaded:
-    """Settings from `flags` (by field name, only those given), else `env`, else the file. Raises BadConfig."""
+def load(
+    flags: Mapping[str, Any], env: Mapping[str, str], config: str | None = None, kind: type[Settings] = Settings
+) -> Loaded:
+    """Settings from `flags` (by field name, only those given), else `env`, else the file; `kind` says which a command
+    needs. Raises BadConfig."""
     path = config or env.get(CONFIG_ENV)
     file = read_changefeed(path) if path else FileValues()
     from_env = _environment(env)
     raw = {**file.values, **from_env, **flags}
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
-    _protocol_of_uri(raw, spelt)
+    _of_uri(raw, spelt)
     notes = tuple(f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored)
-    return Loaded(_checked(raw, spelt), notes)
+    settings = _checked(kind, raw, spelt)
+    if kind is Settings:
+        check_csv(settings)
+    return Loaded(settings, notes)
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
@@ -56,20 +63,22 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
     return {fields[name]: text for name, text in given.items() if name in fields}
 
 
-def _protocol_of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
-    """``?protocol=`` of the upstream URI counts as a flag, as in TiCDC."""
+def _of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
+    """``?protocol=`` of the upstream URI and what else TiCDC takes from there counts as a flag, as in TiCDC."""
     try:
-        given = parse_qs(urlsplit(str(raw.get("upstream_uri", ""))).query).get("protocol")
+        query = parse_qs(urlsplit(str(raw.get("upstream_uri", ""))).query)
     except ValueError:
         return  # not a URI: refused by the setting's own check, with a better sentence
-    if given:
-        raw["protocol"], spelt["protocol"] = given[-1], "protocol in --upstream-uri"
+    for field in ("protocol", "output_raw_change_event", "file_expiration_days"):
+        given = query.get(key_of(field))
+        if given:
+            raw[field], spelt[field] = given[-1], f"{key_of(field)} in --upstream-uri"
 
 
-def _checked(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> Settings:
+def _checked(kind: type[Settings], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> Settings:
     """The settings; `spelt` are their names as the person who set them wrote them."""
     try:
-        return Settings(**raw)
+        return kind(**raw)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
         field = str(first["loc"][0])

@@ -7,20 +7,35 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from consumer.config import values
+from consumer.config import moments, values
+from consumer.config.ddl_rules import DdlRules, ddl_rules
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
+from consumer.errors import BadConfig
+from consumer.model.ddl_policy import PolicyOf
+from consumer.model.load import CsvFormat
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
 
 
 def _setting(
-    default: Any, description: str, *, metavar: str = "", flag: bool = True, file: str = "[consumer]", key: str = ""
+    default: Any,
+    description: str,
+    *,
+    metavar: str = "",
+    flag: bool = True,
+    file: str = "[consumer]",
+    key: str = "",
+    file_key: str = "",
 ) -> Any:
     """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file."""
-    extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key}
+    extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key, "file_key": file_key}
     return Field(default, description=description, json_schema_extra=extra)
+
+
+def _csv(default: Any, description: str, file_key: str) -> Any:
+    return _setting(default, description, flag=False, file="[sink.csv]", file_key=file_key)
 
 
 class Settings(BaseModel):
@@ -39,7 +54,7 @@ class Settings(BaseModel):
         metavar="URI",
     )
     protocol: Annotated[str, BeforeValidator(values.protocol)] = _setting(
-        ..., "How the changefeed encodes rows: `canal-json`.", flag=False, file="[sink]"
+        ..., "How the changefeed encodes rows: `canal-json` or `csv`.", flag=False, file="[sink]"
     )
     name: Annotated[str, BeforeValidator(values.consumer_name)] = _setting(
         "default", "The name that progress is kept under in the target; one for each upstream.", metavar="NAME"
@@ -66,6 +81,24 @@ class Settings(BaseModel):
     terminator: Annotated[bytes, BeforeValidator(values.terminator)] = _setting(
         b"\r\n", "What ends each line of a data file.", flag=False, file="[sink]"
     )
+    csv_delimiter: Annotated[str, BeforeValidator(values.csv_delimiter)] = _csv(
+        ",", "What stands between the cells of a CSV row: 1 to 3 characters.", "delimiter"
+    )
+    csv_quote: Annotated[str, BeforeValidator(values.csv_quote)] = _csv(
+        '"', "What stands around texts in CSV: one character, or `none`.", "quote"
+    )
+    csv_null: str = _csv("\\N", "How CSV writes NULL.", "null")
+    csv_include_commit_ts: Switch = _csv(False, "Whether CSV rows have their commit-ts.", "include-commit-ts")
+    csv_binary_encoding_method: Annotated[str, BeforeValidator(values.binary_encoding)] = _csv(
+        "base64", "How CSV writes binary values: `base64` or `hex`.", "binary-encoding-method"
+    )
+    csv_output_old_value: Switch = _csv(False, "Whether CSV updates have their old row.", "output-old-value")
+    csv_output_handle_key: Switch = _csv(False, "Whether CSV rows have a cell with their key.", "output-handle-key")
+    csv_output_field_header: Switch = _csv(False, "Whether CSV files have a header line.", "output-field-header")
+    output_raw_change_event: Switch = _setting(
+        False, "Whether TiCDC leaves updates of keys unsplit; a parameter of `--upstream-uri` too.",
+        flag=False, file="[sink.cloud-storage-config]",
+    )  # fmt: skip
     flush_interval: Annotated[float, BeforeValidator(values.duration)] = _setting(
         "10s", "How often `run` looks for new files, as Go writes durations: `500ms`, `10s`, `1m30s`.", metavar="D"
     )
@@ -81,8 +114,31 @@ class Settings(BaseModel):
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = _setting(
         None, "Only where `metadata` is absent: `max`, or the TSO to stop at.", metavar="max|TSO"
     )
+    ddl: Annotated[DdlRules, BeforeValidator(ddl_rules)] = _setting(
+        DdlRules(), "What to do with upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
+        flag=False,
+    )  # fmt: skip
+    start_ts: Annotated[str | None, BeforeValidator(moments.moment)] = _setting(
+        None,
+        "For the first run: the target holds the tables as they were at this moment (a Dumpling or BR export), and"
+        " goes on from there.",
+        metavar="TSO|TIME",
+    )
+    file_expiration_days: Annotated[int, BeforeValidator(values.days)] = _setting(
+        0,
+        "After how many days TiCDC deletes date folders, 0 where that is not known: tells which can be gone unread.",
+        flag=False, file="[sink.cloud-storage-config]",
+    )  # fmt: skip
     accept_gap: Switch = _setting(False, "Go on where files are missing between what was read and what is there.")
+    accept_key_loss: Switch = _setting(
+        False, "Go on where CSV does not tell the old keys of updates (`output-raw-change-event` without old values)."
+    )
     accept_trigger: Switch = _setting(False, "Write to target tables that have triggers.", flag=False)
+    accept_timestamp_key: Switch = _setting(
+        False,
+        "Apply tables with a TIMESTAMP in their key though the changefeed's clock shows an hour twice.",
+        flag=False,
+    )
     log_level: Annotated[str, BeforeValidator(values.log_level)] = _setting(
         "info", "`debug`, `info`, `warning` or `error`.", metavar="LEVEL"
     )
@@ -108,6 +164,45 @@ class Settings(BaseModel):
         """The compiled form of `tables`."""
         return table_filter(self.tables, self.case_sensitive)
 
+    @property
+    def csv_format(self) -> CsvFormat | None:
+        """``[sink.csv]``; None for another protocol."""
+        if self.protocol != "csv":
+            return None
+        return CsvFormat(
+            self.csv_delimiter,
+            self.csv_quote,
+            self.csv_null,
+            self.csv_include_commit_ts,
+            self.csv_output_old_value,
+            self.csv_output_handle_key,
+            self.csv_output_field_header,
+            self.csv_binary_encoding_method,
+        )
+
+    @property
+    def start_tso(self) -> int:
+        """The TSO of `start_ts`, 0 where it is not set. Raises BadConfig."""
+        return 0 if self.start_ts is None else self.tso(flag_of("start_ts"), self.start_ts)
+
+    def tso(self, flag: str, moment: str) -> int:
+        """The TSO of a moment that `flag` gives; times are in the changefeed's zone. Raises BadConfig."""
+        try:
+            return moments.tso_of(str(moments.moment(moment)), self.tz)
+        except ValueError as problem:
+            raise BadConfig(f"{flag} is refused: {problem}") from None
+
+    @property
+    def ddl_policy(self) -> PolicyOf:
+        """The compiled form of `ddl`."""
+        return self.ddl.policy_of(self.case_sensitive)
+
+
+class InspectSettings(Settings):
+    """Those of `inspect`, which finds out the protocol by itself; given, it is compared."""
+
+    protocol: str = _setting("", "How the changefeed encodes rows, where that is known.", flag=False, file="[sink]")
+
 
 def key_of(field: str) -> str:
     """How a setting is spelt in flags and files: kebab-case."""
@@ -126,7 +221,8 @@ def flag_of(field: str) -> str:
 
 def file_key_of(field: str) -> str:
     """Where the file holds a setting, as ``[consumer] name``."""
-    return f"{_extra(field)['file']} {key_of(field)}".strip()
+    extra = _extra(field)
+    return f"{extra['file']} {extra['file_key'] or key_of(field)}".strip()
 
 
 def metavar_of(field: str) -> str:

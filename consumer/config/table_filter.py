@@ -27,6 +27,14 @@ class TableFilter:
                 verdict = rule.wanted
         return verdict
 
+    def takes_all(self, database: str) -> bool:
+        """Whether the rules let every table of `database` through, whatever its name."""
+        verdict = not self._rules
+        for rule in self._rules:
+            if rule.meets(database):
+                verdict = rule.wanted and (verdict or rule.all_tables)
+        return verdict
+
 
 class _Rule:
     def __init__(self, text: str, flags: int) -> None:
@@ -43,10 +51,13 @@ class _Rule:
         if not self._database.search(table.database):
             return False
         # A database passes with any rule that wants some table of it, and is left out only with all of its tables.
-        return bool(self._table.search(table.table)) if table.table else self.wanted or self._all_tables
+        return bool(self._table.search(table.table)) if table.table else self.wanted or self.all_tables
+
+    def meets(self, database: str) -> bool:
+        return bool(self._database.search(database))
 
     @property
-    def _all_tables(self) -> bool:
+    def all_tables(self) -> bool:
         return self._table.pattern == _anchored(".*")
 
 

@@ -9,7 +9,8 @@ from urllib.parse import unquote, urlsplit
 MASK = "***"
 
 _SECRET_NAME = r"[\w.-]*(?:key|secret|token|passw|credential|signature|sas)[\w.-]*"
-_SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)[^&#\s]*", re.IGNORECASE)
+# A quote at the end belongs to the shell command around the URI.
+_SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)[^&#\s]*?(?=['\"]?(?:[&#\s]|$))", re.IGNORECASE)
 # Greedy up to the last "@": a password may hold any character, and too much masked is better than too little.
 _PASSWORD = re.compile(r"(://[^:/?#@\s]*:)\S*(@)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")

@@ -14,7 +14,7 @@ from consumer.model.names import MAX_TSO
 from consumer.sink import SCHEMES
 from consumer.storage.settings import StorageSettings
 
-PROTOCOLS = ("canal-json",)
+PROTOCOLS = ("canal-json", "csv")
 DATE_SEPARATORS = ("none", "year", "month", "day")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -43,10 +43,7 @@ def downstream(text: object) -> Uri:
 
 def protocol(text: object) -> str:
     """How the changefeed encodes rows."""
-    name = str(text).lower().replace("_", "-")
-    if name == "csv":
-        raise ValueError("csv is not supported by this version; a changefeed with protocol=canal-json is needed")
-    return _one_of(name, PROTOCOLS)
+    return _one_of(str(text).lower().replace("_", "-"), PROTOCOLS)
 
 
 def duration(value: object) -> float:
@@ -87,6 +84,13 @@ def index_width(value: object) -> int:
     """Digits of a file number, as TiCDC's file-index-digit."""
     if not re.fullmatch(r"\d+", str(value)) or not 6 <= int(str(value)) <= 20:
         raise ValueError(f"'{value}' is not a file index width; give a number from 6 to 20")
+    return int(str(value))
+
+
+def days(value: object) -> int:
+    """A number of days; 0 where there is no limit."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,5}", str(value)):
+        raise ValueError(f"'{value}' is not a number of days")
     return int(str(value))
 
 
@@ -134,6 +138,27 @@ def zone(name: str) -> tzinfo | None:
 def terminator(value: object) -> bytes:
     """What ends a line; nothing means TiCDC's own default."""
     return (value if isinstance(value, bytes) else str(value).encode()) or b"\r\n"
+
+
+def csv_delimiter(value: object) -> str:
+    """What stands between the cells of a CSV row."""
+    text = str(value)
+    if not 1 <= len(text) <= 3 or "\r" in text or "\n" in text:
+        raise ValueError(f"{text!r} is not a delimiter; give 1 to 3 characters, no line break among them")
+    return text
+
+
+def csv_quote(value: object) -> str:
+    """The one character around texts; "" for none, which the environment writes as ``none``."""
+    text = "" if value == "none" else str(value)
+    if len(text) > 1:
+        raise ValueError(f"{text!r} is not a quote; give one character, or none")
+    return text
+
+
+def binary_encoding(value: object) -> str:
+    """How CSV writes binary values."""
+    return _one_of(str(value).lower(), ("base64", "hex"))
 
 
 def date_separator(value: object) -> str | None:

@@ -217,7 +217,7 @@ def test_another_file_is_not_overwritten(cli: CommandLine, tmp_path: Path) -> No
         (("--upstream-uri", "cdc"), "has no scheme"),
         (("--upstream-uri", "ftp://h/cdc?protocol=canal-json"), "scheme 'ftp'"),
         (("--upstream-uri", "file://cdc?protocol=canal-json"), "three slashes"),
-        (("--upstream-uri", "file:///cdc?protocol=csv"), "csv is not supported"),
+        (("--upstream-uri", "file:///cdc?protocol=avro"), "give canal-json or csv"),
         (("--upstream-uri", "file:///cdc?protocol=canal-json&bogus=1"), "'bogus'"),
         (("--upstream-uri", "s3://b/p?protocol=canal-json&access-key=hunter22"), "secret-access-key"),
         (("--downstream-uri", "postgres://u:hunter22@h/"), "mysql://"),

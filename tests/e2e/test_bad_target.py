@@ -147,7 +147,7 @@ def test_a_second_consumer_of_the_name(cli: CommandLine, server: MariaDb, monkey
     ("harm", "mend", "words"),
     [
         ("ALTER TABLE du.t DROP COLUMN v", "ALTER TABLE du.t ADD COLUMN v INT AFTER id", "lacks the rows' columns `v`"),
-        ("ALTER TABLE du.t ADD COLUMN z INT", "ALTER TABLE du.t DROP COLUMN z", "columns `z`"),
+        ("ALTER TABLE du.t ADD COLUMN z INT NOT NULL", "ALTER TABLE du.t DROP COLUMN z", "no value for the target"),
         (
             "CREATE TRIGGER du.r BEFORE INSERT ON du.t FOR EACH ROW SET NEW.v = 1",
             "DROP TRIGGER du.r",

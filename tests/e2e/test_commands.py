@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -23,18 +22,6 @@ from tests.support.observers import Recorder
 
 T = TableName("d", "t")
 ADDED = Column("w", "INT", default="7")
-
-
-@pytest.fixture
-def feed(tmp_path: Path) -> Feed:
-    feed = Feed(tmp_path)
-    feed.database("d", 1)
-    return feed
-
-
-@pytest.fixture
-def replica(feed: Feed) -> MemoryReplica:
-    return MemoryReplica(feed)
 
 
 def busy(feed: Feed) -> None:
@@ -89,10 +76,13 @@ def test_status_tells_where_each_table_is(feed: Feed, replica: MemoryReplica) ->
     found = app.status(replica.settings(), Recorder())
     assert (found.applied_ts, found.checkpoint_ts) == (40, 50)
     tables = {str(table.table): (table.state, table.applied_ts) for table in found.tables}
-    assert tables == {"d.a": ("dropped", 22), "d.c": ("ok", 0), "d.s": ("stopped", 14)}
+    assert tables == {"d.a": ("dropped", 22), "d.c": ("waits", 0), "d.s": ("stopped", 14)}
     stopped = next(table for table in found.tables if table.state == "stopped")
     assert "d/s/14/" in stopped.reason
     assert stopped.hint
+    waits = next(table for table in found.tables if table.state == "waits")
+    assert waits.reason.startswith("waits for d.s: ")
+    assert waits.reason.endswith("; held up until then: CREATE TABLE `c` LIKE `s` (version 24)")
 
 
 def test_status_works_without_the_storage(feed: Feed, replica: MemoryReplica) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
+from consumer.app import parts
 from consumer.config.load import load
 from consumer.errors import LeaseHeld
 from consumer.model.load import LoadOutcome
@@ -155,11 +156,11 @@ def test_a_run_that_dies_anywhere_is_taken_up_by_the_next(
     seed: int, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rnd = random.Random(1000 + seed)
-    real_sink, real_ddls = app.sink_for, mysql_sink.execute_ddls
+    real_sink, real_ddls = parts.sink_for, mysql_sink.execute_ddls
     fuse = Fuse()
     # Around the statements: an intent without its fact, the statement not yet executed, or executed.
     monkeypatch.setattr(mysql_sink, "execute_ddls", lambda *given: fuse.around(real_ddls)(*given))
-    monkeypatch.setattr(app, "sink_for", lambda *given, **named: CrashingSink(real_sink(*given, **named), fuse))
+    monkeypatch.setattr(parts, "sink_for", lambda *given, **named: CrashingSink(real_sink(*given, **named), fuse))
     died = 0
     for upstream, checkpoint in history(seed, tmp_path / "storage"):
         moment = rnd.randrange(4)
@@ -180,11 +181,11 @@ def test_a_run_that_dies_anywhere_is_taken_up_by_the_next(
 def test_rows_of_tables_with_no_key_count_once_whenever_a_run_dies(
     kind: str, cases: dict[str, Case], mariadb: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, real_sink = cases["tiflow/d2_nokey/cj_ext"], app.sink_for
+    case, real_sink = cases["tiflow/d2_nokey/cj_ext"], parts.sink_for
     target = targets.Server(mariadb) if kind == "MariaDB" else targets.File(tmp_path)
     settings = case.settings(case.folder / "storage", target.url)
     fuse = Fuse()
-    monkeypatch.setattr(app, "sink_for", lambda *given, **named: CrashingSink(real_sink(*given, **named), fuse))
+    monkeypatch.setattr(parts, "sink_for", lambda *given, **named: CrashingSink(real_sink(*given, **named), fuse))
     for moment in itertools.count():
         target.prepare(case)
         fuse = Fuse(moment)

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-import consumer.app
+import consumer.app.parts
 from consumer.cli.main import main
 from tests.support.inline_loader import InlineLoader
 
@@ -90,7 +90,7 @@ class CommandLine:
 
 def command_line(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A copy of the demo changefeed in `folder`, and a DuckDB file beside it as the target."""
-    monkeypatch.setattr(consumer.app, "SparkLoader", _Inline)
+    monkeypatch.setattr(consumer.app.parts, "SparkLoader", _Inline)
     monkeypatch.chdir(folder)
     shutil.copytree(DEMO, folder / "storage")
     return CommandLine(folder / "storage", f"duckdb:///{folder}/replica.duckdb", capsys)

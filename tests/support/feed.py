@@ -16,7 +16,7 @@ from consumer.model.columns import Column
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
-from consumer.sink.memory import MemorySink
+from consumer.sink.memory.sink import MemorySink
 from tests.support.build import ID, VALUE
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -61,15 +61,18 @@ class Feed:
     def truncate(self, table: str, version: int) -> Path:
         return self.statement(table, version, Action.TRUNCATE_TABLE, f"TRUNCATE TABLE `{table.partition('.')[2]}`")
 
-    def puts(self, table: str, version: int, rows: dict[int, tuple[int, str]], number: int = 0) -> Path:
-        """One file in the folder of `version`; `rows` maps commit-ts to (id, v)."""
-        return self.file(table, version, b"".join(self._line(table, ts, *row) for ts, row in rows.items()), number)
+    def puts(self, table: str, version: int, rows: dict[int, tuple[int, str]], number: int = 0, date: str = "") -> Path:
+        """One file in the folder of `version` (and `date`); `rows` maps commit-ts to (id, v)."""
+        lines = b"".join(self._line(table, ts, *row) for ts, row in rows.items())
+        return self.file(table, version, lines, number, date)
 
-    def file(self, table: str, version: int, content: bytes, number: int = 0) -> Path:
-        folder = Folder(table.replace(".", "/"), version)
+    def file(
+        self, table: str, version: int, content: bytes, number: int = 0, date: str = "", extension: str = "json"
+    ) -> Path:
+        folder = Folder(table.replace(".", "/"), version, date=date)
         number = number or self._numbers.get(folder, 0) + 1
         self._numbers[folder] = number
-        return self._write(render(DataPath(folder, number)), content)
+        return self._write(render(DataPath(folder, number, extension)), content)
 
     def damaged(self, table: str, version: int) -> Path:
         """A file that stops its table."""
@@ -138,3 +141,8 @@ class MemoryReplica(Replica):
         database, _, table = name.partition(".")
         kept = self.sink.progress().tables.get(TableName(database, table))
         return None if kept is None else (kept.applied_ts, str(kept.state))
+
+
+def states(result: RunResult) -> dict[str, str]:
+    """How each table is at the end of a run."""
+    return {str(name): table.state for name, table in result.tables.items()}

@@ -13,6 +13,7 @@ import pytest
 
 import consumer
 from consumer.cli.main import main
+from consumer.model.inspection import InspectResult
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult, StatusResult
 
@@ -39,6 +40,12 @@ class FakeApp:
 
     def run(self, settings: Any, observer: Any, stop: threading.Event) -> RunResult:
         return self.answer("run", settings, observer, stop)
+
+    def replay(self, settings: Any, observer: Any, after: str | None, upto: str | None) -> RunResult:
+        return self.answer("replay", settings, observer, after, upto)
+
+    def inspect(self, settings: Any, observer: Any, time_range: bool) -> InspectResult:
+        return self.answer("inspect", settings, observer, time_range)
 
     def plan(self, settings: Any, observer: Any) -> PlanResult:
         return self.answer("plan", settings, observer)

@@ -9,8 +9,9 @@ import pytest
 
 from consumer.cli.main import COMMANDS
 from consumer.errors import GapFound, LeaseHeld
+from consumer.model.inspection import Detected, InspectResult
 from consumer.model.names import TableName
-from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus
+from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus, TargetDdl
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 T1 = 1700000000000 << 18
@@ -34,7 +35,13 @@ PARTLY = RunResult(
 def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "changefeed.toml").write_text('[sink]\nprotocol = "canal-json"\n', encoding="utf-8")
-    results = {"plan": PlanResult(T1, ()), "status": StatusResult(None, 0, None, ()), "skip-ddl": "recorded"}
+    nothing = Detected(None, None, None, None, None, None, False, "", 0)
+    results = {
+        "plan": PlanResult(T1, ()),
+        "status": StatusResult(None, 0, None, ()),
+        "skip-ddl": "recorded",
+        "inspect": InspectResult("file:///data/cdc", None, (), (), nothing, (), "[sink]", "storage-consumer once"),
+    }
     app.result = results.get(command.name, RunResult())
     words = shlex.split(command.example)
     assert words[:2] == ["storage-consumer", command.name]
@@ -105,32 +112,61 @@ def test_a_version_is_a_number(app: FakeApp, capsys: pytest.CaptureFixture[str])
 
 
 def test_plan_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    late = TableName("shop", "late")
+    kept = TargetDdl(("RENAME TABLE `shop`.`orders`\n TO `shop`.`__trash_9_orders`",), note="a note")
     steps = (
-        PlannedStep("ddl", ORDERS, T1, T1, statement="CREATE TABLE\n orders (id INT)", touches=(ORDERS,)),
+        PlannedStep(
+            "ddl", ORDERS, T1, T1, statement="DROP TABLE\n orders", touches=(ORDERS, late), policy="rename", target=kept
+        ),
+        PlannedStep("ddl", ORDERS, T1, T1, statement="DROP INDEX i ON orders", touches=(ORDERS,), policy="ignore"),
         PlannedStep("load", ORDERS, T1, T1 + 9, files=3, bytes=5 << 20),
-        PlannedStep("barrier", ORDERS, T1, T1, waits_for="shop.bad"),
-    )
+        PlannedStep(
+            "barrier", late, T1, T1 + 1, statement="RECOVER TABLE late", touches=(late,), waits_for="shop.bad",
+            policy="evolve", target=TargetDdl(error="it is lost"),
+        ),
+    )  # fmt: skip
     app.result = PlanResult(T1 + 9, steps, ("unknown path x",))
     assert exit_code("plan", "--upstream-uri", UPSTREAM) == 0
     text = capsys.readouterr().out
-    assert "CREATE TABLE orders (id INT)" in text
     assert "5.0 MiB" in text
-    assert "waits for shop.bad" in text
     assert "note: unknown path x" in text
+    shown = f"""\
+DDL {T1} 2023-11-14T22:13:20.000Z shop.orders (touches shop.late too)
+  policy    rename
+  upstream  DROP TABLE orders
+  target    RENAME TABLE `shop`.`orders` TO `shop`.`__trash_9_orders`
+  note      a note
+DDL {T1} 2023-11-14T22:13:20.000Z shop.orders
+  policy    ignore
+  upstream  DROP INDEX i ON orders
+  target    nothing, as the policy is ignore
+DDL {T1 + 1} 2023-11-14T22:13:20.000Z shop.late
+  policy    evolve, waits for shop.bad
+  upstream  RECOVER TABLE late
+  target    would refuse it: it is lost
+"""
+    assert shown in text
     assert exit_code("plan", "--upstream-uri", UPSTREAM, "--json") == 0
     body = json.loads(capsys.readouterr().out)
-    assert [step["kind"] for step in body["steps"]] == ["ddl", "load", "barrier"]
-    assert body["steps"][0]["touches"] == ["shop.orders"]
-    assert (body["steps"][1]["table"], body["steps"][1]["bytes"]) == ("shop.orders", 5 << 20)
+    assert [step["kind"] for step in body["steps"]] == ["ddl", "ddl", "load", "barrier"]
+    assert body["steps"][0]["touches"] == ["shop.orders", "shop.late"]
+    assert body["steps"][0]["policy"] == "rename"
+    assert body["steps"][0]["target"] == {"statements": list(kept.statements), "note": "a note", "error": ""}
+    assert [step["target"] for step in body["steps"][1:3]] == [None, None]
+    assert (body["steps"][2]["table"], body["steps"][2]["bytes"]) == ("shop.orders", 5 << 20)
 
 
 def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = (TableStatus(ORDERS, T1, "stopped", "a row is refused", "mend it"),)
+    rows = (
+        TableStatus(ORDERS, T1, "stopped", "a row is refused", "mend it"),
+        TableStatus(TableName("shop", "late"), T1, "waits", "waits for shop.orders: a row is refused"),
+    )
     app.result = StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows)
     assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
     text = capsys.readouterr().out
     assert "90.0 s behind" in text
     assert "shop.orders is stopped: a row is refused" in text
+    assert "\nshop.late waits for shop.orders: a row is refused\n" in text
     assert f"storage-consumer resync --table shop.orders --upstream-uri '{UPSTREAM}'" in text
     assert exit_code("status", "--upstream-uri", UPSTREAM, "--json") == 0
     body = json.loads(capsys.readouterr().out)

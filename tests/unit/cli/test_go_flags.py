@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from consumer.cli.go_flags import with_two_dashes
@@ -53,6 +55,15 @@ def test_usage_errors_leave_with_two(app: FakeApp, capsys: pytest.CaptureFixture
     assert exit_code("resync", "--upstream-uri", UPSTREAM) == 2
     assert "--table" in capsys.readouterr().err
     assert app.calls == []
+
+
+def test_usage_errors_are_json_too(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (("once", "--upstrem-uri", "x"), ("replicate",), ("resync", "--upstream-uri", UPSTREAM)):
+        assert exit_code(*words, "-json") == 2
+        shown = capsys.readouterr()
+        body = json.loads(shown.out)
+        assert body["error"] in shown.err
+        assert body["tables"] == {}
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

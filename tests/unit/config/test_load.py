@@ -115,11 +115,11 @@ def test_the_uris_protocol_counts_as_a_flag(tmp_path: Path) -> None:
     assert load(FLAGS, {"STORAGE_CONSUMER_PROTOCOL": "csv"}, config).settings.protocol == "canal-json"
 
 
-def test_csv_is_refused_in_plain_words(tmp_path: Path) -> None:
-    config = toml(tmp_path, '[sink]\nprotocol = "csv"\n')
+def test_another_protocol_is_refused_by_the_name_it_was_given_under(tmp_path: Path) -> None:
+    config = toml(tmp_path, '[sink]\nprotocol = "avro"\n')
     error = refused({"upstream_uri": "file:///data"}, config=config)
-    assert error.message.startswith("[sink] protocol is refused: csv is not supported by this version")
-    assert "protocol in --upstream-uri" in refused({"upstream_uri": "file:///data?protocol=csv"}).message
+    assert error.message.startswith("[sink] protocol is refused: 'avro' is not allowed; give canal-json or csv")
+    assert "protocol in --upstream-uri" in refused({"upstream_uri": "file:///data?protocol=avro"}).message
 
 
 def test_a_missing_protocol_says_where_to_put_it() -> None:

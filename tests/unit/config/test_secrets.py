@@ -74,3 +74,11 @@ def test_errors_do_not_repeat_secrets(flags: dict[str, str]) -> None:
         load(flags, {})
     told = f"{caught.value} {caught.value.hint} {caught.value.__cause__}"
     assert not any(secret in told for secret in ("AKIAEXAMPLE", "abc/def", "hunter2024"))
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_masked_uri_keeps_the_quotes_around_it(quote: str) -> None:
+    uri = "s3://bucket/p?access-key=AKIAEXAMPLE&secret-access-key=abc'def"
+    command = f"once --upstream-uri {quote}{uri}{quote} --tz UTC"
+    masked = f"once --upstream-uri {quote}s3://bucket/p?access-key=***&secret-access-key=***{quote} --tz UTC"
+    assert scrubber(uri)(command) == masked

@@ -1,0 +1,10 @@
+"""The only wiring: storage, pipeline, Spark and sink, joined as the settings say. One function per command."""
+
+from __future__ import annotations
+
+from consumer.app.commands import backfill, once, plan, resync, run, skip_ddl
+from consumer.app.inspect import inspect
+from consumer.app.replay import replay
+from consumer.app.status import status
+
+__all__ = ["backfill", "inspect", "once", "plan", "replay", "resync", "run", "skip_ddl", "status"]

@@ -1,0 +1,117 @@
+"""Commands that apply and look: a function each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+from consumer.app.parts import (
+    checkpoint_of,
+    listing_of,
+    manager_of,
+    one_round,
+    open_parts,
+    other_upstream,
+    result_of,
+    start_of,
+)
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig, LeaseHeld, Retryable
+from consumer.model.names import TableName
+from consumer.model.result import PlanResult, RunResult
+from consumer.pipeline.preview import preview
+from consumer.pipeline.repair import record_as_done, start_over
+from consumer.plan.assembly import Assembly
+from consumer.ports import Loader, Observer
+
+_BACK_AND_FORTH = (
+    "checkpoint-ts in `metadata` has gone backwards more than once: look whether two changefeeds write to this prefix"
+)
+
+
+def once(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
+    """Apply everything up to the checkpoint that is read at the start."""
+    started = time.monotonic()
+    with open_parts(settings, loader) as parts:
+        checkpoint = checkpoint_of(settings, parts.reader)
+        manager = manager_of(settings, parts, observer)
+        return one_round(parts, manager, parts.reader.listing(checkpoint, manager.progress), started)
+
+
+def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
+    """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
+    started = time.monotonic()
+    with open_parts(settings, loader) as parts:
+        checkpoint = checkpoint_of(settings, parts.reader)
+        if not parts.sink.progress().is_empty:
+            raise BadConfig(
+                f"the target already has progress under the name {settings.name!r}",
+                hint="go on with `once`, or choose another --name and an empty target",
+            )
+        manager = manager_of(settings, parts, observer)
+        listing = parts.reader.listing(checkpoint)
+        tables = Assembly.of(listing, manager.progress, parts.options.wanted).tables
+        full = [] if settings.start_ts else parts.sink.has_rows(tables)
+        if full:
+            raise BadConfig(
+                f"backfill needs an empty target, and {full[0]} has rows"
+                + (f" (and {len(full) - 1} more tables)" if len(full) > 1 else ""),
+                hint="empty the target, or use `once` to apply on top of what is there",
+            )
+        return one_round(parts, manager, listing, started)
+
+
+def run(settings: Settings, observer: Observer, stop: threading.Event, loader: Loader | None = None) -> RunResult:
+    """Round after round until `stop` is set. What may pass by itself is waited for."""
+    started = time.monotonic()
+    with open_parts(settings, loader) as parts:
+        manager = manager_of(settings, parts, observer)
+        rounds, checkpoint, backwards = 0, 0, 0
+        while not stop.is_set():
+            try:
+                listing = listing_of(settings, parts.reader, manager.progress)
+                backwards += listing.checkpoint < checkpoint
+                if backwards > 1:
+                    observer.note(_BACK_AND_FORTH)
+                manager.run_round(listing)
+                rounds, checkpoint = rounds + 1, listing.checkpoint
+            except LeaseHeld:
+                raise
+            except Retryable as error:
+                observer.retrying("round", error, rounds)
+            stop.wait(settings.flush_interval)
+        return result_of(manager, parts, checkpoint, rounds, started)
+
+
+def plan(settings: Settings, observer: Observer) -> PlanResult:
+    """What `once` would do now. Changes nothing, starts no Spark."""
+    with open_parts(settings, None) as parts:
+        progress = parts.sink.progress()
+        if (change := start_of(settings, parts.options.dialect, progress)) is not None:
+            progress = progress.after(change)
+        listing = listing_of(settings, parts.reader, progress)
+        found = preview(parts.reader, parts.sink, listing, progress, parts.options)
+        return replace(found, notes=(*other_upstream(settings, parts.reader, progress), *found.notes))
+
+
+def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
+    """Empty one table and load it again from its CREATE TABLE on; the others go on as in `once`."""
+    started = time.monotonic()
+    with open_parts(settings, loader) as parts:
+        manager = manager_of(settings, parts, observer)
+        listing = listing_of(settings, parts.reader)
+        assembly = Assembly.of(listing, manager.progress, parts.options.wanted)
+        change = start_over(table, assembly, manager.progress, settings.accept_gap)
+        parts.sink.empty_table(table, change)
+        manager.progress = manager.progress.after(change)
+        return one_round(parts, manager, listing, started)
+
+
+def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> str:
+    """Record a pending statement as done."""
+    with open_parts(settings, None) as parts:
+        progress = parts.sink.acquire(parts.reader.identity)
+        assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.wanted)
+        parts.sink.record(record_as_done(table, version, reason, assembly, progress))
+        return f"statement {version} of {table} is recorded as done: {reason}"

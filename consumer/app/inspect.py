@@ -1,0 +1,197 @@
+"""`inspect`: what a storage holds, and how to start on it. Needs no target and no setting but the storage."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from consumer.codec.sniff import Sniffed, sniff_csv, sniff_json
+from consumer.config.settings import Settings
+from consumer.config.suggest import changefeed_toml
+from consumer.config.uri import redact
+from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, StorageUnavailable
+from consumer.layout.index_file import parse_index_file
+from consumer.layout.paths import IndexPath, render
+from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
+from consumer.model.inspection import Detected, InspectedTable, InspectResult
+from consumer.model.load import CsvFormat
+from consumer.model.names import MAX_TSO
+from consumer.model.progress import Progress
+from consumer.plan.assembly import Assembly
+from consumer.plan.retention import Retention
+from consumer.plan.survey import sample, survey_options, survey_tables
+from consumer.ports import Observer
+from consumer.storage.files import Files, open_files
+from consumer.storage.reader import FsspecReader
+from consumer.storage.settings import StorageSettings
+
+_SAMPLES = 24
+_HEADS = (64 << 10, 4 << 20)
+"""How much of a file is read to know its dialect: more where a row is longer."""
+_INDEXES = 200
+
+
+def inspect(settings: Settings, observer: Observer, time_range: bool = False) -> InspectResult:
+    """Look at the storage: one listing, the schema files, the heads of some data files, some index files; with
+    `time_range` both ends of every data file too."""
+    storage = StorageSettings.from_uri(settings.upstream_uri)
+    reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
+    checkpoint, missing = _checkpoint(reader)
+    listing = reader.listing(MAX_TSO if checkpoint is None else checkpoint)
+    wanted = settings.table_filter.matches
+    assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))
+    data = [file for name, group in assembly.files.items() if wanted(name) for file in group]
+    detected, doubts = _with_rows(files, survey_options(assembly.catalog, data), data, assembly)
+    tables = survey_tables(assembly)
+    if time_range and detected.dialect is not None:
+        tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
+    return InspectResult(
+        reader.identity,
+        checkpoint,
+        tables,
+        tuple(sorted({file.database for file in assembly.catalog.files})),
+        detected,
+        (*missing, *doubts, *_mismatch(settings, detected), *_findings(assembly, files, data)),
+        changefeed_toml(detected),
+        _command(settings, detected),
+    )
+
+
+def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:
+    try:
+        return reader.checkpoint(), []
+    except CheckpointMissing as error:
+        return None, [f"{error.sentence()}: {error.hint}"]
+    except StorageUnavailable as error:
+        if not error.path:
+            raise
+        return None, [error.sentence()]  # it is there, and not what a changefeed writes
+
+
+def _with_rows(
+    files: Files, detected: Detected, data: Sequence[DataFile], assembly: Assembly
+) -> tuple[Detected, list[str]]:
+    """`detected` with what the rows of some files show, and what does not fit together."""
+    chosen = list(sample(data, assembly.catalog, _SAMPLES))
+    with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
+        found = list(pool.map(lambda pair: _sniff(files, *pair), chosen))
+    seen = [sniffed for sniffed in found if sniffed is not None]
+    doubts = [
+        f"{file.path} is not of a form that TiCDC writes: {sniffed_as}"
+        for (file, _), sniffed, sniffed_as in zip(chosen, found, map(_expected, chosen), strict=True)
+        if sniffed is None
+    ]
+    if not seen:
+        return replace(detected, sampled=len(chosen)), doubts
+    kinds = Counter(replace(s.dialect, csv=_switches(s.dialect.csv)) for s in seen)
+    if len(kinds) > 1 or len({s.commit_ts for s in seen}) > 1:
+        doubts.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
+    first = next(s for s in seen if replace(s.dialect, csv=_switches(s.dialect.csv)) == kinds.most_common(1)[0][0])
+    dialect = replace(first.dialect, csv=_proven(first.dialect.csv, seen))
+    return replace(detected, dialect=dialect, commit_ts=first.commit_ts, sampled=len(chosen)), doubts
+
+
+def _expected(pair: tuple[DataFile, SchemaFile]) -> str:
+    file, schema = pair
+    return "no row of its table was found in it" if file.path.endswith(".csv") else f"no JSON row of {schema.name}"
+
+
+def _sniff(files: Files, file: DataFile, schema: SchemaFile) -> Sniffed | None:
+    for size in _HEADS:
+        content = files.read(file, 0, min(size, file.size))
+        whole = len(content) == file.size
+        is_csv = file.path.endswith(".csv")
+        found = sniff_csv(content, whole, schema) if is_csv else sniff_json(content, whole)
+        if found is not None or whole:
+            return found
+    return None
+
+
+def _switches(csv: CsvFormat | None) -> CsvFormat | None:
+    """`csv` without what only some values show."""
+    return None if csv is None else replace(csv, null="", binary_encoding="")
+
+
+def _proven(csv: CsvFormat | None, seen: Sequence[Sniffed]) -> CsvFormat | None:
+    if csv is None:
+        return None
+    nulls = (s.dialect.csv.null for s in seen if s.dialect.csv and s.proven_null)
+    encodings = (s.dialect.csv.binary_encoding for s in seen if s.dialect.csv and s.proven_binary)
+    default = CsvFormat()
+    return replace(csv, null=next(nulls, default.null), binary_encoding=next(encodings, default.binary_encoding))
+
+
+def _with_times(
+    reader: FsspecReader, assembly: Assembly, tables: Sequence[InspectedTable]
+) -> tuple[InspectedTable, ...]:
+    bounds = reader.bounds([file for table in tables for file in assembly.files.get(table.table, ())])
+    return tuple(_with_range(table, assembly.files.get(table.table, ()), bounds) for table in tables)
+
+
+def _with_range(
+    table: InspectedTable, files: Sequence[DataFile], bounds: Mapping[str, Bounds | ConsumerError]
+) -> InspectedTable:
+    known = [found for file in files if isinstance(found := bounds.get(file.path), Bounds)]
+    if not known:
+        return table
+    return replace(table, first_ts=min(found.first for found in known), last_ts=max(found.last for found in known))
+
+
+def _mismatch(settings: Settings, detected: Detected) -> Iterator[str]:
+    found = detected.dialect
+    if settings.protocol and found is not None and settings.protocol != found.protocol:
+        yield f"the settings say protocol {settings.protocol}, and the files are {found.protocol}"
+
+
+def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Iterator[str]:
+    if not assembly.catalog.files and not data:
+        yield "there is nothing that TiCDC writes: check the bucket and the prefix"
+    yield from assembly.notes(Progress())
+    yield from (error.sentence() for _, error in sorted(assembly.broken.items()))
+    schemaless = (file for file in data if assembly.catalog.schema(file.folder) is None)
+    folders = sorted({file.path.rpartition("/")[0] for file in schemaless})
+    yield from (f"{folder} has rows, and no schema file" for folder in folders)
+    yield from (gap.sentence() for gap in assembly.gaps())
+    yield from _indexes(files, data)
+
+
+def _indexes(files: Files, data: Sequence[DataFile]) -> Iterator[str]:
+    """Index files that do not name the newest data file of their folder, of the newest folders."""
+    newest: dict[Folder, int] = {}
+    for file in data:
+        newest[file.folder] = max(file.index, newest.get(file.folder, 0))
+    chosen = sorted(newest, key=lambda folder: (folder.version, folder.date))[-_INDEXES:]
+    paths = [IndexPath(folder) for folder in chosen]
+    with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
+        contents = list(pool.map(lambda path: files.read_if_there(render(path), 4096), paths))
+    for path, content in zip(paths, contents, strict=True):
+        if content is not None:
+            yield from _index(path, content, newest[path.folder])
+
+
+def _index(path: IndexPath, content: bytes, newest: int) -> Iterator[str]:
+    try:
+        named = parse_index_file(path, content).index
+    except CorruptFile as error:
+        yield error.sentence()
+        return
+    if named > newest:
+        yield (
+            f"{render(path)} names number {named}, and the newest data file is {newest}: it is on its way, or is lost"
+        )
+    elif named < newest:
+        yield (
+            f"{render(path)} names number {named}, and there is a data file {newest}: TiCDC could not write the index,"
+            " or two changefeeds write to this prefix"
+        )
+
+
+def _command(settings: Settings, detected: Detected) -> str:
+    uri = redact(settings.upstream_uri)
+    if "protocol=" not in uri and detected.dialect is not None:
+        uri += f"{'&' if '?' in uri else '?'}protocol={detected.dialect.protocol}"
+    words = ["storage-consumer", "once", "--upstream-uri", uri, "--config", "changefeed.toml"]
+    return f"{shlex.join(words)} --downstream-uri duckdb:///replica.duckdb --tz UTC"

@@ -1,0 +1,145 @@
+"""What commands are made of: storage, sink, loader and manager, joined as the settings say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from consumer.config.clocks import doubled_hours
+from consumer.config.csv import loses_keys
+from consumer.config.settings import Settings
+from consumer.config.values import zone
+from consumer.errors import BadConfig, CheckpointMissing, NeedsPerson
+from consumer.model.files import Listing
+from consumer.model.load import Dialect
+from consumer.model.names import MAX_TSO
+from consumer.model.progress import Progress, ProgressChange
+from consumer.model.result import RunResult
+from consumer.pipeline.manager import ConsumerManager, ManagerOptions
+from consumer.plan.retention import Retention
+from consumer.ports import Loader, Observer, Sink, StorageReader
+from consumer.sink import sink_for
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from consumer.storage.reader import FsspecReader
+from consumer.storage.settings import StorageSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a command works with."""
+
+    reader: StorageReader
+    sink: Sink
+    loader: Loader
+    options: ManagerOptions
+
+
+@contextmanager
+def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
+    storage = StorageSettings.from_uri(settings.upstream_uri)
+    dialect = Dialect(settings.protocol, settings.terminator, settings.csv_format, doubled_hours(settings.tz))
+    reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
+    sink = sink_for(
+        settings.downstream_uri,
+        name=settings.name,
+        time_zone=settings.tz,
+        worker_count=settings.worker_count,
+        allow_triggers=settings.accept_trigger,
+    )
+    spark = SparkSettings(settings.master, settings.spark_conf, settings.worker_count)
+    options = ManagerOptions(
+        dialect,
+        settings.table_filter.matches,
+        settings.round_bytes,
+        settings.accept_gap,
+        settings.ddl_policy,
+        Retention(settings.file_expiration_days, zone(settings.tz)),
+        settings.accept_timestamp_key,
+        loses_keys(settings),
+    )
+    parts = Parts(reader, sink, loader or SparkLoader(spark), options)
+    try:
+        yield parts
+    finally:
+        parts.loader.close()
+        sink.close()
+
+
+def manager_of(settings: Settings, parts: Parts, observer: Observer) -> ConsumerManager:
+    progress = parts.sink.acquire(parts.reader.identity)
+    manager = ConsumerManager(parts.reader, parts.loader, parts.sink, observer, parts.options, progress)
+    if (change := start_of(settings, parts.options.dialect, progress)) is not None:
+        manager.record(change)
+    return manager
+
+
+def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> ProgressChange | None:
+    """What the first run with --start-ts records: every table is there already. Raises BadConfig for any later run that
+    begins elsewhere."""
+    start_ts = settings.start_tso
+    if not start_ts or start_ts == progress.start_ts:
+        return None
+    if dialect.timeless:
+        raise BadConfig(
+            "rows of this CSV changefeed do not say when they were committed: --start-ts cannot tell old from new ones",
+            hint="use a changefeed with include-commit-ts = true in [sink.csv]",
+        )
+    if not progress.is_empty:
+        began = f"began at --start-ts {progress.start_ts}" if progress.start_ts else "began without --start-ts"
+        raise BadConfig(
+            f"--start-ts is {start_ts}, but the replica of name {settings.name!r} {began}",
+            hint="leave --start-ts out to go on, or fill a new target under another --name",
+        )
+    return ProgressChange(applied_ts=start_ts, start_ts=start_ts)
+
+
+def one_round(parts: Parts, manager: ConsumerManager, listing: Listing, started: float) -> RunResult:
+    manager.run_round(listing)
+    return result_of(manager, parts, listing.checkpoint, 1, started)
+
+
+def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:
+    """C is read before listing, so the listing holds every file with rows at or below it. What `progress` is done with
+    is not looked at again; without it everything is listed."""
+    return reader.listing(checkpoint_of(settings, reader), progress)
+
+
+def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
+    given = settings.checkpoint_ts
+    if given is None:
+        return reader.checkpoint()
+    try:
+        reader.checkpoint()
+    except CheckpointMissing:
+        return MAX_TSO if given == "max" else int(given)
+    raise BadConfig(
+        "--checkpoint-ts is for storage without `metadata`, and this storage has one",
+        hint="leave --checkpoint-ts out",
+    )
+
+
+def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: int, started: float) -> RunResult:
+    waits = any(result.state == "waits" for result in manager.results.values())
+    person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
+    spark_seconds = parts.loader.start_seconds if isinstance(parts.loader, SparkLoader) else 0.0
+    return RunResult(
+        checkpoint_ts=checkpoint,
+        tables=dict(sorted(manager.results.items())),
+        seconds=time.monotonic() - started,
+        spark_seconds=spark_seconds,
+        rounds=rounds,
+        exit_code=NeedsPerson.exit_code if person else 3 if manager.stopped or waits else 0,
+    )
+
+
+def other_upstream(settings: Settings, reader: StorageReader, progress: Progress) -> list[str]:
+    """What to know where the target's progress is another upstream's: a run would refuse to go on with it."""
+    if progress.upstream in (None, reader.identity):
+        return []
+    return [
+        f"the progress of consumer {settings.name!r} belongs to the upstream {progress.upstream}, not to"
+        f" {reader.identity}: a run is refused; give each upstream a --name of its own"
+    ]

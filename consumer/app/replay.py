@@ -1,0 +1,99 @@
+"""`replay`: the changes between two moments, into any target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from consumer.app.parts import checkpoint_of, manager_of, one_round, open_parts
+from consumer.config.settings import Settings
+from consumer.config.values import consumer_name
+from consumer.errors import BadConfig, CheckpointBehind
+from consumer.model.files import Bounds, Listing
+from consumer.model.load import Dialect
+from consumer.model.names import MAX_TSO, ms_to_tso, tso_to_ms
+from consumer.model.progress import ProgressChange
+from consumer.model.result import RunResult
+from consumer.ports import Loader, Observer, StorageReader
+
+_SAMPLE = 16
+
+WHOLE_MILLISECONDS = (
+    "rows carry no commit-ts, only milliseconds: --from-ts and --to-ts stand for the ends of theirs, and a transaction"
+    " of the checkpoint's own millisecond may be there in part"
+)
+
+
+def replay(
+    settings: Settings, observer: Observer, after: str | None, upto: str | None, loader: Loader | None = None
+) -> RunResult:
+    """Apply the statements and rows with `after` < commit-ts <= `upto` (None: from the start; to the checkpoint).
+
+    Its progress has a name made of --name and the range: run again, it goes on where it was. Raises BadConfig for a
+    range that cannot be told from the files, CheckpointBehind for one that the changefeed has not reached.
+    """
+    started = time.monotonic()
+    first = settings.tso("--from-ts", after) if after is not None else 0
+    last = settings.tso("--to-ts", upto) if upto is not None else None
+    _check(settings, first, last)
+    named = settings.model_copy(update={"name": _name(settings, first, last)})
+    with open_parts(named, loader) as parts:
+        _check_dialect(parts.options.dialect, bounded=after is not None or upto is not None)
+        checkpoint = checkpoint_of(settings, parts.reader)
+        last = checkpoint if last is None else last
+        if last > checkpoint:
+            raise CheckpointBehind(
+                f"--to-ts is {last}, but the changefeed is complete only up to {checkpoint}",
+                hint="try again once it is past --to-ts, or leave --to-ts out to replay what is there",
+            )
+        manager = manager_of(named, parts, observer)
+        listing = parts.reader.listing(last, manager.progress)
+        if _only_milliseconds(parts.reader, listing):
+            observer.note(WHOLE_MILLISECONDS)
+            first, last = _end_of_millisecond(first), min(_end_of_millisecond(last), checkpoint)
+        if manager.progress.is_empty and first:
+            manager.record(ProgressChange(applied_ts=first, start_ts=first))
+        settled = last < checkpoint != MAX_TSO
+        return one_round(parts, manager, replace(listing, checkpoint=last, settled=settled), started)
+
+
+def _check(settings: Settings, first: int, last: int | None) -> None:
+    if settings.start_ts is not None:
+        raise BadConfig(
+            "--start-ts is for a replica that goes on", hint="replay begins at --from-ts: give that instead"
+        )
+    if last is not None and last <= first:
+        raise BadConfig(f"--to-ts ({last}) is not after --from-ts ({first})")
+
+
+def _name(settings: Settings, first: int, last: int | None) -> str:
+    name = f"{settings.name}.{first}-{'checkpoint' if last is None else last}"
+    try:
+        return consumer_name(name)
+    except ValueError:
+        longest = 64 - len(name) + len(settings.name)
+        raise BadConfig(
+            f"--name {settings.name} is too long for a replay, whose progress is kept under {name}",
+            hint=f"give a --name of at most {longest} characters",
+        ) from None
+
+
+def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
+    if dialect.timeless and bounded:
+        raise BadConfig(
+            "rows of this CSV changefeed do not say when they were committed, so no range of time can be replayed",
+            hint="leave --from-ts and --to-ts out, or use a changefeed with include-commit-ts = true in [sink.csv]",
+        )
+
+
+def _only_milliseconds(reader: StorageReader, listing: Listing) -> bool:
+    """Whether rows have no commit-ts, told from the newest files of some tables."""
+    newest = [files[-1] for files in listing.files.values() if files]
+    bounds: Mapping[str, object] = reader.bounds(newest[:: max(1, len(newest) // _SAMPLE)])
+    return any(isinstance(found, Bounds) and not found.exact for found in bounds.values())
+
+
+def _end_of_millisecond(tso: int) -> int:
+    """The last TSO of the millisecond of `tso`; 0, the start of the storage, stays."""
+    return ms_to_tso(tso_to_ms(tso) + 1) - 1 if tso else 0

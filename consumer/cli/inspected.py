@@ -1,0 +1,95 @@
+"""The result of `inspect`, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from consumer.cli.text import print_table, size_text, time_text
+from consumer.model.inspection import Detected, InspectedTable, InspectResult
+
+
+def inspect_as_json(result: InspectResult) -> dict[str, Any]:
+    """All that was found; commit-ts as numbers, tables by name."""
+    detected = asdict(result.detected) | {"dialect": _dialect(result.detected)}
+    return {
+        "upstream": result.upstream,
+        "checkpoint_ts": result.checkpoint_ts,
+        "checkpoint_time": time_text(result.checkpoint_ts) if result.checkpoint_ts else None,
+        "databases": result.databases,
+        "tables": {str(table.table): _members(table) for table in result.tables},
+        "changefeed": detected,
+        "findings": result.findings,
+        "toml": result.toml,
+        "command": result.command,
+    }
+
+
+def _members(table: InspectedTable) -> dict[str, Any]:
+    return {name: value for name, value in asdict(table).items() if name != "table"}
+
+
+def _dialect(detected: Detected) -> dict[str, Any] | None:
+    if detected.dialect is None:
+        return None
+    return asdict(detected.dialect) | {"terminator": detected.dialect.terminator.decode(errors="replace")}
+
+
+def print_inspected(result: InspectResult) -> None:
+    """Totals, a line a table, the changefeed's options, what is wrong, how to start."""
+    files, size = sum(t.files for t in result.tables), sum(t.bytes for t in result.tables)
+    print(f"upstream    {result.upstream}")
+    shown = f"{time_text(result.checkpoint_ts)} ({result.checkpoint_ts})" if result.checkpoint_ts else "not known"
+    print(f"checkpoint  {shown}")
+    print(f"content     {len(result.tables):,} tables, {files:,} data files, {size_text(size)}")
+    for name, text in _options(result.detected):
+        print(f"{name:<12}{text}")
+    if result.tables:
+        print()
+        _print_tables(result.tables)
+    for finding in result.findings:
+        print(f"finding: {finding}")
+    print(f"\n# changefeed.toml\n{result.toml}\n\n{result.command}")
+
+
+def _options(detected: Detected) -> Iterator[tuple[str, str]]:
+    dialect = detected.dialect
+    if dialect is None:
+        yield "rows", "none to look at"
+    else:
+        times = "with commit-ts" if detected.commit_ts else "without commit-ts: enable-tidb-extension is off"
+        if dialect.csv is not None and not detected.commit_ts:
+            times = "without commit-ts: include-commit-ts is off"
+        yield (
+            "rows",
+            f"{dialect.protocol}, {times}; lines end with {dialect.terminator!r} ({detected.sampled} files read)",
+        )
+    levels = [f"date-separator {detected.date_separator}"] if detected.date_separator else []
+    levels += [f"numbers of {detected.file_index_digit} digits"] if detected.file_index_digit else []
+    levels += {True: ["a partition level"], False: ["no partition level"], None: []}[detected.partition_separator]
+    levels += ["dispatcher ids (enable-table-across-nodes)"] if detected.across_nodes else []
+    levels += ["table ids (use-table-id-as-path)"] if detected.table_ids else []
+    if levels:
+        yield "paths", ", ".join(levels)
+    yield "written by", f"TiCDC's {detected.architecture} architecture" if detected.architecture else "not told"
+
+
+def _print_tables(tables: tuple[InspectedTable, ...]) -> None:
+    with_times = any(table.first_ts is not None for table in tables)
+    headings = ["table", "versions", "DDL", "files", "bytes", "partitions", "dispatchers", "dates", ""]
+    rows = []
+    for table in tables:
+        dates = " to ".join(dict.fromkeys(filter(None, (table.first_date, table.last_date))))
+        row = [str(table.table), f"{table.versions:,}", f"{table.ddl:,}", f"{table.files:,}", size_text(table.bytes)]
+        row += [_count(table.partitions), _count(table.dispatchers), dates, "" if table.exists else "dropped"]
+        rows.append(row + [_time(table.first_ts), _time(table.last_ts)] * with_times)
+    print_table([*headings, *["first row", "last row"] * with_times], rows, numbers=range(1, 7))
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+def _time(tso: int | None) -> str:
+    return time_text(tso) if tso else ""

@@ -1,0 +1,133 @@
+"""`inspect` from the real command line: what recorded changefeeds were made with, what is wrong with damaged ones, and
+that what it prints is enough to start."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from consumer.layout.checkpoint_file import render_checkpoint
+from tests.e2e.corpus import Case, read_cases
+from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left, command_line
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
+NAMES = [line.split()[0] for line in (FIXTURES / "cases.txt").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+def inspect(cli: CommandLine, *more: str, storage: Path | None = None) -> Left:
+    left = cli.raw("inspect", "--upstream-uri", f"file://{storage or cli.storage}", "--json", *more)
+    assert left.code == 0
+    return left
+
+
+@pytest.fixture(scope="session")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    return {case.name: case for case in read_cases(FIXTURES, tmp_path_factory.mktemp("unpacked"))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_options_of_recorded_changefeeds(name: str, cases: dict[str, Case], cli: CommandLine) -> None:
+    case = cases[name]
+    body = inspect(cli, storage=case.folder / "storage").json
+    wanted = tomllib.loads((case.folder / "config.toml").read_text(encoding="utf-8"))["sink"]
+    suggested, found = tomllib.loads(body["toml"])["sink"], body["changefeed"]
+    assert suggested["protocol"] == wanted["protocol"]
+    assert suggested["terminator"] == wanted.get("terminator", "\r\n")
+    assert suggested["date-separator"] == wanted.get("date-separator", "day")
+    assert suggested["file-index-digit"] == wanted.get("file-index-digit", 20)
+    for key, default in (("delimiter", ","), ("quote", '"'), ("include-commit-ts", False), ("output-old-value", False)):
+        if wanted["protocol"] == "csv":
+            assert suggested["csv"][key] == wanted["csv"].get(key, default)
+    if wanted["protocol"] == "canal-json":
+        rows = next((case.folder / "storage").rglob("CDC*0001.json")).read_bytes()
+        assert found["commit_ts"] is (b'"_tidb":{"commitTs":' in rows)
+    assert found["across_nodes"] is wanted.get("scheduler", {}).get("enable-table-across-nodes", "across" in name)
+    assert found["architecture"] in ("", "classic" if name.startswith("tiflow/") else "new")
+    assert body["findings"] == []
+
+
+def test_what_is_printed_is_enough_to_start(cli: CommandLine, tmp_path: Path) -> None:
+    body = inspect(cli).json
+    assert body["checkpoint_ts"] == 470611625733521409
+    assert {name: (t["versions"], t["ddl"], t["files"]) for name, t in body["tables"].items()} == {
+        "du.n": (1, 1, 3), "du.s": (2, 2, 7), "du.t": (2, 2, 12),
+    }  # fmt: skip
+    (tmp_path / "changefeed.toml").write_text(body["toml"], encoding="utf-8")
+    command = body["command"].split()
+    assert command[:2] == ["storage-consumer", "once"]
+    assert cli.raw(*[word.strip("'") for word in command[1:]]).code == 0
+    with duckdb.connect(str(tmp_path / "replica.duckdb"), read_only=True) as connection:
+        assert connection.execute("SELECT * FROM du.s").fetchall() == DEMO_TABLES["s"]
+
+
+def test_text_for_people(cli: CommandLine) -> None:
+    left = cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}", "--tables", "du.t", "--time-range")
+    assert left.code == 0
+    assert "checkpoint  2026-11-21T06:01:21.857Z (470611625733521409)" in left.out
+    assert "canal-json, with commit-ts" in left.out
+    assert "date-separator day, numbers of 20 digits" in left.out
+    (row,) = (line for line in left.out.splitlines() if line.startswith("du."))
+    assert row.split()[:4] == ["du.t", "2", "2", "12"]
+    assert row.count("2026-11-21T06:0") == 2
+
+
+def test_the_times_of_a_table_are_those_of_its_rows(cli: CommandLine) -> None:
+    tables = inspect(cli, "--time-range").json["tables"]
+    lines = [line for file in sorted(cli.storage.glob("du/s/*/*/CDC*.json")) for line in file.read_bytes().splitlines()]
+    times = [json.loads(line)["_tidb"]["commitTs"] for line in lines]
+    assert (tables["du.s"]["first_ts"], tables["du.s"]["last_ts"]) == (min(times), max(times))
+
+
+def test_each_fault_is_a_finding(cli: CommandLine) -> None:
+    (cli.storage / "metadata").unlink()
+    (cli.storage / "notes.txt").write_text("x", encoding="utf-8")
+    cli.data_file("t", T_CREATED, 3).unlink()
+    schema = cli.schema_file("s", S_CREATED)
+    schema.write_bytes(schema.read_bytes()[:100])
+    index = cli.data_file("n", 470611622298910720, 1).parent / "meta" / "CDC.index"
+    index.write_text(f"CDC{9:020d}.json\n", encoding="utf-8")
+    shutil.copyfile(
+        cli.data_file("n", 470611622298910720, 1), cli.data_file("n", 470611622298910720, 4).with_suffix(".csv")
+    )
+    findings = inspect(cli).json["findings"]
+    for words in (
+        "there is no file metadata",
+        "1 paths are of no form that TiCDC writes and were left alone: notes.txt",
+        "file number 3 is missing before number 4",
+        "the schema file is not JSON",
+        f"du/s/{S_CREATED}/2026-11-21 has rows, and no schema file",
+        "names number 9, and the newest data file is 4",
+        "files of two protocols",
+    ):
+        assert any(words in finding for finding in findings), words
+
+
+def test_a_protocol_that_does_not_fit_is_a_finding(cli: CommandLine) -> None:
+    left = cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}?protocol=csv", "--json")
+    assert "the settings say protocol csv, and the files are canal-json" in left.json["findings"]
+
+
+def test_an_empty_storage_says_so(cli: CommandLine, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "metadata").write_bytes(render_checkpoint(5))
+    body = inspect(cli, storage=empty).json
+    assert (body["tables"], body["changefeed"]["dialect"]) == ({}, None)
+    assert body["findings"] == ["there is nothing that TiCDC writes: check the bucket and the prefix"]
+    assert "no rows that show it" in body["toml"]
+
+
+def test_a_storage_that_is_not_there_may_come_later(cli: CommandLine) -> None:
+    left = cli.raw("inspect", "--upstream-uri", "file:///nowhere/cdc", "--json")
+    assert left.code == 4
+    assert "/nowhere/cdc" in left.json["error"]

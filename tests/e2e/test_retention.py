@@ -1,0 +1,166 @@
+"""TiCDC's clean-up and a consumer that was away: what was deleted unread is named, what was read may go."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.errors import GapFound
+from consumer.model.names import TableName, ms_to_tso
+from tests.support.feed import Feed, MemoryReplica
+from tests.support.observers import Recorder
+
+T = TableName("d", "t")
+
+
+def at(day: int, hour: int = 12) -> int:
+    return ms_to_tso(round(datetime(2026, 11, day, hour, tzinfo=UTC).timestamp() * 1000))
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    """d.t has rows on the 1st, the 5th and the 6th of November, each in the folder of its day."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.t", at(1, 1))
+    for day in (1, 5, 6):
+        write(feed, day)
+    return feed
+
+
+def write(feed: Feed, day: int) -> None:
+    feed.puts("d.t", at(1, 1), {at(day): (day, "x")}, date=f"2026-11-{day:02}")
+
+
+def clean_up(feed: Feed, before: int) -> None:
+    """As TiCDC does: every folder of a day before `before`, schema files stay."""
+    for folder in feed.folder.glob("d/*/*/2026-11-*"):
+        if folder.name < f"2026-11-{before:02}":
+            shutil.rmtree(folder)
+
+
+@pytest.fixture
+def replica(feed: Feed) -> MemoryReplica:
+    replica = MemoryReplica(feed)
+    assert replica.once(at(6, 18), tz="UTC").exit_code == 0
+    return replica
+
+
+def test_folders_that_were_read_may_go(feed: Feed, replica: MemoryReplica) -> None:
+    write(feed, 12)
+    clean_up(feed, before=6)
+    assert replica.once(at(12, 18), tz="UTC").exit_code == 0
+    assert set(replica.tables["d.t"]) == {1, 5, 6, 12}
+
+
+def test_an_idle_storage_whose_folders_are_all_gone_is_no_gap(feed: Feed, replica: MemoryReplica) -> None:
+    """The consumer looked every day: what came later than its last look cannot be deleted yet."""
+    for day in range(7, 20):
+        assert replica.once(at(day, 18), tz="UTC").exit_code == 0
+    clean_up(feed, before=19)
+    write(feed, 20)
+    assert replica.once(at(20, 18), tz="UTC").exit_code == 0
+    assert set(replica.tables["d.t"]) == {1, 5, 6, 20}
+
+
+def test_folders_deleted_since_the_last_run_are_a_gap_with_its_dates(feed: Feed, replica: MemoryReplica) -> None:
+    for day in (8, 9, 14):
+        write(feed, day)
+    clean_up(feed, before=10)
+    result = replica.once(at(14, 18), tz="UTC")
+    assert result.exit_code == 5
+    assert "may have deleted its date folders of 2026-11-06 to 2026-11-12" in result.tables[T].error
+    assert "--start-ts" in result.tables[T].hint
+    assert "--accept-gap" in result.tables[T].hint
+    assert set(replica.tables["d.t"]) == {1, 5, 6}
+    assert replica.once(tz="UTC", accept_gap=True).exit_code == 0
+    assert set(replica.tables["d.t"]) == {1, 5, 6, 14}
+    assert replica.once(at(14, 20), tz="UTC").exit_code == 0
+
+
+def test_the_changefeeds_own_setting_decides(feed: Feed, replica: MemoryReplica) -> None:
+    """Ten days: on the 14th nothing after the 6th can be gone, on the 28th what came from the 14th to the 17th is."""
+    write(feed, 14)
+    clean_up(feed, before=7)  # by hand: its rows were read
+    assert replica.once(at(14, 18), tz="UTC", file_expiration_days=10).exit_code == 0
+    late = MemoryReplica(feed)
+    result = late.once(at(28, 18), tz="UTC", file_expiration_days=10)
+    assert result.exit_code == 5
+    assert "2026-11-14 to 2026-11-17" in result.tables[T].error
+
+
+def test_a_first_run_after_the_clean_up_is_refused(feed: Feed) -> None:
+    clean_up(feed, before=6)
+    late = MemoryReplica(feed)
+    result = late.once(at(7), tz="UTC", file_expiration_days=1)
+    assert result.exit_code == 5
+    assert "2026-11-01 to 2026-11-05" in result.tables[T].error
+
+
+def test_rows_that_a_schema_file_announces_and_nobody_has_were_deleted(tmp_path: Path) -> None:
+    """Nobody speaks of a clean-up; but TiCDC writes a schema file without a statement only in front of rows."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.describe("d.t", at(1, 1))
+    feed.describe("d.t", at(5, 1))
+    feed.puts("d.t", at(5, 1), {at(5): (5, "x")}, date="2026-11-05")
+    replica = MemoryReplica(feed)
+    result = replica.once(at(6), tz="UTC")
+    assert result.exit_code == 5
+    assert "2026-11-01 to 2026-11-04" in result.tables[T].error
+
+
+def test_a_file_that_was_read_in_part_must_stay(feed: Feed, replica: MemoryReplica) -> None:
+    feed.puts("d.t", at(1, 1), {at(7): (7, "x"), at(8): (8, "x")}, date="2026-11-07")
+    assert replica.once(at(7, 18), tz="UTC").exit_code == 0
+    clean_up(feed, before=8)
+    result = replica.once(at(8, 18), tz="UTC")
+    assert result.exit_code == 5
+    assert f"file number 1 is gone before its rows from commit-ts {at(8)} on" in result.tables[T].error
+    assert replica.once(tz="UTC", accept_gap=True).exit_code == 0
+    assert replica.once(at(8, 20), tz="UTC").exit_code == 0
+
+
+def test_a_resync_needs_the_folders_of_the_whole_table(feed: Feed, replica: MemoryReplica) -> None:
+    clean_up(feed, before=6)
+    with pytest.raises(GapFound, match="gone from the storage"):
+        app.resync(replica.settings(tz="UTC"), Recorder(), T)
+    assert set(replica.tables["d.t"]) == {1, 5, 6}
+
+
+def test_a_file_that_changed_after_it_was_read_is_read_again_and_named(feed: Feed, replica: MemoryReplica) -> None:
+    """The last file of a folder can be written anew after a crash; its old rows are dropped as done."""
+    folder = feed.folder / f"d/t/{at(1, 1)}/2026-11-06"
+    (file,) = folder.glob("CDC*.json")
+    before = file.stat().st_size
+    file.write_bytes(feed._line("d.t", at(6), 99, "never seen") + feed._line("d.t", at(7), 7, "new"))
+    result = replica.once(at(7, 18), tz="UTC")
+    assert result.exit_code == 0
+    assert result.tables[T].dropped_rows == 1
+    assert set(replica.tables["d.t"]) == {1, 5, 6, 7}
+    assert any(f"{file.name} changed after it was read, from {before} to " in note for note in replica.seen.notes)
+
+
+# status
+
+
+def test_status_tells_how_long_unread_files_will_be_there(feed: Feed, replica: MemoryReplica) -> None:
+    found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
+    assert found is not None
+    assert (found.files, found.oldest_date, found.days_left) == (0, "", None)
+    write(feed, 7)
+    write(feed, 8)
+    feed.checkpoint(at(9))
+    found = app.status(replica.settings(tz="UTC"), Recorder()).unread
+    assert found is not None
+    assert (found.files, found.oldest_date, found.days_left) == (2, "2026-11-07", None)
+    # TiCDC deletes what is older than the checkpoint's date less ten days: the 7th goes on the 18th.
+    for day, left in ((9, 9), (17, 1), (18, 0)):
+        feed.checkpoint(at(day))
+        found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
+        assert found is not None
+        assert found.days_left == left
