@@ -32,6 +32,7 @@ from consumer.model.progress import FolderProgress, Progress
 from consumer.plan.unread import unread_files
 from consumer.storage import s3
 from consumer.storage.reader import FsspecReader
+from consumer.storage.s3_client import s3_client
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 from tests.s3_server import BUCKET, S3Server
@@ -155,9 +156,14 @@ def _in_a_process(look: Callable[[StorageSettings, Progress], int], uri: str, pr
 def _counted(look: Callable[[StorageSettings, Progress], int], uri: str, progress: Progress) -> Cost:
     settings = StorageSettings.from_uri(uri)
     requests: list[str] = []
-    s3.S3Files(settings)._client().meta.events.register(
-        "before-send.s3", lambda request, **_: requests.append(request.url)
-    )
+    client = s3_client(settings)
+    call = client.call
+
+    def counting(operation: str, **request: Any) -> dict[str, Any]:
+        requests.append(operation)
+        return call(operation, **request)
+
+    client.call = counting
     before = psutil.Process().memory_info().rss
     Path("/proc/self/clear_refs").write_text("5")  # begins the peak anew
     started = time.monotonic()
@@ -182,13 +188,15 @@ def _flat(settings: StorageSettings, progress: Progress) -> int:
 
 
 def _by_directory(settings: StorageSettings, progress: Progress) -> int:
-    client = s3.S3Files(settings)._client()
-    directories, files = [f"{settings.prefix}/"], 0
-    while directories:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=directories.pop(), Delimiter="/")
-        for page in pages:
-            files += len(page.get("Contents", ()))
-            directories += [found["Prefix"] for found in page.get("CommonPrefixes", ())]
+    client = s3_client(settings)
+    requests, files = [{"Prefix": f"{settings.prefix}/"}], 0
+    while requests:
+        request = requests.pop()
+        page = client.call("list_objects_v2", Bucket=BUCKET, Delimiter="/", **request)
+        files += len(page.get("Contents", ()))
+        requests += [{"Prefix": found["Prefix"]} for found in page.get("CommonPrefixes", ())]
+        if page["IsTruncated"]:
+            requests.append({**request, "ContinuationToken": page["NextContinuationToken"]})
     return files
 
 

@@ -1,4 +1,4 @@
-"""The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,C,E,F]``.
+"""The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``.
 
 Speeds are ratios of one run: machines differ and are noisy. Results are kept as JSON in ``build/bench``.
 """
@@ -20,6 +20,7 @@ from rich.table import Table
 from consumer.spark.load import SparkLoader
 from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
+from tests.bench.discovery import DISCOVERY_FILES, measure_discovery
 from tests.bench.meter import Meter
 from tests.bench.shapes import SHAPES, Shape
 from tests.servers import MariaDb, mariadb_template
@@ -29,22 +30,24 @@ RESULTS = Path("build/bench")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("shapes", nargs="?", default=",".join(SHAPES))
+    parser.add_argument("shapes", nargs="?", default=",".join([*SHAPES, "D"]))
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a quick look")
     args = parser.parse_args()
+    names = args.shapes.split(",")
+    results: dict[str, Any] = {"D": measure_discovery(int(DISCOVERY_FILES * args.scale))} if "D" in names else {}
     spark = SparkSettings("local[*]")
     started = time.monotonic()
     session = start_session(spark)
     loader = SparkLoader(spark, session)
     session.range(2).mapInArrow(lambda batches: batches, "id long").collect()
     start_seconds = time.monotonic() - started
-    results: dict[str, Any] = {"spark_start_seconds": round(start_seconds, 1)}
+    results["spark_start_seconds"] = round(start_seconds, 1)
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         server = MariaDb(mariadb_template(Path(work)), ["--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G"])
         server.start()
         try:
-            for name in args.shapes.split(","):
+            for name in (name for name in names if name != "D"):
                 shape = SHAPES[name](Path(work), server, loader, args.scale)
                 results[name] = _measure(shape, args.pairs)
                 _print(shape, results[name])
@@ -91,13 +94,14 @@ def _measure(shape: Shape, pairs: int) -> dict[str, Any]:
 
 def _print(shape: Shape, result: dict[str, Any]) -> None:
     table = Table(title=f"{shape.name}: {shape.title}", title_justify="left")
-    for column in ("seconds", "limit", "events/s", "ratio", "wanted", "CPU s", "worker MB"):
+    for column in ("seconds", "limit", "events/s", "MB/s", "ratio", "wanted", "CPU s", "worker MB"):
         table.add_column(column, justify="right")
-    wanted = f">= {shape.reach}" if shape.reach else f"<= {shape.most_seconds} s"
+    wanted = f">= {shape.reach}" if shape.reach else f"<= {shape.most_seconds} s" if shape.most_seconds else ""
+    speed = f"{result['bytes'] / result['seconds'] / 1e6:.0f}"
     cpu = ", ".join(f"{name} {used}" for name, used in result["cpu"].items())
     table.add_row(
-        f"{result['seconds']}", f"{result['limit_seconds']}", f"{result['events_per_second']:,}", f"{result['ratio']}",
-        wanted, cpu, f"{result['worker_rss_mb']}",
+        f"{result['seconds']}", f"{result['limit_seconds']}", f"{result['events_per_second']:,}", speed,
+        f"{result['ratio']}", wanted, cpu, f"{result['worker_rss_mb']}",
     )  # fmt: skip
     Console(width=140).print(table)
 

@@ -10,13 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.json
-
 from consumer import app
 from consumer.config.load import load
 from consumer.spark.load import SparkLoader
 from tests.bench import generate
+from tests.bench.decode import decode_alone, parse_alone
 from tests.servers import MariaDb
 from tests.support.observers import Recorder
 
@@ -28,6 +26,7 @@ class Shape(ABC):
     title: str
     reach: float | None = None
     most_seconds: float | None = None
+    encode: generate.Encode = staticmethod(generate.canal_line)
 
     def __init__(self, work: Path, server: MariaDb, loader: SparkLoader, scale: float) -> None:
         self.work, self.server, self.loader = work, server, loader
@@ -53,14 +52,15 @@ class Shape(ABC):
         self.server.drop_all()
 
     def round(self) -> None:
-        settings = load(
-            {
-                "upstream_uri": f"file://{self.storage}?protocol=canal-json",
-                "downstream_uri": self.server.url(),
-                "tz": "UTC",
-            },
-            {},
-        ).settings
+        self.apply(self.storage)
+
+    def apply(self, storage: Path) -> None:
+        config = self.work / "changefeed.toml"
+        config.write_text(generate.CSV_CONFIG)
+        flags = {"downstream_uri": self.server.url(), "tz": "UTC", "upstream_uri": f"file://{storage}"}
+        if self.encode is generate.canal_line:
+            flags["upstream_uri"] += "?protocol=canal-json"
+        settings = load(flags, {}, str(config)).settings
         result = app.once(settings, Recorder(), self.loader)
         if result.exit_code:
             raise SystemExit(f"shape {self.name}: {[table.error for table in result.tables.values() if table.error]}")
@@ -76,12 +76,12 @@ class Inserts(Shape):
 
     def build(self) -> int:
         self._csv()
-        return generate.write_storage(self.storage, [("t", generate.inserts(self.events))])
+        return generate.write_storage(self.storage, [("t", generate.inserts(self.events))], self.encode)
 
     def _csv(self) -> None:
         rows = generate.inserts(self.events)
         for part in range(self.connections):
-            with (self.work / f"A{part}.csv").open("w") as out:
+            with self._part(part).open("w") as out:
                 for _, row in islice(rows, self.events // self.connections):
                     out.write(",".join(f'"{value}"' for value in row.values()) + "\n")
 
@@ -93,11 +93,19 @@ class Inserts(Shape):
     def _load(self, part: int) -> None:
         connection = self.server.connect(database="bench", autocommit=False)
         connection.cursor().execute(
-            f"LOAD DATA LOCAL INFILE '{self.work}/A{part}.csv' INTO TABLE t CHARACTER SET utf8mb4"
+            f"LOAD DATA LOCAL INFILE '{self._part(part)}' INTO TABLE t CHARACTER SET utf8mb4"
             " FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' ESCAPED BY ''"
         )
         connection.commit()
         connection.close()
+
+    def _part(self, part: int) -> Path:
+        return self.work / f"{self.name}{part}.csv"
+
+
+class CsvInserts(Inserts):
+    name, title, reach = "B", "the same in CSV", 0.5
+    encode = staticmethod(generate.csv_line)
 
 
 class HotUpdates(Shape):
@@ -112,13 +120,7 @@ class HotUpdates(Shape):
         return generate.write_storage(self.storage, [("t", changes)])
 
     def limit(self) -> None:
-        row = pa.struct([(column.name, pa.string()) for column in generate.COLUMNS])
-        schema = pa.schema([("type", pa.string()), ("old", pa.list_(row)), ("data", pa.list_(row))])
-        schema = schema.append(pa.field("_tidb", pa.struct([("commitTs", pa.int64())])))
-        parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        read = pyarrow.json.ReadOptions(use_threads=True, block_size=8 << 20)
-        for path in sorted(self.storage.rglob("CDC*.json")):
-            pyarrow.json.read_json(path, read_options=read, parse_options=parse)
+        parse_alone(self.storage, use_threads=True)
 
 
 class ManyTables(Shape):
@@ -147,6 +149,25 @@ class ManyTables(Shape):
             cursor.execute(generate.create_statement(table))
             cursor.executemany(f"INSERT INTO `{table}` VALUES (%s,%s,%s,%s)", rows)
         connection.close()
+
+
+class SmallFiles(Shape):
+    """`events` are files. The limit is the same rows in one file."""
+
+    name, title = "S", "10,000 files of 4 KB in one table (events: files)"
+    rows = 8
+
+    @property
+    def events(self) -> int:
+        return int(10_000 * self.scale)
+
+    def build(self) -> int:
+        rows = generate.inserts(self.events * self.rows)
+        generate.write_storage(self.work / "S1", [("t", generate.inserts(self.events * self.rows))])
+        return generate.write_storage(self.storage, [("t", rows)], file_bytes=3800)
+
+    def limit(self) -> None:
+        self.apply(self.work / "S1")
 
 
 class NothingNew(ManyTables):
@@ -179,6 +200,35 @@ class NothingNew(ManyTables):
         subprocess.run([sys.executable, "-c", "pass"], check=True)
 
 
+class DecodeJson(Shape):
+    """One core, from the files to change tables: no fold, no target. The limit is Arrow's parser on the same bytes."""
+
+    name, title = "G", "decode alone, canal-JSON"
+
+    @property
+    def events(self) -> int:
+        return int(200_000 * self.scale)
+
+    def build(self) -> int:
+        return generate.write_storage(self.storage, [("t", generate.inserts(self.events))], self.encode)
+
+    def before_round(self) -> None: ...
+
+    def before_limit(self) -> None: ...
+
+    def round(self) -> None:
+        decode_alone(self.storage)
+
+    def limit(self) -> None:
+        parse_alone(self.storage)
+
+
+class DecodeCsv(DecodeJson):
+    name, title = "H", "decode alone, CSV"
+    encode = staticmethod(generate.csv_line)
+
+
 SHAPES: dict[str, Callable[[Path, MariaDb, SparkLoader, float], Shape]] = {
-    shape.name: shape for shape in (Inserts, HotUpdates, ManyTables, NothingNew)
+    shape.name: shape
+    for shape in (Inserts, CsvInserts, HotUpdates, ManyTables, NothingNew, SmallFiles, DecodeJson, DecodeCsv)
 }

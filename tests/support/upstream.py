@@ -237,6 +237,8 @@ class Storage:
     is more than TiCDC does.
     """
 
+    extension = "json"
+
     def __init__(self, folder: Path, upstream: Upstream, commit_ts: bool = True, old_folders: bool = True) -> None:
         self.folder, self.upstream, self._commit_ts, self._old_folders = folder, upstream, commit_ts, old_folders
         self._sent: dict[str, int] = {}
@@ -266,7 +268,7 @@ class Storage:
         for group in _cut(changes, self.upstream.random, whole_transactions=not self._commit_ts):
             place = Folder(f"{DATABASE}/{table}", self._version(table, group[0]), group[0].partition)
             number = self._numbers[place] = self._numbers.get(place, 0) + 1
-            self._write(render(DataPath(place, number)), b"".join(map(self._line, group)))
+            self._write(render(DataPath(place, number, self.extension)), self._lines(group))
 
     def _version(self, table: str, change: Change) -> int:
         """Mostly the version of the rows' own time, now and then an older or a newer one with the same columns."""
@@ -287,6 +289,9 @@ class Storage:
 
     def _history(self, table: str) -> list[Statement]:
         return [s for s in self.upstream.statements[: self._statements] if s.table == table]
+
+    def _lines(self, changes: list[Change]) -> bytes:
+        return b"".join(map(self._line, changes))
 
     def _line(self, change: Change) -> bytes:
         def image(side: tuple[int, Row] | None) -> list[Row] | None:
