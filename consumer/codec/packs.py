@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from consumer.codec.batches import Origin
 from consumer.codec.canal_changes import ChangeBuilder
 from consumer.codec.canal_faults import RowLines
-from consumer.codec.canal_rows import RowParser
+from consumer.codec.canal_rows import Flags, Ints, RowParser
 from consumer.codec.csv_cells import CellReader
 from consumer.codec.csv_changes import CsvChangeBuilder
 from consumer.codec.csv_faults import CsvPlace, Records
@@ -27,8 +26,6 @@ from consumer.model.load import FileSlice, FileStat, LoadTask
 from consumer.model.names import MAX_TSO
 from consumer.ports import RangeReader
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 SMALL_BYTES = 256 << 10
 """Files up to this size are worth packing."""
 PACK_BYTES = 8 << 20
