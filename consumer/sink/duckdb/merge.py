@@ -93,13 +93,15 @@ def _merge_keyed(
 def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
     """Put the rows to write into the temporary table `completed`, with what the replica holds in the columns that they
     lack: ``v0 .. vN``, ``k0 .. kM`` by `target.kept`, and whether the row is ``there``."""
-    name = qualified(connection, table.name)
     values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    kept = ", ".join(f"t.{quote(column)} AS k{position}" for position, column in enumerate(target.kept))
-    same = " AND ".join(f"t.{quote(target.names[position])} = s.v{position}" for position in target.key)
+    held = [f"{quote(column)} AS k{position}" for position, column in enumerate(target.kept)]
+    held += [f"{quote(target.names[position])} AS h{position}" for position in target.key]
+    kept = ", ".join(f"t.k{position}" for position in range(len(target.kept)))
+    same = " AND ".join(f"t.h{position} = s.v{position}" for position in target.key)
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.rowid IS NOT NULL AS there "
-        f"FROM (SELECT {values} FROM {staged.source} WHERE put) s LEFT JOIN {name} t ON {same}"
+        f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.there IS NOT NULL AS there "
+        f"FROM (SELECT {values} FROM {staged.source} WHERE put) s "
+        f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified(connection, table.name)}) t ON {same}"
     )
     required = [column for column in target.kept if column in table.required]
     if required and connection.execute("SELECT 1 FROM completed WHERE NOT there LIMIT 1").fetchall():
@@ -114,35 +116,49 @@ def _merge_multiset(
     connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged
 ) -> None:
     name = qualified(connection, table)
-    aliases = [f"v{position}" for position in range(len(target.names))]
-    selected = ", ".join(f"{value} AS {alias}" for value, alias in zip(staged.values, aliases, strict=True))
+    aliases = ", ".join(f"v{position}" for position in range(len(target.names)))
+    selected = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE net AS SELECT CAST(sum(n) AS BIGINT) AS n, row_number() OVER () AS id, "
-        f"{', '.join(aliases)} FROM (SELECT n, {selected} FROM {staged.source}) GROUP BY ALL HAVING sum(n) <> 0"
+        f"{aliases} FROM (SELECT n, {selected} FROM {staged.source}) GROUP BY ALL HAVING sum(n) <> 0"
     )
+    (asked,) = connection.execute("SELECT coalesce(-sum(n), 0) FROM net WHERE n < 0").fetchall()[0]
+    if asked:
+        _remove(connection, target, name, asked)
+    connection.execute(
+        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
+        f"SELECT {aliases} FROM (SELECT *, unnest(range(n)) FROM net WHERE n > 0)"
+    )
+    connection.execute("DROP TABLE temp.net")
+
+
+def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str, asked: int) -> None:
+    """Remove `asked` rows in all from the table `name`, of each image as many copies as `net` says.
+
+    Equal rows cannot be told apart: `rowid`, which could, is the column of that name in a table that has one. So all
+    copies of an image go, and those that stay come back.
+    """
     same = " AND ".join(
-        f"t.{quote(column)} IS NOT DISTINCT FROM net.{alias}"
-        for column, alias in zip(target.names, aliases, strict=True)
+        f"t.{quote(column)} IS NOT DISTINCT FROM net.v{position}" for position, column in enumerate(target.names)
     )
-    copies = (
-        "SELECT t.rowid AS place, -net.n AS wanted, row_number() OVER (PARTITION BY net.id ORDER BY t.rowid) AS copy "
+    columns = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {columns}, "
+        "row_number() OVER (PARTITION BY net.id) > -net.n AS stays "
         f"FROM {name} t JOIN net ON {same} WHERE net.n < 0"
     )
-    gone = connection.execute(
-        f"DELETE FROM {name} WHERE rowid IN (SELECT place FROM ({copies}) WHERE copy <= wanted)"
-    ).fetchall()[0][0]
-    asked = connection.execute("SELECT coalesce(-sum(n), 0) FROM net WHERE n < 0").fetchall()[0][0]
+    (gone,) = connection.execute("SELECT count(*) FROM found WHERE NOT stays").fetchall()[0]
     if gone != asked:
         raise CannotBeExact(
             f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
             hint=f"empty and reload the table: resync --table {target.table}",
             table=str(target.table),
         )
+    connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")
     connection.execute(
-        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
-        f"SELECT {', '.join(aliases)} FROM (SELECT *, unnest(range(n)) FROM net WHERE n > 0)"
+        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) SELECT * EXCLUDE (stays) FROM found WHERE stays"
     )
-    connection.execute("DROP TABLE temp.net")
+    connection.execute("DROP TABLE temp.found")
 
 
 def _widen(
