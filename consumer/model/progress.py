@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 class State(enum.StrEnum):

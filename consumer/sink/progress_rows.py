@@ -20,10 +20,11 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
+from consumer.sink.progress_formats import check_format
 
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
-CONSUMER_COLUMNS = "format, upstream, applied_ts, start_ts"
+_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts"
 _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
 _FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files"
 _DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
@@ -33,9 +34,10 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def progress_of(consumer: Sequence[Any], select: Select) -> Progress:
-    """The progress whose consumer row (CONSUMER_COLUMNS) is `consumer`."""
-    _, upstream, applied_ts, start_ts = consumer
+def progress_of(select: Select) -> Progress:
+    """The progress of the consumer name that `select` reads. Raises BadConfig for a later format."""
+    found, written_by, upstream, applied_ts, start_ts = select("consumer", _CONSUMER_COLUMNS)[0]
+    check_format(found, written_by)
     tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
     ddls = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in select("ddl", _DDL_COLUMNS)]
     return Progress(

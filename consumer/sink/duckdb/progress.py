@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
+from consumer import __version__
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -21,8 +22,9 @@ from consumer.model.progress import (
     ProgressChange,
     TableProgress,
 )
-from consumer.sink.duckdb.schema import TABLES, check_format, exists
-from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMER_COLUMNS, Rows, check_upstream, open_files, progress_of
+from consumer.sink.duckdb.schema import TABLES, exists, layout
+from consumer.sink.progress_formats import readable
+from consumer.sink.progress_rows import AUDIT_DAYS, Rows, check_upstream, open_files, progress_of
 
 Row = Mapping[str, Any]
 Item = TypeVar("Item")
@@ -38,32 +40,34 @@ def load(connection: duckdb.DuckDBPyConnection | None, name: str) -> Progress:
     if connection is None or not exists(connection):
         return Progress()
     reading = connection
-
-    def select(table: str, columns: str) -> Rows:
-        query = f"SELECT {columns} FROM storage_consumer.{table} WHERE name = ?"
-        return list(reading.execute(query, (name,)).fetchall())
-
-    found = select("consumer", CONSUMER_COLUMNS)
+    found = reading.execute("SELECT format FROM storage_consumer.consumer WHERE name = ?", (name,)).fetchall()
     if not found:
         return Progress()
-    check_format(found[0][0])
-    return progress_of(found[0], select)
+    older = layout(reading) if found[0][0] < FORMAT_VERSION else None
+
+    def select(table: str, columns: str) -> Rows:
+        there = columns if older is None else readable(older, table, columns)
+        if there is None:
+            return []
+        return list(reading.execute(f"SELECT {there} FROM storage_consumer.{table} WHERE name = ?", (name,)).fetchall())
+
+    return progress_of(select)
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str) -> None:
     """Write the consumer's row when it is the first run, and drop audit rows older than 30 days. Raises WrongUpstream
     where the row is another upstream's."""
-    found = connection.execute(
-        "SELECT format, upstream FROM storage_consumer.consumer WHERE name = ?", (name,)
-    ).fetchall()
+    found = connection.execute("SELECT upstream FROM storage_consumer.consumer WHERE name = ?", (name,)).fetchall()
     if not found:
         connection.execute(
-            "INSERT INTO storage_consumer.consumer VALUES (?, ?, ?, 0, 0, now() AT TIME ZONE 'UTC')",
-            (name, FORMAT_VERSION, upstream),
+            "INSERT INTO storage_consumer.consumer "
+            "(name, format, upstream, applied_ts, start_ts, updated, written_by) "
+            "VALUES (?, ?, ?, 0, 0, now() AT TIME ZONE 'UTC', ?)",
+            (name, FORMAT_VERSION, upstream, __version__),
         )
         return
-    check_format(found[0][0])
-    check_upstream(name, found[0][1], upstream)
+    check_upstream(name, found[0][0], upstream)
+    connection.execute("UPDATE storage_consumer.consumer SET written_by = ? WHERE name = ?", (__version__, name))
     connection.execute(
         "DELETE FROM storage_consumer.audit "
         f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {AUDIT_DAYS} DAY",

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from consumer.errors import BadConfig
-from consumer.model.progress import FORMAT_VERSION
+from consumer.sink.progress_formats import Layout
 
 SCHEMA = "storage_consumer"
 
@@ -26,6 +25,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "applied_ts": "UBIGINT",
         "start_ts": "UBIGINT",
         "updated": "TIMESTAMP",
+        # The last release that acquired the file.
+        "written_by": "VARCHAR",
     },
     "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},
     "folder_progress": {
@@ -71,7 +72,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 }
 
 _REPLICA = """
-CREATE VIEW storage_consumer.replica AS
+CREATE OR REPLACE VIEW storage_consumer.replica AS
 SELECT k.name AS consumer, k.database_name || '.' || k.table_name AS "table",
   coalesce(p.applied_ts, c.applied_ts) AS applied_ts,
   make_timestamp(CAST((coalesce(p.applied_ts, c.applied_ts) // 262144) * 1000 AS BIGINT)) AS applied_time,
@@ -83,15 +84,20 @@ LEFT JOIN storage_consumer.table_progress p
 """
 
 
-def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create it where it is missing. The caller owns the transaction."""
-    if exists(connection):
-        return
-    connection.execute(f"CREATE SCHEMA {SCHEMA}")
+def create_missing(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create what is missing. The caller owns the transaction."""
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     for table, columns in TABLES.items():
         body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-        connection.execute(f"CREATE TABLE {SCHEMA}.{table} ({body})")
-    connection.execute(f"INSERT INTO {SCHEMA}.lease VALUES (0, '', now() AT TIME ZONE 'UTC')")
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.{table} ({body})")
+    connection.execute(
+        f"INSERT INTO {SCHEMA}.lease SELECT 0, '', now() AT TIME ZONE 'UTC' "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {SCHEMA}.lease)"
+    )
+
+
+def create_view(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the public view, or make it what it is in this release. The caller owns the transaction."""
     connection.execute(_REPLICA)
 
 
@@ -106,10 +112,11 @@ def exists(connection: duckdb.DuckDBPyConnection) -> bool:
     )
 
 
-def check_format(found: int) -> None:
-    """Raises BadConfig for progress that a later release wrote."""
-    if found != FORMAT_VERSION:
-        raise BadConfig(
-            f"the progress in the target has format {found}, this release reads {FORMAT_VERSION}",
-            hint="run the release that wrote it",
-        )
+def layout(connection: duckdb.DuckDBPyConnection) -> Layout:
+    """The (table, column) pairs that the schema has now."""
+    found = connection.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = current_database() "
+        "AND schema_name = ?",
+        (SCHEMA,),
+    ).fetchall()
+    return {(str(table), str(column)) for table, column in found}

@@ -26,8 +26,9 @@ from consumer.sink.duckdb.ddl import execute
 from consumer.sink.duckdb.ddl_preview import preview
 from consumer.sink.duckdb.lease import FileLock, begin_staging, check_epoch, end_staging, epoch_folder, raise_epoch
 from consumer.sink.duckdb.merge import publish
+from consumer.sink.duckdb.migrate import ensure_schema
 from consumer.sink.duckdb.prepare import prepare
-from consumer.sink.duckdb.schema import ensure_schema, exists
+from consumer.sink.duckdb.schema import exists
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
 

@@ -74,6 +74,11 @@ def holder_text() -> str:
     return f"{socket.gethostname()[:200]} (pid {os.getpid()})"
 
 
+def lock_name(name: str) -> str:
+    """The server lock of the consumer `name`."""
+    return "storage_consumer." + hashlib.sha256(name.encode()).hexdigest()[:40]
+
+
 class LeaseLock:
     """The server lock of one consumer name, held from `take` to `release` on a connection of its own.
 
@@ -84,7 +89,7 @@ class LeaseLock:
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
-        self._lock_name = "storage_consumer." + hashlib.sha256(settings.name.encode()).hexdigest()[:40]
+        self._lock_name = lock_name(settings.name)
         self._connection: pymysql.Connection | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None

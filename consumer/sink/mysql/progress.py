@@ -10,11 +10,13 @@ from typing import Any
 
 import pymysql
 
+from consumer import __version__
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION, AuditRow, Progress, ProgressChange
-from consumer.sink.mysql.schema import check_format, exists
-from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMER_COLUMNS, Rows, check_upstream, open_files, progress_of
+from consumer.sink.mysql.schema import exists, layout
+from consumer.sink.progress_formats import readable
+from consumer.sink.progress_rows import AUDIT_DAYS, Rows, check_upstream, open_files, progress_of
 
 _BATCH = 500
 _AUDIT_COLUMNS = (
@@ -28,30 +30,35 @@ def load(cursor: pymysql.cursors.Cursor, name: str) -> Progress:
     if not exists(cursor):
         return Progress()
 
+    cursor.execute("SELECT format FROM storage_consumer.consumer WHERE name = %s", (name,))
+    row = cursor.fetchone()
+    if row is None:
+        return Progress()
+    older = layout(cursor) if row[0] < FORMAT_VERSION else None
+
     def select(table: str, columns: str) -> Rows:
-        cursor.execute(f"SELECT {columns} FROM storage_consumer.{table} WHERE name = %s", (name,))
+        there = columns if older is None else readable(older, table, columns)
+        if there is None:
+            return []
+        cursor.execute(f"SELECT {there} FROM storage_consumer.{table} WHERE name = %s", (name,))
         return list(cursor.fetchall())
 
-    found = select("consumer", CONSUMER_COLUMNS)
-    if not found:
-        return Progress()
-    check_format(found[0][0])
-    return progress_of(found[0], select)
+    return progress_of(select)
 
 
 def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str) -> None:
     """Write the consumer's row when it is the first run. Raises WrongUpstream where the row is another upstream's."""
-    cursor.execute("SELECT format, upstream FROM storage_consumer.consumer WHERE name = %s", (name,))
+    cursor.execute("SELECT upstream FROM storage_consumer.consumer WHERE name = %s", (name,))
     row = cursor.fetchone()
     if row is None:
         cursor.execute(
-            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated) "
-            "VALUES (%s, %s, %s, 0, 0, UTC_TIMESTAMP(3))",
-            (name, FORMAT_VERSION, upstream),
+            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by) "
+            "VALUES (%s, %s, %s, 0, 0, UTC_TIMESTAMP(3), %s)",
+            (name, FORMAT_VERSION, upstream, __version__),
         )
         return
-    check_format(row[0])
-    check_upstream(name, row[1], upstream)
+    check_upstream(name, row[0], upstream)
+    cursor.execute("UPDATE storage_consumer.consumer SET written_by = %s WHERE name = %s", (__version__, name))
 
 
 def prune_audit(cursor: pymysql.cursors.Cursor, name: str) -> None:

@@ -6,52 +6,95 @@ Everything is keyed by consumer name, so several consumers can share a target. N
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pymysql
 
-from consumer.errors import BadConfig
-from consumer.model.progress import FORMAT_VERSION
+from consumer.sink.progress_formats import Layout
 
 SCHEMA = "storage_consumer"
 
 _RESERVED = frozenset({SCHEMA, "mysql", "information_schema", "performance_schema", "sys"})
 _NO_TABLE, _NO_DATABASE = 1146, 1049
 _OPTIONS = "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin"
-_TABLE_KEY = "name VARCHAR(64) NOT NULL, database_name VARCHAR(64) NOT NULL, table_name VARCHAR(64) NOT NULL"
+_NAME = {"name": "VARCHAR(64) NOT NULL"}
+_TABLE = {**_NAME, "database_name": "VARCHAR(64) NOT NULL", "table_name": "VARCHAR(64) NOT NULL"}
 
-_TABLES = {
-    "consumer": (
-        "name VARCHAR(64) NOT NULL, format INT NOT NULL, upstream TEXT NOT NULL, applied_ts BIGINT UNSIGNED NOT NULL, "
-        "start_ts BIGINT UNSIGNED NOT NULL, updated DATETIME(3) NOT NULL, PRIMARY KEY (name)"
-    ),
-    "table_progress": (
-        f"{_TABLE_KEY}, applied_ts BIGINT UNSIGNED NOT NULL, state VARCHAR(16) NOT NULL, reason LONGTEXT NOT NULL, "
-        "hint LONGTEXT NOT NULL, PRIMARY KEY (name, database_name, table_name)"
-    ),
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "consumer": {
+        **_NAME,
+        "format": "INT NOT NULL",
+        "upstream": "TEXT NOT NULL",
+        "applied_ts": "BIGINT UNSIGNED NOT NULL",
+        "start_ts": "BIGINT UNSIGNED NOT NULL",
+        "updated": "DATETIME(3) NOT NULL",
+        # The last release that acquired the target.
+        "written_by": "TEXT NOT NULL",
+    },
+    "table_progress": {
+        **_TABLE,
+        "applied_ts": "BIGINT UNSIGNED NOT NULL",
+        "state": "VARCHAR(16) NOT NULL",
+        "reason": "LONGTEXT NOT NULL",
+        "hint": "LONGTEXT NOT NULL",
+    },
     # Paths are longer than an index takes: `id` is the SHA-256 of what stands beside it.
-    "folder_progress": (
-        "name VARCHAR(64) NOT NULL, id CHAR(64) NOT NULL, root LONGTEXT NOT NULL, version BIGINT UNSIGNED NOT NULL, "
-        "part VARCHAR(64) NOT NULL, date VARCHAR(32) NOT NULL, dispatcher VARCHAR(255) NOT NULL, "
-        "done BIGINT NOT NULL, size BIGINT NOT NULL, stamp TEXT NOT NULL, open_files LONGTEXT NOT NULL, "
-        "PRIMARY KEY (name, id)"
-    ),
-    "ddl": (
-        f"{_TABLE_KEY}, version BIGINT UNSIGNED NOT NULL, checksum BIGINT UNSIGNED NOT NULL, "
-        "state VARCHAR(16) NOT NULL, before_state LONGTEXT NOT NULL, reason LONGTEXT NOT NULL, "
-        "PRIMARY KEY (name, database_name, table_name, version, checksum)"
-    ),
-    "lease": (
-        "name VARCHAR(64) NOT NULL, slot INT NOT NULL, epoch BIGINT NOT NULL, holder TEXT NOT NULL, "
-        "since DATETIME(3) NOT NULL, PRIMARY KEY (name, slot)"
-    ),
+    "folder_progress": {
+        **_NAME,
+        "id": "CHAR(64) NOT NULL",
+        "root": "LONGTEXT NOT NULL",
+        "version": "BIGINT UNSIGNED NOT NULL",
+        "part": "VARCHAR(64) NOT NULL",
+        "date": "VARCHAR(32) NOT NULL",
+        "dispatcher": "VARCHAR(255) NOT NULL",
+        "done": "BIGINT NOT NULL",
+        "size": "BIGINT NOT NULL",
+        "stamp": "TEXT NOT NULL",
+        "open_files": "LONGTEXT NOT NULL",
+    },
+    "ddl": {
+        **_TABLE,
+        "version": "BIGINT UNSIGNED NOT NULL",
+        "checksum": "BIGINT UNSIGNED NOT NULL",
+        "state": "VARCHAR(16) NOT NULL",
+        "before_state": "LONGTEXT NOT NULL",
+        "reason": "LONGTEXT NOT NULL",
+    },
+    "lease": {
+        **_NAME,
+        "slot": "INT NOT NULL",
+        "epoch": "BIGINT NOT NULL",
+        "holder": "TEXT NOT NULL",
+        "since": "DATETIME(3) NOT NULL",
+    },
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
-    "known_table": f"{_TABLE_KEY}, PRIMARY KEY (name, database_name, table_name)",
-    "audit": (
-        "id BIGINT NOT NULL AUTO_INCREMENT, name VARCHAR(64) NOT NULL, epoch BIGINT NOT NULL, "
-        "finished DATETIME(3) NOT NULL, step VARCHAR(64) NOT NULL, database_name VARCHAR(64) NOT NULL, "
-        "table_name VARCHAR(64) NOT NULL, from_ts BIGINT UNSIGNED NOT NULL, to_ts BIGINT UNSIGNED NOT NULL, "
-        "row_count BIGINT NOT NULL, puts BIGINT NOT NULL, deletes BIGINT NOT NULL, dropped_rows BIGINT NOT NULL, "
-        "statement LONGTEXT NOT NULL, statement_hash CHAR(64) NOT NULL, PRIMARY KEY (id), KEY (name, finished)"
-    ),
+    "known_table": _TABLE,
+    "audit": {
+        "id": "BIGINT NOT NULL AUTO_INCREMENT",
+        **_NAME,
+        "epoch": "BIGINT NOT NULL",
+        "finished": "DATETIME(3) NOT NULL",
+        "step": "VARCHAR(64) NOT NULL",
+        "database_name": "VARCHAR(64) NOT NULL",
+        "table_name": "VARCHAR(64) NOT NULL",
+        "from_ts": "BIGINT UNSIGNED NOT NULL",
+        "to_ts": "BIGINT UNSIGNED NOT NULL",
+        "row_count": "BIGINT NOT NULL",
+        "puts": "BIGINT NOT NULL",
+        "deletes": "BIGINT NOT NULL",
+        "dropped_rows": "BIGINT NOT NULL",
+        "statement": "LONGTEXT NOT NULL",
+        "statement_hash": "CHAR(64) NOT NULL",
+    },
+}
+_KEYS = {
+    "consumer": "PRIMARY KEY (name)",
+    "table_progress": "PRIMARY KEY (name, database_name, table_name)",
+    "folder_progress": "PRIMARY KEY (name, id)",
+    "ddl": "PRIMARY KEY (name, database_name, table_name, version, checksum)",
+    "lease": "PRIMARY KEY (name, slot)",
+    "known_table": "PRIMARY KEY (name, database_name, table_name)",
+    "audit": "PRIMARY KEY (id), KEY (name, finished)",
 }
 
 _REPLICA = """
@@ -69,13 +112,16 @@ LEFT JOIN storage_consumer.table_progress p
 dropped or excluded."""
 
 
-def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:
-    """Create what is missing. pymysql's errors pass through."""
-    if exists(cursor):
-        return
+def create_missing(cursor: pymysql.cursors.Cursor) -> None:
+    """Create the database and those tables that are missing. pymysql's errors pass through."""
     cursor.execute(f"CREATE DATABASE IF NOT EXISTS {SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
-    for table, body in _TABLES.items():
-        cursor.execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.{table} ({body}) {_OPTIONS}")
+    for table, columns in COLUMNS.items():
+        body = ", ".join(f"{name} {definition}" for name, definition in columns.items())
+        cursor.execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.{table} ({body}, {_KEYS[table]}) {_OPTIONS}")
+
+
+def create_view(cursor: pymysql.cursors.Cursor) -> None:
+    """Create the public view, or make it what it is in this release. pymysql's errors pass through."""
     cursor.execute(_REPLICA)
 
 
@@ -90,13 +136,10 @@ def exists(cursor: pymysql.cursors.Cursor) -> bool:
     return True
 
 
-def check_format(found: int) -> None:
-    """Raises BadConfig for progress that a later release wrote."""
-    if found != FORMAT_VERSION:
-        raise BadConfig(
-            f"the progress in the target has format {found}, this release reads {FORMAT_VERSION}",
-            hint="run the release that wrote it",
-        )
+def layout(cursor: pymysql.cursors.Cursor) -> Layout:
+    """The (table, column) pairs that the schema has now."""
+    cursor.execute("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s", (SCHEMA,))
+    return {(str(table), str(column)) for table, column in cursor.fetchall()}
 
 
 def is_reserved(database: str) -> bool:

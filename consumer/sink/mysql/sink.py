@@ -19,9 +19,9 @@ from consumer.sink.mysql.ddl import PlannedDdl, execute_ddls, facts, intents, pl
 from consumer.sink.mysql.ddl_preview import DdlPreview
 from consumer.sink.mysql.driver import Driver
 from consumer.sink.mysql.lease import LeaseLock, check_epoch, raise_epoch
+from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
 from consumer.sink.mysql.progress import load, prune_audit, register, store
-from consumer.sink.mysql.schema import ensure_schema
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables import describe
 

@@ -13,8 +13,8 @@ from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
 from consumer.sink.mysql.connection import connect
+from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
-from consumer.sink.mysql.schema import ensure_schema
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.writer import MySqlWriter
 from tests.servers import MariaDb

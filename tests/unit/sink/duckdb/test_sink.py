@@ -69,8 +69,8 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 def test_progress_of_a_later_release(replica: Replica) -> None:
     replica.sink.close()
     with duckdb.connect(str(replica.path)) as connection:
-        connection.execute("UPDATE storage_consumer.consumer SET format = 2")
-    with pytest.raises(BadConfig, match="format 2"):
+        connection.execute("UPDATE storage_consumer.consumer SET format = 99")
+    with pytest.raises(BadConfig, match="format 99"):
         replica.sink.acquire("file:///upstream")
 
 
