@@ -131,6 +131,10 @@ class Sink(Protocol):
     def progress(self) -> Progress:
         """Read the progress without becoming the writer; empty when there is none yet."""
 
+    def consumers(self) -> Mapping[str, int]:
+        """The consumer names that the target holds progress of, each with how many of its tables are in order. Needs no
+        `acquire`."""
+
     def fence(self) -> None:
         """Lock out every writer made before: called before a failed load is tried again."""
 

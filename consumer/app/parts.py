@@ -131,6 +131,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         seconds=time.monotonic() - started,
         spark_seconds=spark_seconds,
         rounds=rounds,
+        ended=int(time.time() * 1000),
         exit_code=NeedsPerson.exit_code if person else 3 if manager.stopped or waits else 0,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 from consumer.app.parts import Parts, open_parts, other_upstream
@@ -19,18 +21,35 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
     """What the target has, beside what the storage holds. Works without the storage: then `notes` say why."""
     with open_parts(settings, None) as parts:
         progress = parts.sink.progress()
+        consumers = parts.sink.consumers()
         other = other_upstream(settings, parts.reader, progress)
-        tables = tuple(
-            TableStatus(name, table.applied_ts, str(table.state), table.reason, table.hint)
-            for name, table in sorted(progress.tables.items())
+        found = StatusResult(
+            progress.upstream,
+            progress.applied_ts,
+            None,
+            tuple(_table_statuses(progress)),
+            (*other, *_other_names(settings.name, list(consumers))),
+            ok=consumers.get(settings.name, 0),
+            asked=int(time.time() * 1000),
         )
-        found = StatusResult(progress.upstream, progress.applied_ts, None, tables, tuple(other))
         try:
             checkpoint = parts.reader.checkpoint()
             unread = None if other or progress.is_empty else _unread(parts, checkpoint, progress)
         except ConsumerError as error:
-            return replace(found, notes=(*other, error.sentence()))
+            return replace(found, notes=(*found.notes, error.sentence()))
         return replace(found, checkpoint_ts=checkpoint, unread=unread)
+
+
+def _table_statuses(progress: Progress) -> Iterator[TableStatus]:
+    for name, table in sorted(progress.tables.items()):
+        yield TableStatus(name, table.applied_ts, str(table.state), table.reason, table.hint)
+
+
+def _other_names(name: str, names: list[str]) -> list[str]:
+    """Where nothing is kept under `name`: the names that there are, as --name may be wrong."""
+    if name in names or not names:
+        return []
+    return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]
 
 
 def _unread(parts: Parts, checkpoint: int, progress: Progress) -> UnreadStatus:

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from consumer.cli.command import Command
-from consumer.cli.inspected import inspect_as_json, print_inspected
-from consumer.cli.output import print_json
+from consumer.cli.inspect_text import print_inspected
+from consumer.cli.json_form import inspect_as_json
 from consumer.cli.session import Call
-from consumer.cli.text import readers_may_leave
 from consumer.config.settings import InspectSettings
 
 TimeRange = Annotated[
@@ -24,12 +23,7 @@ def inspect(call: Call, time_range: TimeRange = False) -> int:
     from consumer import app
 
     result = app.inspect(call.settings, call.observer, time_range)
-    with readers_may_leave():
-        if call.settings.json_output:
-            print_json(inspect_as_json(result))
-        else:
-            print_inspected(result)
-    return 0
+    return call.show(lambda: inspect_as_json(result), lambda: print_inspected(result))
 
 
 COMMAND = Command(

@@ -11,7 +11,7 @@ import typer
 from consumer import __version__
 from consumer.cli import backfill, inspect, once, plan, replay, resync, run, skip_ddl, status
 from consumer.cli.go_flags import with_two_dashes
-from consumer.cli.output import error_as_json, print_json
+from consumer.cli.json_form import NOBODY, error_as_json, print_json
 from consumer.errors import BadConfig
 
 COMMANDS = tuple(module.COMMAND for module in (run, once, backfill, replay, plan, status, inspect, resync, skip_ddl))
@@ -65,6 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except _UsageError as error:
         error.show()
         if "--json" in words:
-            print_json(error_as_json(BadConfig(error.format_message()), 0.0))
+            print_json(NOBODY.around(error_as_json(BadConfig(error.format_message()), 0.0), BadConfig.exit_code))
         code = BadConfig.exit_code
     sys.exit(code)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from consumer.cli.command import Command
-from consumer.cli.output import plan_as_json, print_json, print_plan
+from consumer.cli.json_form import plan_as_json
+from consumer.cli.plan_text import print_plan
 from consumer.cli.session import Call
-from consumer.cli.text import readers_may_leave
 
 
 def plan(call: Call) -> int:
@@ -13,12 +13,7 @@ def plan(call: Call) -> int:
     from consumer import app
 
     result = app.plan(call.settings, call.observer)
-    with readers_may_leave():
-        if call.settings.json_output:
-            print_json(plan_as_json(result))
-        else:
-            print_plan(result)
-    return 0
+    return call.show(lambda: plan_as_json(result), lambda: print_plan(result))
 
 
 COMMAND = Command(

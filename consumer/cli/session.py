@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from consumer.cli.output import error_as_json, print_json, print_run, run_as_json, stopped_lines
+from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_as_json
+from consumer.cli.run_text import print_run, stopped_lines
 from consumer.cli.signals import stopping
 from consumer.cli.text import readers_may_leave
 from consumer.config.load import load
@@ -35,6 +36,7 @@ class Call:
     """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked."""
 
     settings: Settings
+    head: Head
     observer: LogObserver
     options: str
     stop: threading.Event
@@ -44,14 +46,19 @@ class Call:
         self.observer.close_bar()
         for note in result.notes:
             self.observer.note(note)
-        with readers_may_leave():
-            if self.settings.json_output:
-                print_json(run_as_json(result))
-            else:
-                print_run(result)
+        self.show(lambda: run_as_json(result), lambda: print_run(result), result.exit_code)
         for line in stopped_lines(result, self.options):
             print(self.settings.scrub(line), file=sys.stderr)
         return result.exit_code
+
+    def show(self, as_json: Callable[[], dict[str, Any]], as_text: Callable[[], None], exit_code: int = 0) -> int:
+        """Print a result in the form that was asked for; the exit code."""
+        with readers_may_leave():
+            if self.settings.json_output:
+                print_json(self.head.around(as_json(), exit_code))
+            else:
+                as_text()
+        return exit_code
 
 
 def execute(
@@ -71,9 +78,10 @@ def execute(
     try:
         loaded = load(flags, os.environ, config, kind)
         settings = loaded.settings
-        failure = _Failure(settings.verbose, settings.json_output, settings.scrub)
+        head = Head(settings.name, redact(str(settings.upstream_uri)))
+        failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
         stop = threading.Event()
-        call = Call(settings, _observer(settings), options_of(flags, config), stop)
+        call = Call(settings, head, _observer(settings), options_of(flags, config), stop)
         with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
             try:
                 for note in loaded.notes:
@@ -132,28 +140,30 @@ class _Failure:
     verbose: bool = False
     json: bool = False
     scrub: Callable[[str], str] = _URIS_ONLY
+    head: Head = NOBODY
 
     def report(self, error: ConsumerError, seconds: float) -> int:
         self._say(error, error.sentence(), error.hint)
-        self._tell({k: self.scrub(v) if isinstance(v, str) else v for k, v in error_as_json(error, seconds).items()})
+        body = {k: self.scrub(v) if isinstance(v, str) else v for k, v in error_as_json(error, seconds).items()}
+        self._tell(body, error.exit_code)
         return error.exit_code
 
     def report_bug(self, bug: Exception, seconds: float) -> int:
         sentence = f"this is a bug of the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
-        self._tell(error_as_json(ConsumerError(self.scrub(sentence), hint=hint), seconds))
+        self._tell(error_as_json(ConsumerError(self.scrub(sentence), hint=hint), seconds), BUG)
         return BUG
 
     def left(self, seconds: float) -> int:
         """`run` was told to stop while a step was in hand, and left it."""
-        self._tell(run_as_json(RunResult(seconds=seconds)))
+        self._tell(run_as_json(RunResult(seconds=seconds)), DONE)
         return DONE
 
-    def _tell(self, body: dict[str, Any]) -> None:
+    def _tell(self, body: dict[str, Any], exit_code: int) -> None:
         if self.json:
             with readers_may_leave():
-                print_json(body)
+                print_json(self.head.around(body, exit_code))
 
     def _say(self, error: BaseException, sentence: str, hint: str) -> None:
         if self.verbose:

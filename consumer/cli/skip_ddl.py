@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from consumer.cli.command import Command
+from consumer.cli.json_form import skipped_as_json
 from consumer.cli.session import Call
 from consumer.cli.table_names import parse_owner
-from consumer.cli.text import readers_may_leave
 from consumer.errors import BadConfig
 
 Table = Annotated[
@@ -28,10 +27,9 @@ def skip_ddl(call: Call, table: Table, version: Version, reason: Reason = "skipp
 
     if not version.isdecimal():
         raise BadConfig(f"--version is refused: '{version}' is not a table version (a whole number)")
-    sentence = app.skip_ddl(call.settings, call.observer, parse_owner(table), int(version), reason)
-    with readers_may_leave():
-        print(json.dumps({"skipped": sentence}) if call.settings.json_output else sentence)
-    return 0
+    owner = parse_owner(table)
+    sentence = app.skip_ddl(call.settings, call.observer, owner, int(version), reason)
+    return call.show(lambda: skipped_as_json(owner, int(version), sentence), lambda: print(sentence))
 
 
 COMMAND = Command(

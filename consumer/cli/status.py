@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from consumer.cli.command import Command
-from consumer.cli.output import print_json, print_status, status_as_json
+from consumer.cli.json_form import status_as_json
 from consumer.cli.session import Call
-from consumer.cli.text import readers_may_leave
+from consumer.cli.status_text import print_status
+from consumer.config.values import duration
+from consumer.errors import BadConfig, Retryable, TableError
+from consumer.model.result import StatusResult
+
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help="For monitors: exit 3 when a table is stopped or waits, 4 when the target or the storage cannot be asked,"
+        " nothing was applied yet, or --max-lag is exceeded.",
+    ),
+]
+MaxLag = Annotated[
+    str | None,
+    typer.Option("--max-lag", metavar="D", help="With --check: how far the slowest table may be behind now, as 10m."),
+]
 
 
-def status(call: Call) -> int:
+def status(call: Call, check: Check = False, max_lag: MaxLag = None) -> int:
     """Print how far the target is, how far behind, and which tables are stopped and why."""
     from consumer import app
 
+    longest = _longest(max_lag, check)
     result = app.status(call.settings, call.observer)
-    with readers_may_leave():
-        if call.settings.json_output:
-            print_json(status_as_json(result))
-        else:
-            print_status(result, call.options)
-    return 0
+    code = verdict(result, longest) if check else 0
+    return call.show(lambda: status_as_json(result), lambda: print_status(result, call.options), code)
+
+
+def verdict(result: StatusResult, longest: float | None) -> int:
+    """The exit code of a check: 3 for tables that need somebody, 4 for a replica that is late or not to be judged."""
+    if result.unwell:
+        return TableError.exit_code
+    lag = result.lag_seconds
+    late = lag is None or (longest is not None and lag > longest)
+    return Retryable.exit_code if late or result.checkpoint_ts is None else 0
+
+
+def _longest(max_lag: str | None, check: bool) -> float | None:
+    if max_lag is None:
+        return None
+    if not check:
+        raise BadConfig("--max-lag is a bound for --check", hint="add --check, or leave --max-lag out")
+    try:
+        return duration(max_lag)
+    except ValueError as problem:
+        raise BadConfig(f"--max-lag is refused: {problem}") from problem
 
 
 COMMAND = Command(

@@ -56,6 +56,11 @@ def size_text(size: int) -> str:
     return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"
 
 
+def one_line(text: str) -> str:
+    """`text` with its line breaks and runs of blanks as single blanks."""
+    return " ".join(text.split())
+
+
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
     """Draw a table on stdout; columns in `numbers` stand to the right. At most MOST_ROWS, the rest is counted."""
     from rich.box import SIMPLE_HEAD
@@ -75,3 +80,9 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers:
     print(drawn.get(), end="")
     if len(rows) > MOST_ROWS:
         print(f"... and {len(rows) - MOST_ROWS:,} more (all of them with --json)")
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """A line each."""
+    for note in notes:
+        print(f"note: {note}")

@@ -64,5 +64,17 @@ PARTITION_ACTIONS = frozenset(
     {Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION, Action.MULTI_SCHEMA_CHANGE}
 )
 """After these, rows of the table's partitions can be gone or elsewhere."""
+REMOVING_ACTIONS = frozenset(
+    {
+        Action.DROP_SCHEMA,
+        Action.DROP_TABLE,
+        Action.TRUNCATE_TABLE,
+        Action.DROP_COLUMN,
+        Action.DROP_COLUMNS,
+        Action.DROP_PARTITION,
+        Action.TRUNCATE_PARTITION,
+    }
+)
+"""These take rows or values away for good."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
 """After these the rows below their version no longer matter, so a stopped table lives again."""

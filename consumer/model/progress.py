@@ -87,13 +87,14 @@ class DdlRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One finished step, for people: `statement` is the DDL text or ""."""
+    """One finished step, for people: `changes` are the row changes read, `puts` and `deletes` what was left of them
+    once folded; `statement` is the DDL text or ""."""
 
     step: str
     table: TableName
     from_ts: int
     to_ts: int
-    rows: int = 0
+    changes: int = 0
     puts: int = 0
     deletes: int = 0
     dropped_rows: int = 0

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName, tso_to_ms
 
 
 @dataclass(slots=True)
 class TableResult:
-    """One table in a run's summary. `state` is ok, stopped, waits or dropped; `hint` says what brings it back."""
+    """One table in a run's summary. `changes` are the row changes read from the files, those dropped or left for a
+    later round among them; `rows` = `puts` + `deletes` are what the target was given, once the changes of each key were
+    folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
+    statement that stopped it, 0 for none."""
 
+    changes: int = 0
     rows: int = 0
     puts: int = 0
     deletes: int = 0
@@ -20,13 +24,14 @@ class TableResult:
     state: str = "ok"
     error: str = ""
     hint: str = ""
+    version: int = 0
     seconds: float = 0.0
 
 
 @dataclass(slots=True)
 class RunResult:
     """The outcome of once, backfill, replay or run. `seconds` include `spark_seconds` (starting the session; 0.0: no
-    session was started). `notes` are things a person should read once."""
+    session was started). `notes` are things a person should read once. `ended` is when, in milliseconds since 1970."""
 
     checkpoint_ts: int = 0
     tables: dict[TableName, TableResult] = field(default_factory=dict)
@@ -35,6 +40,13 @@ class RunResult:
     rounds: int = 0
     exit_code: int = 0
     notes: list[str] = field(default_factory=list)
+    ended: int = 0
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """How far the slowest of the tables was behind when the run ended; None where there is none."""
+        alive = [table.watermark for table in self.tables.values() if table.state != "dropped"]
+        return _seconds(self.ended, min(alive)) if self.ended and alive and min(alive) < MAX_TSO else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +62,8 @@ class TargetDdl:
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One line of `plan`: kind is ddl, load or barrier. `policy` and `target` belong to statements, `to_ts` is their
-    version."""
+    """One step of `plan`: kind is ddl, load or barrier. `policy` and `target` belong to statements, `to_ts` is their
+    version; `destructive`: executed, it takes rows or values away."""
 
     kind: str
     table: TableName
@@ -63,23 +75,31 @@ class PlannedStep:
     touches: tuple[TableName, ...] = ()
     waits_for: str = ""
     policy: str = ""
+    destructive: bool = False
     target: TargetDdl | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class PlanResult:
-    checkpoint_ts: int
-    steps: tuple[PlannedStep, ...]
-    notes: tuple[str, ...] = ()
+class TableStatus:
+    """A table that is not simply where the others are. `version` is the refused statement's, 0 for none."""
+
+    table: TableName
+    watermark: int
+    state: str
+    error: str = ""
+    hint: str = ""
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TableStatus:
-    table: TableName
-    applied_ts: int
-    state: str
-    reason: str = ""
-    hint: str = ""
+class PlanResult:
+    """`stopped` are the tables that stop before they reach the checkpoint, and those that an earlier run stopped: their
+    steps are tried again."""
+
+    checkpoint_ts: int
+    steps: tuple[PlannedStep, ...]
+    notes: tuple[str, ...] = ()
+    stopped: tuple[TableStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +117,9 @@ class UnreadStatus:
 
 @dataclass(frozen=True, slots=True)
 class StatusResult:
-    """`checkpoint_ts` and `unread` are None where the storage could not be asked (`notes` say why)."""
+    """`applied_ts` is where every table is that is not in `tables`; `ok` counts them. `checkpoint_ts` and `unread` are
+    None where the storage could not be asked (`notes` say why). `asked` is the moment of the answer, in milliseconds
+    since 1970."""
 
     upstream: str | None
     applied_ts: int
@@ -105,3 +127,42 @@ class StatusResult:
     tables: tuple[TableStatus, ...]
     notes: tuple[str, ...] = ()
     unread: UnreadStatus | None = None
+    ok: int = 0
+    asked: int = 0
+
+    @property
+    def unwell(self) -> list[TableStatus]:
+        """The tables that are stopped or wait."""
+        return [row for row in self.tables if row.state in ("stopped", "waits")]
+
+    @property
+    def slowest(self) -> TableStatus | None:
+        """The table that is furthest behind the others, None where none is."""
+        behind = [row for row in self.tables if row.state not in ("dropped", "excluded")]
+        return min((row for row in behind if row.watermark < self.applied_ts), key=lambda r: r.watermark, default=None)
+
+    @property
+    def watermark(self) -> int:
+        """The commit-ts up to which every table is complete."""
+        return self.applied_ts if self.slowest is None else self.slowest.watermark
+
+    @property
+    def lag_seconds(self) -> float | None:
+        """How far the slowest table is behind now; None before the first run."""
+        return _seconds(self.asked, self.watermark) if self.applied_ts else None
+
+    @property
+    def behind_checkpoint_seconds(self) -> float | None:
+        """How far the slowest table is behind the storage's checkpoint."""
+        return (
+            _seconds(tso_to_ms(self.checkpoint_ts), self.watermark) if self.checkpoint_ts and self.applied_ts else None
+        )
+
+    @property
+    def checkpoint_age_seconds(self) -> float | None:
+        """How far the checkpoint is behind now: it grows when the changefeed stands still."""
+        return _seconds(self.asked, self.checkpoint_ts) if self.checkpoint_ts else None
+
+
+def _seconds(later_ms: int, tso: int) -> float:
+    return max(0.0, (later_ms - tso_to_ms(tso)) / 1000)

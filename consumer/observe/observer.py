@@ -25,7 +25,8 @@ class LogObserver:
             self._bar.start(tables, size)
 
     def step_finished(self, row: AuditRow, seconds: float) -> None:
-        counts = {"rows": row.rows, "puts": row.puts, "deletes": row.deletes, "dropped_rows": row.dropped_rows}
+        counts = {"changes": row.changes, "rows": row.puts + row.deletes, "puts": row.puts, "deletes": row.deletes}
+        counts |= {"dropped_rows": row.dropped_rows}
         said: dict[str, object] = {name: count for name, count in counts.items() if count}
         if row.statement:
             said |= {"version": row.to_ts, "statement": row.statement}
@@ -33,7 +34,7 @@ class LogObserver:
             said["commit_ts"] = row.to_ts
         self._log.info(f"{row.step} finished", table=str(row.table), **said, seconds=round(seconds, 3))
         if self._bar:
-            self._bar.advance(str(row.table), row.rows)
+            self._bar.advance(str(row.table), row.puts + row.deletes)
 
     def table_stopped(self, table: TableName, error: ConsumerError) -> None:
         self._log.error("table stopped", table=str(table), error=error.sentence(), hint=error.hint)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from consumer.errors import ConsumerError
+from consumer.model.actions import REMOVING_ACTIONS, Action
+from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
-from consumer.model.result import PlannedStep, PlanResult, TableResult
+from consumer.model.progress import Progress, State
+from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.steps import LoadRows
 from consumer.pipeline.manager import ManagerOptions
 from consumer.pipeline.table_consumer import TableConsumer
@@ -34,8 +36,26 @@ def preview(
     executed = [statement for _, statement in planned if statement is not None and statement.executed]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
     steps = (replace(step, target=targets.get(id(statement))) for step, statement in planned)
-    notes = (*found.assembly.notes(progress), *(error.sentence() for error in found.errors))
-    return PlanResult(found.assembly.checkpoint, tuple(steps), notes)
+    return PlanResult(
+        found.assembly.checkpoint,
+        tuple(steps),
+        tuple(found.assembly.notes(progress)),
+        tuple(_stopped(found.errors, progress)),
+    )
+
+
+def _stopped(errors: Mapping[TableName, ConsumerError], progress: Progress) -> Iterator[TableStatus]:
+    for name in sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)}):
+        kept, error = progress.table(name), errors.get(name)
+        reason, hint = (kept.reason, kept.hint) if error is None else (error.sentence(), error.hint)
+        version = 0 if error is None else error.version or 0
+        yield TableStatus(name, kept.applied_ts, str(State.STOPPED), reason, hint, version)
+
+
+def _removes(statement: Statement) -> bool:
+    """Whether it takes rows or values away."""
+    several = statement.action is Action.MULTI_SCHEMA_CHANGE and "DROP COLUMN" in statement.file.query.upper()
+    return several or statement.action in REMOVING_ACTIONS
 
 
 class _Preview:
@@ -43,7 +63,7 @@ class _Preview:
 
     def __init__(self, reader: StorageReader, assembly: Assembly, progress: Progress, options: ManagerOptions) -> None:
         self.assembly = assembly
-        self.errors: list[ConsumerError] = []
+        self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._progress, self._accept_gap = reader, progress, options.accept_gap
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless
@@ -103,7 +123,7 @@ class _Preview:
 
     def _stop(self, name: TableName, error: ConsumerError) -> None:
         self._round.stopped(name, error)
-        self.errors.append(error)
+        self.errors.setdefault(name, error)
 
     def _places(self) -> list[object]:
         states = self._round.tables.values()
@@ -115,6 +135,7 @@ def _ddl(kind: str, statement: Statement) -> PlannedStep:
     return PlannedStep(
         kind, file.name, file.version, file.version,
         statement=file.query, touches=statement.touches, policy=str(statement.policy),
+        destructive=statement.policy is DdlPolicy.EVOLVE and _removes(statement),
     )  # fmt: skip
 
 

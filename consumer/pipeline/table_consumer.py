@@ -45,6 +45,7 @@ class TableConsumer:
 
     def count(self, load: LoadRows, outcome: LoadOutcome, seconds: float) -> AuditRow:
         """Add a load that is in the target to the result, and tell of it."""
+        self.result.changes += outcome.rows
         self.result.rows += outcome.puts + outcome.deletes
         self.result.puts += outcome.puts
         self.result.deletes += outcome.deletes
@@ -100,6 +101,7 @@ class TableConsumer:
         """Go no further in this run; the reason is kept."""
         self.state.error = error
         self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
+        self.result.version = error.version or 0
         return ProgressChange(tables={self.name: self._stopped(error)})
 
     def _stopped(self, error: ConsumerError) -> TableProgress:

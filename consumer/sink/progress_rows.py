@@ -29,6 +29,12 @@ _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
 _FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files"
 _DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
 
+CONSUMERS = (
+    "SELECT c.name, COUNT(r.state) FROM storage_consumer.consumer c "
+    "LEFT JOIN storage_consumer.replica r ON r.consumer = c.name AND r.state = 'ok' GROUP BY c.name ORDER BY c.name"
+)
+"""Every consumer name, with how many of its tables are in order: in the SQL of every target."""
+
 Rows = Sequence[Sequence[Any]]
 Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""

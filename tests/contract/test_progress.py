@@ -86,6 +86,16 @@ def test_consumer_names_keep_progress_apart(target: Target, sink: Sink) -> None:
     other.close()
 
 
+def test_the_names_that_there_are_need_no_lease(target: Target, sink: Sink) -> None:
+    sink.record(CHANGE)
+    sink.close()
+    other = target.sink("another")
+    assert other.consumers().keys() == {"c"}
+    other.acquire("file:///elsewhere")
+    assert other.consumers() == {"another": 0, "c": 0}
+    other.close()
+
+
 def test_another_upstream_is_refused(target: Target, sink: Sink) -> None:
     sink.close()
     other = target.sink()

@@ -60,7 +60,7 @@ def test_plan_changes_nothing_and_tells_what_then_happens(feed: Feed, replica: M
     ]
     waiting = [step for step in planned.steps if step.kind == "barrier"]
     assert [(str(step.table), step.waits_for.partition(":")[0]) for step in waiting] == [("d.c", "d.s")]
-    assert any("d/s/14/" in note for note in planned.notes)
+    assert any("d/s/14/" in row.error for row in planned.stopped)
     again = app.plan(replica.settings(), Recorder())
     assert [str(step.table) for step in again.steps] == ["d.c"]
 
@@ -75,14 +75,14 @@ def test_status_tells_where_each_table_is(feed: Feed, replica: MemoryReplica) ->
     feed.checkpoint(50)
     found = app.status(replica.settings(), Recorder())
     assert (found.applied_ts, found.checkpoint_ts) == (40, 50)
-    tables = {str(table.table): (table.state, table.applied_ts) for table in found.tables}
+    tables = {str(table.table): (table.state, table.watermark) for table in found.tables}
     assert tables == {"d.a": ("dropped", 22), "d.c": ("waits", 0), "d.s": ("stopped", 14)}
     stopped = next(table for table in found.tables if table.state == "stopped")
-    assert "d/s/14/" in stopped.reason
+    assert "d/s/14/" in stopped.error
     assert stopped.hint
     waits = next(table for table in found.tables if table.state == "waits")
-    assert waits.reason.startswith("waits for d.s: ")
-    assert waits.reason.endswith("; held up until then: CREATE TABLE `c` LIKE `s` (version 24)")
+    assert waits.error.startswith("waits for d.s: ")
+    assert waits.error.endswith("; held up until then: CREATE TABLE `c` LIKE `s` (version 24)")
 
 
 def test_status_works_without_the_storage(feed: Feed, replica: MemoryReplica) -> None:

@@ -24,7 +24,7 @@ from consumer.model.progress import (
 )
 from consumer.sink.duckdb.schema import TABLES, exists, layout
 from consumer.sink.progress_formats import readable
-from consumer.sink.progress_rows import AUDIT_DAYS, Rows, check_upstream, open_files, progress_of
+from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMERS, Rows, check_upstream, open_files, progress_of
 
 Row = Mapping[str, Any]
 Item = TypeVar("Item")
@@ -52,6 +52,13 @@ def load(connection: duckdb.DuckDBPyConnection | None, name: str) -> Progress:
         return list(reading.execute(f"SELECT {there} FROM storage_consumer.{table} WHERE name = ?", (name,)).fetchall())
 
     return progress_of(select)
+
+
+def consumers(connection: duckdb.DuckDBPyConnection | None) -> dict[str, int]:
+    """Every consumer name, with how many of its tables are in order."""
+    if connection is None or not exists(connection):
+        return {}
+    return {str(name): int(tables) for name, tables in connection.execute(CONSUMERS).fetchall()}
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str) -> None:
@@ -210,7 +217,7 @@ def _append_audit(connection: duckdb.DuckDBPyConnection, name: str, epoch: int, 
             **_table_key(row.table),
             "from_ts": row.from_ts,
             "to_ts": row.to_ts,
-            "row_count": row.rows,
+            "row_count": row.changes,
             "puts": row.puts,
             "deletes": row.deletes,
             "dropped_rows": row.dropped_rows,

@@ -63,6 +63,10 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.load(connection, self._settings.name)
 
+    def consumers(self) -> Mapping[str, int]:
+        with self._database.reader() as connection:
+            return stored.consumers(connection)
+
     def fence(self) -> None:
         with self._write() as (connection, _):
             epoch = raise_epoch(connection)

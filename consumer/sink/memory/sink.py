@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, WrongUpstream
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
@@ -47,6 +47,14 @@ class MemorySink:
 
     def progress(self) -> Progress:
         return self._store.progress.get(self._name, Progress())
+
+    def consumers(self) -> Mapping[str, int]:
+        """A store is one consumer's in the tests: every table in it counts for each name."""
+        tables = self._store.tables
+        return {
+            name: sum(progress.table(table).state is State.OK for table in tables)
+            for name, progress in sorted(self._store.progress.items())
+        }
 
     def fence(self) -> None:
         self._check()

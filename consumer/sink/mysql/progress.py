@@ -16,7 +16,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION, AuditRow, Progress, ProgressChange
 from consumer.sink.mysql.schema import exists, layout
 from consumer.sink.progress_formats import readable
-from consumer.sink.progress_rows import AUDIT_DAYS, Rows, check_upstream, open_files, progress_of
+from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMERS, Rows, check_upstream, open_files, progress_of
 
 _BATCH = 500
 _AUDIT_COLUMNS = (
@@ -44,6 +44,14 @@ def load(cursor: pymysql.cursors.Cursor, name: str) -> Progress:
         return list(cursor.fetchall())
 
     return progress_of(select)
+
+
+def consumers(cursor: pymysql.cursors.Cursor) -> dict[str, int]:
+    """Every consumer name, with how many of its tables are in order."""
+    if not exists(cursor):
+        return {}
+    cursor.execute(CONSUMERS)
+    return {str(name): int(tables) for name, tables in cursor.fetchall()}
 
 
 def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str) -> None:
@@ -144,7 +152,7 @@ def _store_audit(cursor: pymysql.cursors.Cursor, name: str, epoch: int, rows: Se
     values = (
         (
             *(name, epoch, now, row.step, row.table.database, row.table.table, row.from_ts, row.to_ts),
-            *(row.rows, row.puts, row.deletes, row.dropped_rows, row.statement, _sha256(row.statement)),
+            *(row.changes, row.puts, row.deletes, row.dropped_rows, row.statement, _sha256(row.statement)),
         )
         for row in rows
     )

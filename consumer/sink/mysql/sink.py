@@ -21,7 +21,7 @@ from consumer.sink.mysql.driver import Driver
 from consumer.sink.mysql.lease import LeaseLock, check_epoch, raise_epoch
 from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
-from consumer.sink.mysql.progress import load, prune_audit, register, store
+from consumer.sink.mysql.progress import consumers, load, prune_audit, register, store
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables import describe
 
@@ -54,6 +54,9 @@ class MySqlSink:
 
     def progress(self) -> Progress:
         return self._driver.retried(self._load)
+
+    def consumers(self) -> Mapping[str, int]:
+        return self._driver.retried(self._consumers)
 
     def fence(self) -> None:
         held = self._held()
@@ -133,6 +136,10 @@ class MySqlSink:
     def _load(self) -> Progress:
         with self._driver.cursor() as cursor:
             return load(cursor, self._settings.name)
+
+    def _consumers(self) -> Mapping[str, int]:
+        with self._driver.cursor() as cursor:
+            return consumers(cursor)
 
     def _store(self, change: ProgressChange, touched: set[TableName]) -> None:
         epoch = self._held()

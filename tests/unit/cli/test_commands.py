@@ -19,9 +19,9 @@ ORDERS = TableName("shop", "orders")
 PARTLY = RunResult(
     checkpoint_ts=T1 + 5,
     tables={
-        ORDERS: TableResult(rows=4000, puts=3000, deletes=10, ddl=1, dropped_rows=2, watermark=T1),
+        ORDERS: TableResult(changes=4000, rows=3010, puts=3000, deletes=10, ddl=1, dropped_rows=2, watermark=T1),
         TableName("shop", "bad.one"): TableResult(
-            state="stopped", error="a row is refused", hint="mend it", watermark=T1 - 9
+            state="stopped", error="a row is refused", hint="mend it", watermark=T1 - 9, version=7
         ),
         TableName("shop", "late"): TableResult(state="waits", error="waits for shop.bad", watermark=T1 - 9),
         TableName("shop", "idle"): TableResult(watermark=T1),
@@ -56,14 +56,20 @@ def test_json_is_the_fixed_object_and_the_last_line(app: FakeApp, capsys: pytest
     assert exit_code("once", "--upstream-uri", UPSTREAM, "--json") == 3
     shown = capsys.readouterr()
     body = json.loads(shown.out)
-    assert set(body) == {"checkpoint_ts", "tables", "seconds"}
-    assert body["checkpoint_ts"] == T1 + 5
+    assert (body["exit_code"], body["name"], body["upstream"]) == (3, "default", UPSTREAM)
+    assert (body["checkpoint_ts"], body["checkpoint_ts_str"]) == (T1 + 5, str(T1 + 5))
     assert body["tables"]["shop.orders"] == {
-        "rows": 4000, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1, "state": "ok",
-        "error": None,
+        "changes": 4000, "rows": 3010, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1,
+        "watermark_str": str(T1), "state": "ok", "error": None, "hint": None, "version": None, "version_str": None,
+        "seconds": 0.0,
     }  # fmt: skip
-    assert body["tables"]["shop.bad.one"]["state"] == "stopped"
-    assert body["tables"]["shop.bad.one"]["error"] == "a row is refused"
+    stopped = body["tables"]["shop.bad.one"]
+    assert [stopped[key] for key in ("state", "error", "hint", "version")] == [
+        "stopped",
+        "a row is refused",
+        "mend it",
+        7,
+    ]
     assert "shop.idle" in body["tables"]
     assert "a row is refused" in shown.err
 
@@ -73,7 +79,7 @@ def test_text_has_the_tables_and_the_way_back(app: FakeApp, capsys: pytest.Captu
     assert exit_code("once", "--upstream-uri", UPSTREAM, "--downstream-uri", "mysql://root:hunter22@h/") == 3
     shown = capsys.readouterr()
     row = next(line for line in shown.out.splitlines() if line.startswith("shop.orders")).split()
-    assert row == ["shop.orders", "4,000", "3,000", "10", "1", "2", "2023-11-14T22:13:20.000Z", "ok"]
+    assert row == ["shop.orders", "4,000", "3,010", "3,000", "10", "1", "2", "2023-11-14T22:13:20.000Z", "ok"]
     assert "1 tables without changes" in shown.out
     assert "shop.bad.one is stopped: a row is refused\n  mend it\n" in shown.err
     command = (
@@ -114,64 +120,127 @@ def test_a_version_is_a_number(app: FakeApp, capsys: pytest.CaptureFixture[str])
 def test_plan_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     late = TableName("shop", "late")
     kept = TargetDdl(("RENAME TABLE `shop`.`orders`\n TO `shop`.`__trash_9_orders`",), note="a note")
+    same = TargetDdl(("DROP INDEX i ON  orders",))
     steps = (
         PlannedStep(
             "ddl", ORDERS, T1, T1, statement="DROP TABLE\n orders", touches=(ORDERS, late), policy="rename", target=kept
         ),
         PlannedStep("ddl", ORDERS, T1, T1, statement="DROP INDEX i ON orders", touches=(ORDERS,), policy="ignore"),
+        PlannedStep(
+            "ddl", ORDERS, T1, T1, statement="DROP INDEX i ON orders", policy="evolve", destructive=True, target=same
+        ),
         PlannedStep("load", ORDERS, T1, T1 + 9, files=3, bytes=5 << 20),
         PlannedStep(
             "barrier", late, T1, T1 + 1, statement="RECOVER TABLE late", touches=(late,), waits_for="shop.bad",
             policy="evolve", target=TargetDdl(error="it is lost"),
         ),
     )  # fmt: skip
-    app.result = PlanResult(T1 + 9, steps, ("unknown path x",))
+    stopped = (TableStatus(late, T1, "stopped", "a row is refused", "mend it", 5),)
+    app.result = PlanResult(T1 + 9, steps, ("unknown path x",), stopped)
     assert exit_code("plan", "--upstream-uri", UPSTREAM) == 0
-    text = capsys.readouterr().out
-    assert "5.0 MiB" in text
-    assert "note: unknown path x" in text
-    shown = f"""\
-DDL {T1} 2023-11-14T22:13:20.000Z shop.orders (touches shop.late too)
-  policy    rename
-  upstream  DROP TABLE orders
-  target    RENAME TABLE `shop`.`orders` TO `shop`.`__trash_9_orders`
-  note      a note
-DDL {T1} 2023-11-14T22:13:20.000Z shop.orders
-  policy    ignore
-  upstream  DROP INDEX i ON orders
-  target    nothing, as the policy is ignore
-DDL {T1 + 1} 2023-11-14T22:13:20.000Z shop.late
-  policy    evolve, waits for shop.bad
-  upstream  RECOVER TABLE late
-  target    would refuse it: it is lost
+    moment = "2023-11-14T22:13:20.000Z"
+    assert (
+        capsys.readouterr().out
+        == f"""\
+DDL   shop.orders: version {T1} of {moment}
+      DROP TABLE orders
+      touches shop.late too
+      policy: rename
+      target: RENAME TABLE `shop`.`orders` TO `shop`.`__trash_9_orders`
+      note: a note
+DDL   shop.orders: version {T1} of {moment}
+      DROP INDEX i ON orders
+      policy: ignore
+      target: nothing to execute
+DDL   shop.orders: version {T1} of {moment}, takes data away
+      DROP INDEX i ON orders
+load  shop.orders: 3 files, 5.0 MiB, after {moment} up to {moment}
+wait  shop.late (stopped now, is tried again): version {T1 + 1} of {moment}
+      RECOVER TABLE late
+      waits for shop.bad
+      target: would refuse it: it is lost
+shop.late is stopped: a row is refused
+  mend it
+3 statements (1 take data away), 1 loads of 3 files, 5.0 MiB, 1 statements wait, 1 tables are stopped, \
+up to checkpoint {moment}
+note: unknown path x
 """
-    assert shown in text
+    )
     assert exit_code("plan", "--upstream-uri", UPSTREAM, "--json") == 0
     body = json.loads(capsys.readouterr().out)
-    assert [step["kind"] for step in body["steps"]] == ["ddl", "ddl", "load", "barrier"]
+    assert [step["kind"] for step in body["steps"]] == ["ddl", "ddl", "ddl", "load", "barrier"]
     assert body["steps"][0]["touches"] == ["shop.orders", "shop.late"]
     assert body["steps"][0]["policy"] == "rename"
     assert body["steps"][0]["target"] == {"statements": list(kept.statements), "note": "a note", "error": ""}
-    assert [step["target"] for step in body["steps"][1:3]] == [None, None]
-    assert (body["steps"][2]["table"], body["steps"][2]["bytes"]) == ("shop.orders", 5 << 20)
+    assert [step["destructive"] for step in body["steps"]] == [False, False, True, False, False]
+    assert (body["steps"][3]["table"], body["steps"][3]["bytes"]) == ("shop.orders", 5 << 20)
+    assert (body["stopped"]["shop.late"]["error"], body["stopped"]["shop.late"]["version_str"]) == (
+        "a row is refused",
+        "5",
+    )
+
+
+NOW_MS = 1700000000000 + 3_600_000
+"""An hour after T1."""
+
+
+def status_result(*rows: TableStatus, **more: object) -> StatusResult:
+    return StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows, ok=12, asked=NOW_MS, **more)  # type: ignore[arg-type]
+
+
+STOPPED = TableStatus(ORDERS, T1 - (60_000 << 18), "stopped", "a row is refused", "mend it")
+WAITS = TableStatus(TableName("shop", "late"), T1, "waits", "waits for shop.orders: a row is refused")
 
 
 def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = (
-        TableStatus(ORDERS, T1, "stopped", "a row is refused", "mend it"),
-        TableStatus(TableName("shop", "late"), T1, "waits", "waits for shop.orders: a row is refused"),
-    )
-    app.result = StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows)
+    app.result = status_result(STOPPED, WAITS)
     assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
     text = capsys.readouterr().out
-    assert "90.0 s behind" in text
+    assert "tables      12 ok, 1 stopped, 1 waits\n" in text
+    behind = "61 min 0 s behind now, 2 min 30 s behind the checkpoint (shop.orders is the slowest)"
+    assert f"complete    2023-11-14T22:12:20.000Z, {behind}\n".replace("61 min 0 s", "1 h 1 min") in text
+    assert "checkpoint  2023-11-14T22:14:50.000Z, 58 min 30 s old\n" in text
     assert "shop.orders is stopped: a row is refused" in text
     assert "\nshop.late waits for shop.orders: a row is refused\n" in text
     assert f"storage-consumer resync --table shop.orders --upstream-uri '{UPSTREAM}'" in text
     assert exit_code("status", "--upstream-uri", UPSTREAM, "--json") == 0
     body = json.loads(capsys.readouterr().out)
-    assert body["lag_seconds"] == 90.0
-    assert body["tables"]["shop.orders"]["reason"] == "a row is refused"
+    measured = ("lag_seconds", "behind_checkpoint_seconds", "checkpoint_age_seconds", "slowest", "tables_ok")
+    assert [body[key] for key in measured] == [3660.0, 150.0, 3510.0, "shop.orders", 12]
+    assert body["watermark"] == T1 - (60_000 << 18)
+    assert body["tables"]["shop.orders"]["error"] == "a row is refused"
+
+
+@pytest.mark.parametrize(
+    ("result", "flags", "code"),
+    [
+        (status_result(), [], 0),
+        (status_result(), ["--max-lag", "1h"], 0),
+        (status_result(), ["--max-lag", "59m59s"], 4),
+        (status_result(TableStatus(ORDERS, T1 - (60_000 << 18), "ok")), ["--max-lag", "1h"], 4),
+        (status_result(TableStatus(ORDERS, 5, "dropped")), ["--max-lag", "1h"], 0),
+        (status_result(STOPPED), ["--max-lag", "1s"], 3),
+        (status_result(WAITS), [], 3),
+        (StatusResult(None, 0, T1, (), asked=NOW_MS), [], 4),
+        (StatusResult("file:///data/cdc", T1, None, (), ("no answer",), asked=NOW_MS), [], 4),
+    ],
+)
+def test_a_check_leaves_with_what_a_monitor_needs(
+    result: StatusResult, flags: list[str], code: int, app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.result = result
+    assert exit_code("status", "--upstream-uri", UPSTREAM, "--check", "--json", *flags) == code
+    assert json.loads(capsys.readouterr().out)["exit_code"] == code
+    assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
+
+
+@pytest.mark.parametrize("flags", [["--max-lag", "5m"], ["--check", "--max-lag", "soon"]])
+def test_a_bound_of_a_check_is_a_duration_of_one(
+    flags: list[str], app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("status", "--upstream-uri", UPSTREAM, *flags) == 2
+    assert "--max-lag" in capsys.readouterr().err
+    assert app.calls == []
 
 
 def test_status_of_a_storage_that_cannot_be_asked(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 def work(observer: object) -> RunResult:
     observer.round_started(1, 1, 1, 1000)  # type: ignore[attr-defined]
-    observer.step_finished(AuditRow("load", TableName("a", "b"), 0, 1, rows=5), 0.1)  # type: ignore[attr-defined]
+    observer.step_finished(AuditRow("load", TableName("a", "b"), 0, 1, changes=5), 0.1)  # type: ignore[attr-defined]
     observer.note("mind this")  # type: ignore[attr-defined]
     return RunResult()
 

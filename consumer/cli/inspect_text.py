@@ -1,39 +1,11 @@
-"""The result of `inspect`, as text and as JSON."""
+"""The result of `inspect`, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
 from consumer.cli.text import print_table, size_text, time_text
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
-
-
-def inspect_as_json(result: InspectResult) -> dict[str, Any]:
-    """All that was found; commit-ts as numbers, tables by name."""
-    detected = asdict(result.detected) | {"dialect": _dialect(result.detected)}
-    return {
-        "upstream": result.upstream,
-        "checkpoint_ts": result.checkpoint_ts,
-        "checkpoint_time": time_text(result.checkpoint_ts) if result.checkpoint_ts else None,
-        "databases": result.databases,
-        "tables": {str(table.table): _members(table) for table in result.tables},
-        "changefeed": detected,
-        "findings": result.findings,
-        "toml": result.toml,
-        "command": result.command,
-    }
-
-
-def _members(table: InspectedTable) -> dict[str, Any]:
-    return {name: value for name, value in asdict(table).items() if name != "table"}
-
-
-def _dialect(detected: Detected) -> dict[str, Any] | None:
-    if detected.dialect is None:
-        return None
-    return asdict(detected.dialect) | {"terminator": detected.dialect.terminator.decode(errors="replace")}
 
 
 def print_inspected(result: InspectResult) -> None:

@@ -1,0 +1,69 @@
+"""What `once` would do now, as text: a paragraph a statement, a line a load, then the sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from consumer.cli.text import MOST_ROWS, one_line, print_notes, size_text, time_text
+from consumer.model.result import PlannedStep, PlanResult
+
+_INDENT = " " * 6
+
+
+def print_plan(result: PlanResult) -> None:
+    """Every step once, in the order in which they would run; stopped tables; totals."""
+    stopped = {row.table for row in result.stopped}
+    for step in result.steps[:MOST_ROWS]:
+        mark = " (stopped now, is tried again)" if step.table in stopped else ""
+        print(*(_load_lines(step, mark) if step.kind == "load" else _statement_lines(step, mark)), sep="\n")
+    if len(result.steps) > MOST_ROWS:
+        print(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
+    for row in result.stopped:
+        print(f"{row.table} is stopped: {row.error}", *([f"  {row.hint}"] if row.hint else []), sep="\n")
+    print(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
+    print_notes(result.notes)
+
+
+def _load_lines(step: PlannedStep, mark: str) -> Iterator[str]:
+    after = f"after {time_text(step.from_ts)} " if step.from_ts else ""
+    files = f"{step.files:,} {'file' if step.files == 1 else 'files'}, {size_text(step.bytes)}"
+    yield f"load  {step.table}{mark}: {files}, {after}up to {time_text(step.to_ts)}"
+
+
+def _statement_lines(step: PlannedStep, mark: str) -> Iterator[str]:
+    """The statement as upstream ran it, then what is not as expected: other tables, a policy, another text."""
+    kind = "wait" if step.kind == "barrier" else "DDL "
+    removes = ", takes data away" if step.destructive else ""
+    yield f"{kind}  {step.table}{mark}: version {step.to_ts} of {time_text(step.to_ts)}{removes}"
+    upstream = one_line(step.statement)
+    yield f"{_INDENT}{upstream}"
+    if others := ", ".join(str(name) for name in step.touches if name != step.table):
+        yield f"{_INDENT}touches {others} too"
+    if step.waits_for:
+        yield f"{_INDENT}waits for {step.waits_for}"
+    if step.policy != "evolve":
+        yield f"{_INDENT}policy: {step.policy}"
+    if step.target is None:
+        yield f"{_INDENT}target: nothing to execute"
+        return
+    if step.target.error:
+        yield f"{_INDENT}target: would refuse it: {step.target.error}"
+    elif not step.target.statements:
+        yield f"{_INDENT}target: nothing to execute"
+    texts = [one_line(text) for text in step.target.statements]
+    if texts != [upstream]:
+        yield from (f"{_INDENT}target: {text}" for text in texts)
+    if step.target.note:
+        yield f"{_INDENT}note: {step.target.note}"
+
+
+def _totals(result: PlanResult) -> str:
+    loads = [step for step in result.steps if step.kind == "load"]
+    statements = [step for step in result.steps if step.kind == "ddl"]
+    waiting = sum(step.kind == "barrier" for step in result.steps)
+    removing = sum(step.destructive for step in statements)
+    text = f"{len(statements):,} statements" + (f" ({removing:,} take data away)" if removing else "")
+    files, size = sum(step.files for step in loads), sum(step.bytes for step in loads)
+    text += f", {len(loads):,} loads" + (f" of {files:,} files, {size_text(size)}" if loads else "")
+    text += f", {waiting:,} statements wait" if waiting else ""
+    return text + (f", {len(result.stopped):,} tables are stopped" if result.stopped else "")

@@ -1,0 +1,54 @@
+"""What a run did, as text: what a person wants to know, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from consumer.cli.table_names import table_argument
+from consumer.cli.text import duration_text, print_table, time_text
+from consumer.model.names import TableName
+from consumer.model.result import RunResult, TableResult
+
+_HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
+
+
+def print_run(result: RunResult) -> None:
+    """A summary table, then what a person has to do."""
+    if not any(_has_news(table) for table in result.tables.values()):
+        print(f"nothing new up to {time_text(result.checkpoint_ts)}" if result.checkpoint_ts else "nothing to apply")
+        return
+    rows = [
+        (str(name), *(f"{count:,}" for count in _counts(table)), time_text(table.watermark), table.state)
+        for name, table in sorted(result.tables.items())
+        if _has_news(table)
+    ]
+    print_table(_HEADINGS, rows, numbers=range(1, 7))
+    quiet = len(result.tables) - len(rows)
+    spark = f" (Spark start {duration_text(result.spark_seconds)})" if result.spark_seconds else ""
+    idle = f", {quiet} tables without changes" if quiet else ""
+    print(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{idle}")
+
+
+def _has_news(table: TableResult) -> bool:
+    return table.state != "ok" or any(_counts(table))
+
+
+def _counts(table: TableResult) -> tuple[int, ...]:
+    return table.changes, table.rows, table.puts, table.deletes, table.ddl, table.dropped_rows
+
+
+def stopped_lines(result: RunResult, options: str) -> Iterable[str]:
+    """For each table that is not in order: why, what to do, and the command that brings it back."""
+    for name, table in sorted(result.tables.items()):
+        if table.state == "waits":
+            yield f"{name} {table.error}"
+        elif table.state == "stopped":
+            yield f"{name} is stopped: {table.error}"
+            yield from way_back(table.hint, name, options)
+
+
+def way_back(hint: str, name: TableName, options: str) -> Iterable[str]:
+    if hint:
+        yield f"  {hint}"
+    if name.table:
+        yield f"  to empty and reload it: storage-consumer resync --table {table_argument(name)} {options}".rstrip()

@@ -1,0 +1,71 @@
+"""Where the target is, as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from consumer.cli.run_text import way_back
+from consumer.cli.text import duration_text, print_notes, print_table, size_text, time_text
+from consumer.model.result import StatusResult, UnreadStatus
+
+
+def print_status(result: StatusResult, options: str) -> None:
+    """How far the target is, then every table that is not simply there."""
+    if result.upstream is None:
+        print("nothing applied yet")
+        print_notes(result.notes)
+        return
+    print(f"upstream    {result.upstream}")
+    print(f"tables      {_tables_text(result)}")
+    print(f"applied     {time_text(result.applied_ts)}")
+    print(f"complete    {_complete_text(result)}")
+    print(f"checkpoint  {_checkpoint_text(result)}")
+    if result.unread is not None:
+        print(f"unread      {_unread_text(result.unread)}")
+    if result.tables:
+        rows = [(str(row.table), time_text(row.watermark), row.state) for row in result.tables]
+        print_table(("table", "applied to", "state"), rows)
+    for row in result.unwell:
+        if row.state == "stopped":
+            print(f"{row.table} is stopped: {row.error}")
+            print(*way_back(row.hint, row.table, options), sep="\n")
+        else:
+            print(f"{row.table} {row.error}")
+    print_notes(result.notes)
+
+
+def _tables_text(result: StatusResult) -> str:
+    """How many tables are in each state."""
+    states = Counter({"ok": result.ok}) + Counter(row.state for row in result.tables if row.state != "ok")
+    return ", ".join(f"{count:,} {state}" for state, count in states.items()) or "none"
+
+
+def _complete_text(result: StatusResult) -> str:
+    """The moment up to which all tables are complete, and how far that is behind."""
+    if result.lag_seconds is None:
+        return "-"
+    text = f"{time_text(result.watermark)}, {duration_text(result.lag_seconds)} behind now"
+    if result.behind_checkpoint_seconds is not None:
+        text += f", {duration_text(result.behind_checkpoint_seconds)} behind the checkpoint"
+    return text if result.slowest is None else f"{text} ({result.slowest.table} is the slowest)"
+
+
+def _checkpoint_text(result: StatusResult) -> str:
+    if result.checkpoint_ts is None or result.checkpoint_age_seconds is None:
+        return "not known"
+    return f"{time_text(result.checkpoint_ts)}, {duration_text(result.checkpoint_age_seconds)} old"
+
+
+def _unread_text(unread: UnreadStatus) -> str:
+    """What is still to be read, and until when it is there."""
+    if not unread.files:
+        return "nothing"
+    text = f"{unread.files:,} files, {size_text(unread.bytes)}"
+    if unread.oldest_date:
+        text += f", the oldest in the folders of {unread.oldest_date}"
+    if unread.days_left is not None:
+        deleted = (
+            "which TiCDC may have deleted" if unread.days_left <= 0 else f"{unread.days_left} days before TiCDC deletes"
+        )
+        text += f", {deleted} (file-expiration-days = {unread.expiration_days})"
+    return text
