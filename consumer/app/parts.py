@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from consumer.config.clocks import doubled_hours
+from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.csv import loses_keys
 from consumer.config.settings import Settings
-from consumer.config.values import zone
 from consumer.errors import BadConfig, CheckpointMissing, NeedsPerson
+from consumer.model.clock import zone_of
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO
@@ -40,12 +40,13 @@ class Parts:
 @contextmanager
 def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     storage = StorageSettings.from_uri(settings.upstream_uri)
-    dialect = Dialect(settings.protocol, settings.terminator, settings.csv_format, doubled_hours(settings.tz))
+    tz = resolved_zone(settings.tz)
+    dialect = Dialect(settings.protocol, settings.terminator, settings.csv_format, clock_of(tz))
     reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
     sink = sink_for(
         settings.downstream_uri,
         name=settings.name,
-        time_zone=settings.tz,
+        time_zone=tz,
         worker_count=settings.worker_count,
         allow_triggers=settings.accept_trigger,
     )
@@ -56,7 +57,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.round_bytes,
         settings.accept_gap,
         settings.ddl_policy,
-        Retention(settings.file_expiration_days, zone(settings.tz)),
+        Retention(settings.file_expiration_days, zone_of(tz)),
         settings.accept_timestamp_key,
         loses_keys(settings),
     )
@@ -137,7 +138,11 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
 
 
 def other_upstream(settings: Settings, reader: StorageReader, progress: Progress) -> list[str]:
-    """What to know where the target's progress is another upstream's: a run would refuse to go on with it."""
+    """What to know where the target's progress is another upstream's, or under another zone: a run would refuse to go
+    on with it."""
+    zone = resolved_zone(settings.tz)
+    if progress.time_zone not in ("", zone):
+        return [f"the replica is filled under --tz {progress.time_zone}, not {zone}: a run is refused"]
     if progress.upstream in (None, reader.identity):
         return []
     return [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,21 @@ from consumer.codec.batches import Origin, change_schema
 from consumer.codec.canal_faults import RowLines
 from consumer.codec.canal_rows import Flags, Ints, Rows
 from consumer.codec.faults import Place
+from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
+from consumer.model.clock import Clock
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.types.blobs import latin1_to_binary
-
-_ABOVE_LATIN1 = r"[^\x{00}-\x{ff}]"
+from consumer.types.times import to_utc
 
 
 class ChangeBuilder:
     """Turns a block's rows into changes of one target."""
 
-    def __init__(self, target: LoadTarget, place: Place) -> None:
-        self._target, self._place = target, place
+    def __init__(self, target: LoadTarget, place: Place, clock: Clock) -> None:
+        self._target, self._place, self._clock = target, place, clock
         self._schema = change_schema(target)
-        self._binary = [column.family is Family.BINARY for column in target.columns]
 
     def changes(self, rows: Rows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
         """The changes of the rows `inside`, in file order.
@@ -38,7 +39,7 @@ class ChangeBuilder:
         kept = np.flatnonzero(inside)
         if not kept.size:
             return self._schema.empty_table()
-        texts = rows.data[: len(self._binary)]
+        texts = rows.data[: len(self._target.columns)]
         columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(texts)]
         self._check_columns(columns, rows, kept, lines)
         if self._target.key:
@@ -53,14 +54,21 @@ class ChangeBuilder:
 
     def _values(self, position: int, text: pa.StringArray, origin: Ints, lines: RowLines) -> pa.Array:
         """Canonical values of a column; `origin` has the row of the block that each belongs to."""
-        if not self._binary[position]:
-            return text
+        column = self._target.columns[position]
+        convert: Callable[[pa.Array], pa.Array]
+        match column.family:
+            case Family.BINARY:
+                convert = latin1_to_binary
+            case Family.TIMESTAMP:
+                convert = partial(to_utc, clock=self._clock)
+            case _:
+                return text
         try:
-            return latin1_to_binary(text)
-        except CorruptFile as error:
-            wrong = _first(pc.match_substring_regex(text, _ABOVE_LATIN1))
-            message = f"column {self._target.columns[position].name}: {error.message}"
-            raise self._place.corrupt(message, lines.number(int(origin[wrong]))) from error
+            return convert(text)
+        except CorruptFile:
+            wrong, error = first_refused(convert, text)
+            message = f"column {column.name}: {error.message}"
+            raise self._place.corrupt(message, lines.number(int(origin[wrong])), error.hint) from error
 
     def _check_columns(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
         """Every row that must be whole has all columns of the target, and none that must be absent.

@@ -33,7 +33,7 @@ class SliceDecoder:
         self._place = Place.of(piece, target)
         self._lines = SliceLines(reader, piece, LineEnds(dialect.terminator), self._place, block_bytes)
         self._parser = RowParser(target)
-        self._builder = ChangeBuilder(target, self._place)
+        self._builder = ChangeBuilder(target, self._place, dialect.clock)
         self.stat = FileStat(piece.path, 0, 0, 0)
         """What has been read so far: complete once `batches` is exhausted."""
 

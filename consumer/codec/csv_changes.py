@@ -12,7 +12,8 @@ from consumer.codec.csv_cells import Flags, Ints
 from consumer.codec.csv_faults import Records
 from consumer.codec.csv_form import RowForm
 from consumer.codec.csv_rows import RowLayout, Rows
-from consumer.codec.csv_values import canonical, first_refused, is_quoted, may_be_text
+from consumer.codec.csv_values import canonical, is_quoted, may_be_text
+from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget

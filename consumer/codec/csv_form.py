@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from consumer.model.clock import Clock
 from consumer.model.load import CsvFormat, Dialect
 
 OPERATIONS = b"IUD"
@@ -20,7 +21,8 @@ class RowForm:
     """A CSV dialect in bytes. `quote` is b"" in escape mode.
 
     Positions count a row's cells from 0, None where rows do not have the cell; `values` is where the columns begin.
-    `text_as_null` is the text that is written just as NULL is, None where there is no such text.
+    `text_as_null` is the text that is written just as NULL is, None where there is no such text. TIMESTAMPs are by
+    `clock`.
     """
 
     delimiter: bytes
@@ -33,6 +35,7 @@ class RowForm:
     header: tuple[bytes, ...]
     hexadecimal: bool
     text_as_null: bytes | None
+    clock: Clock
 
     @staticmethod
     def of(dialect: Dialect) -> RowForm:
@@ -58,6 +61,7 @@ class RowForm:
             tuple(b"ticdc-meta$" + name for name in names) if csv.output_field_header else (),
             csv.binary_encoding == "hex",
             None if csv.quote else _text_of(null),
+            dialect.clock,
         )
 
 

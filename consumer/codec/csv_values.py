@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +16,7 @@ from consumer.types.blobs import base64_to_binary, hex_to_binary, holds_only
 from consumer.types.floats import without_exponent
 from consumer.types.labels import enum_numbers, set_numbers
 from consumer.types.registry import arrow_type
+from consumer.types.times import to_utc
 
 _BARE = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
 _INTEGER, _FRACTION = re.compile(rb"-?[0-9]+"), re.compile(rb"[-+.0-9eE]+")
@@ -56,6 +56,8 @@ def _converted(values: pa.BinaryArray, written: Column, target: Column, form: Ro
         return enum_numbers(text, target.elements or written.elements)
     if family is Family.SET:
         return set_numbers(text, target.elements or written.elements)
+    if family is Family.TIMESTAMP:
+        return to_utc(text, form.clock)
     return text
 
 
@@ -78,26 +80,6 @@ def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
         return values.cast(type_)
     except pa.ArrowInvalid as error:
         raise CorruptFile("a text is not UTF-8", hint="replace the value upstream, then resync the table") from error
-
-
-def first_refused(convert: Callable[[pa.Array], object], values: pa.Array) -> tuple[int, CorruptFile]:
-    """Where the first value stands that `convert` refuses, and its error; there must be one."""
-    low, high = 0, len(values)
-    refusal = _refusal(convert, values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        found = _refusal(convert, values.slice(low, middle - low))
-        low, high = (low, middle) if found else (middle, high)
-        refusal = found or refusal
-    return low, _refusal(convert, values.slice(low, 1)) or refusal or CorruptFile("a value is not right")
-
-
-def _refusal(convert: Callable[[pa.Array], object], values: pa.Array) -> CorruptFile | None:
-    try:
-        convert(values)
-    except CorruptFile as error:
-        return error
-    return None
 
 
 def may_be_text(column: Column, form: RowForm) -> bool:

@@ -21,8 +21,8 @@ _LOST_BYTES = re.compile(_LOST.encode())
 def with_doubts(
     stats: Sequence[FileStat], changes: pa.Table, target: LoadTarget, doubled: Sequence[tuple[str, str]]
 ) -> list[FileStat]:
-    """`stats` with what is doubtful in the `changes` that come of them, counted in the last one. `doubled` are the
-    stretches of the changefeed's clock that happen twice."""
+    """`stats` with what is doubtful in the `changes` that come of them, counted in the last one. `doubled` are
+    those moments that the changefeed's clock shows twice, as UTC."""
     if not stats or not changes.num_rows:
         return list(stats)
     columns = [(column.family, changes.column(META + n)) for n, column in enumerate(target.columns)]

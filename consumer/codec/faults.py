@@ -36,8 +36,8 @@ class Place:
     def of(piece: FileSlice, target: LoadTarget) -> Place:
         return Place(piece.path, str(target.table))
 
-    def corrupt(self, message: str, line: int | None = None) -> CorruptFile:
-        return CorruptFile(message, hint=DAMAGED, table=self.table, path=self.path, line=line)
+    def corrupt(self, message: str, line: int | None = None, hint: str = "") -> CorruptFile:
+        return CorruptFile(message, hint=hint or DAMAGED, table=self.table, path=self.path, line=line)
 
     def lacking(self, columns: list[str], line: int) -> RowsVary:
         """A row without `columns`, none of them a key's: the load can be planned again without them."""

@@ -96,7 +96,7 @@ def _canal_rows(texts: Sequence[bytes], pieces: Sequence[FileSlice], task: LoadT
     if rows.count != counts.sum():
         raise ValueError("blank lines")
     lines = RowLines(block, lambda offset: 0, place)
-    builder = ChangeBuilder(task.target, place)
+    builder = ChangeBuilder(task.target, place, task.dialect.clock)
     return _PackRows(counts, rows.ts, rows.exact, lambda inside, origin: builder.changes(rows, inside, origin, lines))
 
 

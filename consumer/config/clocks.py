@@ -1,38 +1,100 @@
-"""Hours that a time zone's clock shows twice: its times there do not say which moment they are."""
+"""Time zones by name -> clocks, and the name of this machine's own zone."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
+from pathlib import Path
 
-from consumer.config.values import zone
+from consumer.errors import BadConfig
+from consumer.model.clock import Clock, zone_of
 
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2038, 1, 20, tzinfo=UTC)
 """The range of TIMESTAMP."""
 _STEP = timedelta(days=5)
 _FORMAT = "%Y-%m-%d %H:%M:%S"
+_UTC_NAMES = frozenset({"UTC", "Z", "ZULU", "GMT", "UCT", "UNIVERSAL", "GREENWICH", "+00:00", "-00:00"})
+_LOCALTIME, _ZONES = Path("/etc/localtime"), "zoneinfo"
+
+
+def resolved_zone(name: str) -> str:
+    """The zone of `name` under one name for each zone: ``System`` becomes this machine's, every name of UTC ``UTC``.
+
+    Raises BadConfig where this machine's zone has no name.
+    """
+    if name.lower() == "system":
+        name = _own_zone()
+    return "UTC" if name.upper().removeprefix("ETC/") in _UTC_NAMES else name
 
 
 @lru_cache(maxsize=8)
-def doubled_hours(zone_name: str) -> tuple[tuple[str, str], ...]:
-    """The stretches of local time (from, up to but not including) that happen twice, as texts of TIMESTAMP values."""
-    place = zone(zone_name)
-    return () if isinstance(place, timezone) else tuple(_turned_back(place))
+def clock_of(zone_name: str) -> Clock:
+    """The clock of a zone with a name of its own, or an offset."""
+    place = zone_of(zone_name)
+    first = _seconds(_offset(_FIRST, place))
+    if isinstance(place, timezone):
+        return Clock(zone_name, (), (first,))
+    starts: list[int] = []
+    offsets: list[int | None] = [first]
+    doubled = []
+    for turn in _turns(place):
+        at = round(turn.moment.timestamp())
+        before, after = _seconds(turn.before), _seconds(turn.after)
+        if after > before:
+            starts.append(at + before)
+            offsets.append(None)
+        else:
+            doubled.append(((turn.moment + turn.after - turn.before).strftime(_FORMAT), turn.moment.strftime(_FORMAT)))
+        starts.append(at + max(before, after))
+        offsets.append(after)
+    return Clock(zone_name, tuple(starts), tuple(offsets), tuple(doubled))
 
 
-def _turned_back(place: tzinfo | None) -> Iterator[tuple[str, str]]:
+def _own_zone() -> str:
+    """As the C library finds it: TZ, or else /etc/localtime, or else UTC. Raises BadConfig."""
+    told = os.environ.get("TZ")
+    if told is not None:
+        name = told.removeprefix(":") or "UTC"
+        name = name.partition(f"/{_ZONES}/")[2] or name
+    elif not _LOCALTIME.exists():
+        return "UTC"
+    else:
+        name = str(_LOCALTIME.resolve()).partition(f"/{_ZONES}/")[2]
+    try:
+        zone_of(name)
+    except ValueError:
+        name = ""
+    if not name:
+        raise BadConfig(
+            f"--tz is System, and this machine's time zone has no name ({f'TZ is {told}' if told else _LOCALTIME})",
+            hint="give --tz the changefeed's time zone by its name, as UTC, Europe/Berlin or +08:00",
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A moment at which a zone's offset changes."""
+
+    moment: datetime
+    before: timedelta
+    after: timedelta
+
+
+def _turns(place: tzinfo) -> Iterator[_Turn]:
     moment = _FIRST
     while moment < _END:
         following = moment + _STEP
-        if _offset(following, place) < _offset(moment, place):
+        if _offset(following, place) != _offset(moment, place):
             turn = _turn(moment, following, place)
-            before, after = _offset(turn - timedelta(seconds=1), place), _offset(turn, place)
-            yield (turn + after).strftime(_FORMAT), (turn + before).strftime(_FORMAT)
+            yield _Turn(turn, _offset(turn - timedelta(seconds=1), place), _offset(turn, place))
         moment = following
 
 
-def _turn(early: datetime, late: datetime, place: tzinfo | None) -> datetime:
+def _turn(early: datetime, late: datetime, place: tzinfo) -> datetime:
     """The first second with the offset of `late`."""
     while late - early > timedelta(seconds=1):
         middle = early + timedelta(seconds=(late - early) // timedelta(seconds=2))
@@ -43,5 +105,9 @@ def _turn(early: datetime, late: datetime, place: tzinfo | None) -> datetime:
     return late
 
 
-def _offset(moment: datetime, place: tzinfo | None) -> timedelta:
+def _offset(moment: datetime, place: tzinfo) -> timedelta:
     return moment.astimezone(place).utcoffset() or timedelta()
+
+
+def _seconds(offset: timedelta) -> int:
+    return round(offset.total_seconds())

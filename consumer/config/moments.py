@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, tzinfo
+from datetime import datetime
 
-from consumer.config.values import zone
+from consumer.model.clock import zone_of
 from consumer.model.names import MAX_TSO, ms_to_tso
 
 _FORM = "give a TSO, or a time as 2006-01-02T15:04:05Z, 2006-01-02T15:04:05+08:00 or '2006-01-02 15:04:05' with --tz"
@@ -47,9 +47,9 @@ def _time(text: str) -> datetime:
 
 
 def _placed(text: str, time: datetime, zone_name: str) -> datetime:
-    place: tzinfo | None = zone(zone_name)
-    if place is None:
+    if zone_name == "System":
         raise ValueError(f"'{text}' does not say its time zone; write it as {text}Z, or give the zone with --tz")
+    place = zone_of(zone_name)
     early, late = time.replace(tzinfo=place, fold=0), time.replace(tzinfo=place, fold=1)
     if early.utcoffset() != late.utcoffset():
         raise ValueError(f"'{text}' is a time at which the clocks of {zone_name} were turned; write it with its offset")

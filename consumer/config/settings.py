@@ -104,7 +104,8 @@ class Settings(BaseModel):
     )
     tz: Annotated[str, BeforeValidator(values.zone_name)] = _setting(
         "System",
-        "The changefeed's time zone: `System` (this machine's), a name or an offset such as `+08:00`.",
+        "The changefeed's time zone: `System` (this machine's), a name or an offset such as `+08:00`. The first run"
+        " binds `--name` to it.",
         metavar="ZONE",
     )
     worker_count: Count = _setting(16, "The most connections to the target at a time.", metavar="N")

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
 
 from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
+from consumer.model.clock import zone_of
 from consumer.model.names import MAX_TSO
 from consumer.sink import SCHEMES
 from consumer.storage.settings import StorageSettings
@@ -114,25 +113,11 @@ def checkpoint(value: object) -> str | int | None:
 def zone_name(value: object) -> str:
     """The name of a time zone that exists; offsets with two digits of hours, as servers want them."""
     name = str(value)
-    zone(name)
+    if name.lower() == "system":
+        return "System"
+    zone_of(name)
     offset = _OFFSET.fullmatch(name)
     return f"{offset[1]}{offset[2]:0>2}:{offset[3]}" if offset else name
-
-
-def zone(name: str) -> tzinfo | None:
-    """The zone of that name; None for System, which is the machine's own."""
-    if name.lower() == "system":
-        return None
-    offset = _OFFSET.fullmatch(name)
-    try:
-        if offset:
-            minutes = int(offset[2]) * 60 + int(offset[3])
-            return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
-        return ZoneInfo(name)
-    except (ValueError, LookupError, OSError) as problem:
-        raise ValueError(
-            f"'{name}' is not a time zone; give System, a name such as Europe/Berlin or an offset such as +08:00"
-        ) from problem
 
 
 def terminator(value: object) -> bytes:

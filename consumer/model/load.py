@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from consumer.errors import ConsumerError
+from consumer.model.clock import UTC_CLOCK, Clock
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.steps import Window
@@ -30,13 +31,13 @@ class CsvFormat:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the changefeed writes rows. `terminator` ends each row; `csv` is None for canal-JSON. `doubled_hours` are
-    stretches of its clock, as TIMESTAMP texts (from, up to but not including), that happen twice."""
+    """How the changefeed writes rows. `terminator` ends each row; `csv` is None for canal-JSON; TIMESTAMPs are by
+    `clock`."""
 
     protocol: str = "canal-json"
     terminator: bytes = b"\r\n"
     csv: CsvFormat | None = None
-    doubled_hours: tuple[tuple[str, str], ...] = ()
+    clock: Clock = UTC_CLOCK
 
     @property
     def timeless(self) -> bool:

@@ -131,7 +131,7 @@ class Progress:
     """The progress of one consumer name. `upstream` is None before the first run.
 
     `start_ts`: the target was given as it was upstream at that commit-ts, with every statement up to it, that one's own
-    included; 0 for a target that began empty.
+    included; 0 for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded.
     """
 
     upstream: str | None = None
@@ -140,6 +140,7 @@ class Progress:
     folders: Mapping[Folder, FolderProgress] = field(default_factory=dict)
     ddls: Mapping[DdlId, DdlRecord] = field(default_factory=dict)
     start_ts: int = 0
+    time_zone: str = field(default="", compare=False)
 
     @property
     def is_empty(self) -> bool:

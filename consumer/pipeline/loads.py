@@ -116,7 +116,7 @@ class LoadRunner:
     def _ambiguous(self, target: LoadTarget) -> str | None:
         """A column of the key whose values can be two moments each."""
         options = self._manager.options
-        if options.accept_timestamp_key or not options.dialect.doubled_hours:
+        if options.accept_timestamp_key or not options.dialect.clock.doubled:
             return None
         names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
         return next(names, None)

@@ -17,11 +17,10 @@ _FORMAT = "%Y-%m-%d"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`days` is the changefeed's ``file-expiration-days`` (0: nobody says), `zone` that of its nodes' clocks (None:
-    this machine's)."""
+    """`days` is the changefeed's ``file-expiration-days`` (0: nobody says), `zone` that of its nodes' clocks."""
 
     days: int = 0
-    zone: tzinfo | None = UTC
+    zone: tzinfo = UTC
 
     def date(self, tso: int, days_before: int = 0) -> str:
         """The date folder that a node writes to at `tso`, or some days before."""

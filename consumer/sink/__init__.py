@@ -12,12 +12,12 @@ SCHEMES = ("mysql", "mariadb", "tidb", "duckdb", "memory")
 
 
 def sink_for(
-    uri: str, *, name: str, time_zone: str = "SYSTEM", worker_count: int = 16, allow_triggers: bool = False
+    uri: str, *, name: str, time_zone: str = "UTC", worker_count: int = 16, allow_triggers: bool = False
 ) -> Sink:
     """The target that `uri` names, not yet reached, with its progress under the consumer name `name`.
 
-    `time_zone` is the changefeed's. `worker_count` bounds the connections to a server; targets without one have no use
-    for it. Raises BadConfig.
+    `time_zone` is the changefeed's, by name or offset. `worker_count` bounds the connections to a server; targets
+    without one have no use for it. Raises BadConfig.
     """
     match urlsplit(uri).scheme:
         case "mysql" | "mariadb" | "tidb":

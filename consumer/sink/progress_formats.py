@@ -23,6 +23,7 @@ from consumer.model.progress import FORMAT_VERSION
 ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
     2: {
         ("consumer", "written_by"): "''",
+        ("consumer", "time_zone"): "''",
     },
 }
 """Format -> (table, column) -> what it is, as SQL, in rows that are older."""

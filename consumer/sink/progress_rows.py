@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from consumer.errors import WrongUpstream
+from consumer.errors import BadConfig, WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -24,7 +24,7 @@ from consumer.sink.progress_formats import check_format
 
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
-_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts"
+_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone"
 _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
 _FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files"
 _DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
@@ -42,7 +42,7 @@ Select = Callable[[str, str], Rows]
 
 def progress_of(select: Select) -> Progress:
     """The progress of the consumer name that `select` reads. Raises BadConfig for a later format."""
-    found, written_by, upstream, applied_ts, start_ts = select("consumer", _CONSUMER_COLUMNS)[0]
+    found, written_by, upstream, applied_ts, start_ts, time_zone = select("consumer", _CONSUMER_COLUMNS)[0]
     check_format(found, written_by)
     tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
     ddls = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in select("ddl", _DDL_COLUMNS)]
@@ -50,6 +50,7 @@ def progress_of(select: Select) -> Progress:
         upstream=upstream,
         applied_ts=applied_ts,
         start_ts=start_ts,
+        time_zone=time_zone,
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
         folders={Folder(*row[:5]): FolderProgress(row[5], row[6], row[7], _opened(row[8])) for row in folders},
         ddls={record.id: record for record in ddls},
@@ -71,4 +72,13 @@ def check_upstream(name: str, recorded: str, upstream: str) -> None:
         raise WrongUpstream(
             f"the progress of consumer {name!r} belongs to the upstream {recorded}, not to {upstream}",
             hint="give each upstream a --name of its own",
+        )
+
+
+def check_time_zone(name: str, recorded: str, zone: str) -> None:
+    """Raises BadConfig for progress under another zone: its TIMESTAMPs would become other moments."""
+    if recorded != zone:
+        raise BadConfig(
+            f"--tz is {zone}, but the replica of name {name!r} is filled under --tz {recorded}",
+            hint=f"give --tz {recorded}; where it was wrong, fill a new target under another --name",
         )

@@ -66,7 +66,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
         )
         stats.append(decoder.stat)
     written = pa.concat_tables([table for _, _, table in files])
-    results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.doubled_hours)]
+    results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.clock.doubled)]
     net = fold_keyless(files)
     if net.num_rows:
         results.append(session.write_multiset(task.target, net, task.window))
@@ -89,7 +89,7 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
         if rows >= max(FOLD_ROWS, folded.num_rows):
             folded, pile, rows = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False), [], 0
     changes = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False) if pile else folded
-    return with_doubts(stats, changes, task.target, task.dialect.doubled_hours), changes
+    return with_doubts(stats, changes, task.target, task.dialect.clock.doubled), changes
 
 
 def decode_to_buckets(

@@ -29,6 +29,7 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
+from consumer.sink import sink_for
 from consumer.sink.mysql import migrate
 from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, Server
@@ -237,3 +238,13 @@ def count_statements(old: OldServer) -> int:
     migrate.ensure_schema(cursor)
     connection.close()
     return 1000 - cursor.allowed
+
+
+def test_a_file_with_timestamps_in_local_time_is_refused(tmp_path: Path) -> None:
+    old = OldFile(DuckDb(tmp_path / "replica.duckdb"))
+    old.restore(statements(1, old.suffix))
+    sink = sink_for(f"duckdb:///{old.target.path}", name="c", time_zone="Asia/Shanghai")
+    with pytest.raises(BadConfig, match="local time"):
+        sink.acquire(UPSTREAM)
+    sink.close()
+    assert bring_forward(old) == FIRST  # under UTC the two are the same

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
@@ -32,21 +33,25 @@ class Value:
     sql: str
 
 
-def converted(old: Column, new: Column, type_now: str, expression: str) -> Value:
-    """`expression`, the value of column `old` (of DuckDB type `type_now`), as a value of `new`. Raises NotExact."""
+def converted(old: Column, new: Column, type_now: str, expression: str, zone: tzinfo) -> Value:
+    """`expression`, the value of column `old` (of DuckDB type `type_now`), as a value of `new`; what leaves TIMESTAMP
+    leaves UTC for `zone`. Raises NotExact."""
     if widened(old, type_now):
+        if old.family is not new.family and old.family is Family.TIMESTAMP and str(zone) != "UTC":
+            raise NotExact(f"column {old.name} holds values that are no {old.type}")
         if new.family is Family.TEXT or (new.family is old.family and new.scale == old.scale):
             return Value(TEXT, expression)
         raise NotExact(f"column {old.name} holds values that are no {old.type}")
     kind = duckdb_type(new)
-    value = _same_family(old, new, expression) if old.family is new.family else _other_family(old, new, expression)
+    same = old.family is new.family
+    value = _same_family(old, new, expression) if same else _other_family(old, new, expression, zone)
     return Value(kind, value if kind == type_now and value == expression else f"CAST({value} AS {kind})")
 
 
-def backfill(column: Column, definition: Definition, version: int, zone: tzinfo | None) -> Value:
+def backfill(column: Column, definition: Definition, version: int, zone: tzinfo) -> Value:
     """What the rows that are there get for the new `column`: its default, or as MySQL does the zero of its type.
 
-    `version` says when CURRENT_TIMESTAMP was, `zone` where (None: this machine's). Raises NotExact.
+    `version` says when CURRENT_TIMESTAMP was, `zone` where. Raises NotExact.
     """
     if column.default is None:
         text = None if column.nullable else _zero(column)
@@ -85,7 +90,7 @@ def _same_family(old: Column, new: Column, value: str) -> str:
             return value
 
 
-def _other_family(old: Column, new: Column, value: str) -> str:
+def _other_family(old: Column, new: Column, value: str, zone: tzinfo) -> str:
     match old.family, new.family:
         case (Family.DECIMAL, Family.TEXT):
             digits, scale = digits_of(old)
@@ -93,8 +98,12 @@ def _other_family(old: Column, new: Column, value: str) -> str:
             return f"CAST({value} AS DECIMAL({digits + 1},{scale}))" if digits == scale else value
         case (Family.INTEGER | Family.TIME | Family.JSON | Family.DATE, Family.TEXT):
             return value
-        case (Family.DATETIME | Family.TIMESTAMP, Family.TEXT):
+        case (Family.DATETIME, Family.TEXT):
             return text_of(old, value)
+        case (Family.TIMESTAMP, Family.TEXT):
+            return text_of(old, _local(value, zone))
+        case (Family.TIMESTAMP, Family.DATETIME):
+            return _rounded(old.scale or 0, new.scale or 0, _local(value, zone))
         case (Family.YEAR, Family.TEXT):
             return f"lpad(CAST({value} AS VARCHAR), 4, '0')"
         case (Family.ENUM | Family.SET, Family.TEXT) if old.elements:
@@ -117,6 +126,15 @@ def _other_family(old: Column, new: Column, value: str) -> str:
             return value
         case _:
             raise NotExact(f"{old.type} to {new.type}")
+
+
+def _local(value: str, zone: tzinfo) -> str:
+    """A TIMESTAMP, which is kept in UTC, as the clock of `zone` shows it."""
+    if str(zone) == "UTC":
+        return value
+    if isinstance(zone, ZoneInfo):
+        return f"timezone({literal(zone.key)}, timezone('UTC', {value}))"
+    return f"({value} + to_seconds({round((zone.utcoffset(None) or timedelta()).total_seconds())}))"
 
 
 def _relabelled(old: Column, new: Column, value: str) -> str:
@@ -169,7 +187,7 @@ def _zero(column: Column) -> str:
             raise NotExact(f"a NOT NULL {column.type} with no default")
 
 
-def _default(column: Column, definition: Definition, text: str, version: int, zone: tzinfo | None) -> str:
+def _default(column: Column, definition: Definition, text: str, version: int, zone: tzinfo) -> str:
     match column.family:
         case Family.BIT:
             return str(_bits(column, definition, text))
@@ -194,12 +212,11 @@ def _bits(column: Column, definition: Definition, text: str) -> int:
     return int.from_bytes(text.encode(), "big")
 
 
-def _time(column: Column, text: str, version: int, zone: tzinfo | None) -> str:
+def _time(column: Column, text: str, version: int, zone: tzinfo) -> str:
     if _NOW.fullmatch(text):
         # The version has milliseconds; upstream's statement had microseconds, which the files do not keep.
-        text = _written(datetime.fromtimestamp(tso_to_ms(version) / 1000, UTC).astimezone(zone))
-    elif column.family is Family.TIMESTAMP and _is_time(text):
-        text = _written(datetime.fromisoformat(text).replace(tzinfo=UTC).astimezone(zone))  # kept in UTC, unlike rows
+        kept_in = UTC if column.family is Family.TIMESTAMP else zone
+        text = _written(datetime.fromtimestamp(tso_to_ms(version) / 1000, kept_in))
     if column.family is Family.DATE:
         return text[:10]
     whole, _, fraction = text.partition(".")

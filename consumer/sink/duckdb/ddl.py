@@ -51,7 +51,7 @@ class _Change:
     value: Value
 
 
-def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo | None) -> str:
+def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo) -> str:
     """Execute the statement; returns a note where the replica does not hold all of it. Raises DdlRefused.
 
     `tables` are those that the statement touches, as far as they exist.
@@ -75,7 +75,7 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
 
 
 def _execute(
-    connection: duckdb.DuckDBPyConnection, step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo | None
+    connection: duckdb.DuckDBPyConnection, step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo
 ) -> str:
     name = step.file.name
     match action:
@@ -96,7 +96,7 @@ def _execute(
         case _ if action in RENAME_ACTIONS:
             return _rename(connection, step, tables)
         case _:
-            take_rows(connection, step, tables, zone)
+            take_rows(connection, step, tables)
             return _alter(connection, step, action, tables.get(name), zone)
     return ""
 
@@ -141,7 +141,7 @@ def _alter(
     step: ApplyDdl,
     action: Action,
     table: ReplicaTable | None,
-    zone: tzinfo | None,
+    zone: tzinfo,
 ) -> str:
     definitions = read_definitions(step.file.query)
     if table is None:
@@ -187,7 +187,7 @@ def _shape(column: Column) -> Column:
 
 
 def _change(
-    step: ApplyDdl, table: ReplicaTable, before: Upstream, column: Column, definitions: Definitions, zone: tzinfo | None
+    step: ApplyDdl, table: ReplicaTable, before: Upstream, column: Column, definitions: Definitions, zone: tzinfo
 ) -> _Change:
     lowered = column.name.lower()
     known = {old.name.lower(): old for old in before.stored}
@@ -197,7 +197,7 @@ def _change(
         return _Change(
             column, None, backfill(column, definitions.columns.get(lowered, Definition()), step.file.version, zone)
         )
-    return _Change(column, spelled, converted(old, column, table.types[spelled], quote(spelled)))
+    return _Change(column, spelled, converted(old, column, table.types[spelled], quote(spelled), zone))
 
 
 def _reshape(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, changes: Sequence[_Change]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime
 from functools import partial
 
 from consumer.ddl.expressions import Call, ColumnName, Expression, NotUnderstood, Number, Text, parse_expression
@@ -32,16 +32,15 @@ class Comparand:
     exact: bool = True
 
 
-def comparands(partitioning: Partitioning, translator: Translator, zone: tzinfo | None) -> Sequence[Comparand]:
-    """What is compared, in the order of ``partitioning.by``. `zone` is the one that TIMESTAMPs are kept in (None: this
-    machine's). Raises NotUnderstood."""
+def comparands(partitioning: Partitioning, translator: Translator) -> Sequence[Comparand]:
+    """What is compared, in the order of ``partitioning.by``. Raises NotUnderstood."""
     if partitioning.kind in _COLUMNS:
         return [_column(name, partitioning, translator) for name in partitioning.by]
     match parse_expression(partitioning.by[0]):
         case Call("UNIX_TIMESTAMP", (ColumnName(name),)) | Call(
             "FLOOR", (Call("UNIX_TIMESTAMP", (ColumnName(name),)),)
         ) if partitioning.kind is PartitionKind.RANGE:
-            return [_clock(name, translator, zone)]
+            return [_clock(name, translator)]
         case expression:
             return [_whole(expression, translator)]
 
@@ -50,26 +49,24 @@ def _whole(expression: Expression, translator: Translator) -> Comparand:
     return Comparand(translator.whole(expression).sql, lambda bound: translator.whole(bound).sql)
 
 
-def _clock(name: str, translator: Translator, zone: tzinfo | None) -> Comparand:
-    """Seconds since 1970 grow as the clock does, except where it is set back: only the bounds are converted."""
+def _clock(name: str, translator: Translator) -> Comparand:
+    """Seconds since 1970 grow as UTC does: only the bounds are converted."""
     column, spelled = translator.column(name)
     if column.family is not Family.TIMESTAMP:
         raise NotUnderstood(f"UNIX_TIMESTAMP of a {column.type}")
-    return Comparand(spelled, partial(_clock_bound, column, translator.is_text(name), zone))
+    return Comparand(spelled, partial(_clock_bound, column, translator.is_text(name)))
 
 
-def _clock_bound(column: Column, as_text: bool, zone: tzinfo | None, bound: Expression) -> str:
+def _clock_bound(column: Column, as_text: bool, bound: Expression) -> str:
     if not isinstance(bound, Number) or bound.value < as_text:
         raise NotUnderstood(
             "a bound of UNIX_TIMESTAMP that is no number above 0: a text means another time in each zone"
         )
     try:
-        local = datetime.fromtimestamp(bound.value, zone)
+        time = datetime.fromtimestamp(bound.value, UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise NotUnderstood(f"{bound.value} as a bound of UNIX_TIMESTAMP") from error
-    if local.replace(fold=0).timestamp() != local.replace(fold=1).timestamp():
-        raise NotUnderstood(f"the bound {bound.value}, in an hour that the clock showed twice")
-    return _moment(column, as_text, local.replace(tzinfo=None, fold=0))
+    return _moment(column, as_text, time.replace(tzinfo=None))
 
 
 def _column(name: str, partitioning: Partitioning, translator: Translator) -> Comparand:

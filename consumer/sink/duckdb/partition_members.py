@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import tzinfo
 
 from consumer.ddl.expressions import NotUnderstood, Null, parse_expression
 from consumer.model.partitions import Partition, Partitioning, PartitionKind
@@ -14,7 +13,7 @@ from consumer.sink.duckdb.tables import ReplicaTable
 _INT64 = 1 << 63
 
 
-def members(partitioning: Partitioning, chosen: Collection[int], table: ReplicaTable, zone: tzinfo | None) -> str:
+def members(partitioning: Partitioning, chosen: Collection[int], table: ReplicaTable) -> str:
     """A condition that is true for the rows in the partitions at the positions `chosen`, false for rows of the others,
     and NULL where it cannot be told: the row is in no partition that is known. Raises NotUnderstood."""
     translator = Translator(table)
@@ -24,9 +23,9 @@ def members(partitioning: Partitioning, chosen: Collection[int], table: ReplicaT
         case PartitionKind.HASH:
             branches = _hash(partitioning, chosen, translator)
         case PartitionKind.RANGE | PartitionKind.RANGE_COLUMNS:
-            branches = " ".join(_range(partitioning, chosen, comparands(partitioning, translator, zone)))
+            branches = " ".join(_range(partitioning, chosen, comparands(partitioning, translator)))
         case _:
-            branches = _list(partitioning, chosen, comparands(partitioning, translator, zone))
+            branches = _list(partitioning, chosen, comparands(partitioning, translator))
     unsure = "".join(f"WHEN {condition} THEN NULL " for condition in dict.fromkeys(translator.unsure))
     return f"CASE {unsure}{branches} END"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import tzinfo
 
 import duckdb
 
@@ -28,7 +27,7 @@ _MOVED = "__storage_consumer_moved"
 _ALL = "TRUE"
 
 
-def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo | None) -> None:
+def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
     """Delete or move the rows of the partitions that the statement empties or exchanges; most do neither.
 
     Raises NotUnderstood where it cannot be told which rows those are, unless there are no rows at all.
@@ -48,9 +47,9 @@ def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tab
         raise NotUnderstood("several clauses about partitions in one statement")
     for clause in clauses:
         if clause.verb == "EXCHANGE":
-            _exchange(connection, step, clause, tables, zone)
+            _exchange(connection, step, clause, tables)
         elif clause.verb in TAKES_ROWS and table is not None and has_rows(connection, table.name):
-            where = _where(connection, step, clause, _told(table, step), zone)
+            where = _where(connection, step, clause, _told(table, step))
             connection.execute(f"DELETE FROM {qualified(connection, table.name)} WHERE {where}")
 
 
@@ -59,7 +58,6 @@ def _where(
     step: ApplyDdl,
     clause: PartitionClause,
     table: ReplicaTable,
-    zone: tzinfo | None,
 ) -> str:
     """The condition for the rows of the partitions that `clause` names, tried on every row of `table`."""
     if clause.all_of_them:
@@ -69,7 +67,7 @@ def _where(
     chosen = positions(step.partitioning, clause)
     if len(chosen) == len(step.partitioning.partitions):
         return _ALL
-    condition = members(step.partitioning, chosen, table, zone)
+    condition = members(step.partitioning, chosen, table)
     if strange := _count(connection, table, f"({condition}) IS NULL"):
         raise NotUnderstood(
             f"{strange} rows of {table.name} are in no partition that its statements define for certain"
@@ -77,9 +75,7 @@ def _where(
     return condition
 
 
-def _exchange(
-    connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: PartitionClause, tables: Tables, zone: tzinfo | None
-) -> None:
+def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: PartitionClause, tables: Tables) -> None:
     """The partition's rows go to the plain table, all of whose rows go to the partitioned one."""
     names = (step.file.name, _plain_table(step))
     missing = [name for name in names if name not in tables]
@@ -90,9 +86,9 @@ def _exchange(
     one, other = (_told(found[name], step) for name in names)
     if not (has_rows(connection, one.name) or has_rows(connection, other.name)):
         return
-    where = _where(connection, step, clause, one, zone)
+    where = _where(connection, step, clause, one)
     if where != _ALL and (
-        strange := _count(connection, other, f"({_where(connection, step, clause, other, zone)}) IS NOT TRUE")
+        strange := _count(connection, other, f"({_where(connection, step, clause, other)}) IS NOT TRUE")
     ):
         raise NotUnderstood(f"{strange} rows of {other.name} came into a partition that is not theirs")
     here, there = qualified(connection, one.name), qualified(connection, other.name)

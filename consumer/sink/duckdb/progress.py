@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from consumer import __version__
+from consumer.errors import BadConfig
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -24,7 +25,15 @@ from consumer.model.progress import (
 )
 from consumer.sink.duckdb.schema import TABLES, exists, layout
 from consumer.sink.progress_formats import readable
-from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMERS, Rows, check_upstream, open_files, progress_of
+from consumer.sink.progress_rows import (
+    AUDIT_DAYS,
+    CONSUMERS,
+    Rows,
+    check_time_zone,
+    check_upstream,
+    open_files,
+    progress_of,
+)
 
 Row = Mapping[str, Any]
 Item = TypeVar("Item")
@@ -61,25 +70,42 @@ def consumers(connection: duckdb.DuckDBPyConnection | None) -> dict[str, int]:
     return {str(name): int(tables) for name, tables in connection.execute(CONSUMERS).fetchall()}
 
 
-def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str) -> None:
+def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str, time_zone: str) -> None:
     """Write the consumer's row when it is the first run, and drop audit rows older than 30 days. Raises WrongUpstream
-    where the row is another upstream's."""
-    found = connection.execute("SELECT upstream FROM storage_consumer.consumer WHERE name = ?", (name,)).fetchall()
+    where the row is another upstream's, BadConfig where it is bound to another time zone."""
+    found = connection.execute(
+        "SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = ?", (name,)
+    ).fetchall()
     if not found:
         connection.execute(
             "INSERT INTO storage_consumer.consumer "
-            "(name, format, upstream, applied_ts, start_ts, updated, written_by) "
-            "VALUES (?, ?, ?, 0, 0, now() AT TIME ZONE 'UTC', ?)",
-            (name, FORMAT_VERSION, upstream, __version__),
+            "(name, format, upstream, applied_ts, start_ts, updated, written_by, time_zone) "
+            "VALUES (?, ?, ?, 0, 0, now() AT TIME ZONE 'UTC', ?, ?)",
+            (name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
     check_upstream(name, found[0][0], upstream)
-    connection.execute("UPDATE storage_consumer.consumer SET written_by = ? WHERE name = ?", (__version__, name))
+    _check_time_zone(name, found[0][1], time_zone)
+    connection.execute(
+        "UPDATE storage_consumer.consumer SET written_by = ?, time_zone = ? WHERE name = ?",
+        (__version__, time_zone, name),
+    )
     connection.execute(
         "DELETE FROM storage_consumer.audit "
         f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {AUDIT_DAYS} DAY",
         (name,),
     )
+
+
+def _check_time_zone(name: str, recorded: str, time_zone: str) -> None:
+    """Releases that did not record the zone kept TIMESTAMPs in it: only under UTC are they what they are now."""
+    if not recorded and time_zone != "UTC":
+        raise BadConfig(
+            f"the replica of name {name!r} has TIMESTAMPs in the changefeed's local time, kept so by an older release;"
+            " this one keeps them in UTC",
+            hint="fill a new file",
+        )
+    check_time_zone(name, recorded or time_zone, time_zone)
 
 
 def store(

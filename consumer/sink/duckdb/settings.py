@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from consumer.errors import BadConfig
+from consumer.model.clock import zone_of
 
 _NAME_LIMIT = 64
-_OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})")
 
 
 @dataclass(frozen=True, slots=True)
 class DuckDbSettings:
     """A DuckDB file as target. `path` is absolute. `name` is the consumer name, under which the progress is kept.
 
-    `time_zone` is the changefeed's: ``SYSTEM``, an offset ``+08:00``, or a zone name. TIMESTAMP values are kept in it.
+    `time_zone` is the changefeed's, an offset ``+08:00`` or a name: that of statements; rows come in UTC.
     """
 
     path: str
     name: str
-    time_zone: str = "SYSTEM"
+    time_zone: str = "UTC"
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= _NAME_LIMIT:
             raise BadConfig(f"the consumer name {self.name!r} must have 1 to {_NAME_LIMIT} characters")
-        _zone(self.time_zone)
+        try:
+            zone_of(self.time_zone)
+        except ValueError as error:
+            raise BadConfig(f"the time zone is refused: {error}") from error
 
     @property
-    def zone(self) -> tzinfo | None:
-        """The changefeed's time zone, None for this machine's."""
-        return _zone(self.time_zone)
+    def zone(self) -> tzinfo:
+        """The changefeed's time zone."""
+        return zone_of(self.time_zone)
 
     @property
     def staging(self) -> str:
@@ -42,7 +43,7 @@ class DuckDbSettings:
         return f"{self.path}.staging"
 
     @classmethod
-    def from_uri(cls, uri: str, *, name: str, time_zone: str = "SYSTEM") -> DuckDbSettings:
+    def from_uri(cls, uri: str, *, name: str, time_zone: str = "UTC") -> DuckDbSettings:
         """Read ``duckdb:///relative/file.duckdb`` or ``duckdb:////absolute/file.duckdb``: SQLAlchemy's rule. Raises
         BadConfig, also where the file's folder does not exist."""
         parts = urlsplit(uri)
@@ -61,20 +62,6 @@ class DuckDbSettings:
                 hint="" if given.startswith("/") else f"an absolute path takes four slashes: duckdb:////{given}",
             )
         return cls(str(path), name, time_zone)
-
-
-def _zone(name: str) -> tzinfo | None:
-    if name.upper() in ("SYSTEM", ""):
-        return None
-    if offset := _OFFSET.fullmatch(name):
-        sign, hours, minutes = offset.groups()
-        return timezone(timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1))
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadConfig(
-            f"the time zone {name!r} is not known", hint="use SYSTEM, UTC, +08:00 or Asia/Shanghai"
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

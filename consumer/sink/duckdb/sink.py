@@ -49,7 +49,7 @@ class DuckDbSink:
         try:
             with self._database.transaction() as connection:
                 ensure_schema(connection)
-                stored.register(connection, self._settings.name, upstream)
+                stored.register(connection, self._settings.name, upstream, self._settings.time_zone)
                 epoch = raise_epoch(connection)
                 found = stored.load(connection, self._settings.name)
             begin_staging(self._settings.staging, epoch)

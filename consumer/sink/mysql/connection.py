@@ -54,7 +54,7 @@ def flavor_of(connection: pymysql.Connection) -> Flavor:
 def connect(settings: MySqlSettings, purpose: Purpose, autocommit: bool = False) -> pymysql.Connection:
     """A connection whose session is set for `purpose`: "dml" for rows and progress, "ddl" for upstream's statements.
 
-    Raises BadConfig (login, certificates, time zone) and TargetUnavailable. pymysql does not reconnect by itself, so a
+    Raises BadConfig (login, certificates) and TargetUnavailable. pymysql does not reconnect by itself, so a
     connection has this session for all its life.
     """
     try:
@@ -133,6 +133,7 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     values: dict[str, Any] = {
         "sql_mode": _SQL_MODES[purpose],
         "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
+        "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
         "unique_checks": 1,
         "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS[purpose],
         "net_read_timeout": 3600,
@@ -142,8 +143,6 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
         "character_set_server": "utf8mb4",
         "collation_server": "utf8mb4_bin",
     }
-    if settings.time_zone:
-        values["time_zone"] = settings.time_zone
     if flavor.name == "tidb":
         values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
     else:

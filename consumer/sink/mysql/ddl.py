@@ -26,6 +26,7 @@ from consumer.sink.mysql.connection import FlavorName, connect
 from consumer.sink.mysql.databases import adopt_database, use_database
 from consumer.sink.mysql.ddl_state import BeforeState, before_state, look_again, wait_for_running
 from consumer.sink.mysql.ddl_text import ServerNames, rewritten
+from consumer.sink.mysql.ddl_zone import UNKNOWN_ZONE, UTC, session_zone
 from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno, translate
 from consumer.sink.mysql.hash_partitions import misplaced
 from consumer.sink.mysql.schema import is_reserved
@@ -43,7 +44,7 @@ _DATABASE_EXISTS = 1007
 class PlannedDdl:
     """A step on its way. `statements` is its query as the target takes it; `resumed`: its intent is older;
     `timestamp` is the moment, in seconds, that its CURRENT_TIMESTAMP means. `trash`: nothing of that, the table is
-    moved there, or back from there."""
+    moved there, or back from there. `time_zone` is the session's."""
 
     step: ApplyDdl
     statements: tuple[str, ...]
@@ -52,6 +53,7 @@ class PlannedDdl:
     note: str = ""
     timestamp: float | None = None
     trash: TableName | None = None
+    time_zone: str = UTC
 
     def intent(self) -> DdlRecord:
         return DdlRecord(self.step.id, DdlState.INTENT, self.before.dump())
@@ -62,14 +64,15 @@ def plan_ddls(
     steps: Sequence[ApplyDdl],
     open_intents: Mapping[DdlId, DdlRecord],
     flavor: FlavorName,
+    zone: str,
 ) -> list[PlannedDdl | DdlOutcome]:
     """Look at what the steps touch; a step that cannot be is answered at once. pymysql's errors pass through, but for
-    those that say what is wrong with one step (a name that the server cannot hold)."""
+    those that say what is wrong with one step (a name that the server cannot hold). `zone` is the changefeed's."""
     server = ServerNames.ask(cursor, flavor)
     plans: list[PlannedDdl | DdlOutcome] = []
     for step in steps:
         try:
-            plans.append(_planned(cursor, step, open_intents.get(step.id), server))
+            plans.append(_planned(cursor, step, open_intents.get(step.id), server, zone))
         except pymysql.MySQLError as error:
             refusal = _translated(error, step)
             if not isinstance(refusal, DdlRefused):
@@ -139,7 +142,7 @@ class _Connections:
 
 
 def _planned(
-    cursor: pymysql.cursors.Cursor, step: ApplyDdl, intent: DdlRecord | None, server: ServerNames
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, intent: DdlRecord | None, server: ServerNames, zone: str
 ) -> PlannedDdl | DdlOutcome:
     if is_reserved(step.file.database):
         return DdlOutcome(step, _refused(step, f"the database {step.file.database} is the target's own"))
@@ -151,13 +154,15 @@ def _planned(
     if step.trash is not None and _uses_trash(cursor, step, step.trash, intent is not None, server.flavor):
         return PlannedDdl(step, (), before, intent is not None, trash=step.trash)
     try:
-        text = rewritten(cursor, step, server)
+        text = rewritten(cursor, step, server, zone=zone)
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
         hint = not_kept_hint(step.file.name, step.file.version) if lost else ""
         return DdlOutcome(step, _refused(step, error.message, hint))
     statements, note = tuple(split_statements(text.text)), "; ".join(text.notes)
-    return PlannedDdl(step, statements, before, intent is not None, note, text.timestamp)
+    return PlannedDdl(
+        step, statements, before, intent is not None, note, text.timestamp, time_zone=session_zone(step, zone)
+    )
 
 
 def _uses_trash(
@@ -192,6 +197,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
             else:
                 before = replace(now, at=before.at + 1)
         use_database(cursor, step)
+        _set_zone(cursor, plan.time_zone, step)
         if plan.timestamp is not None:
             cursor.execute(f"SET timestamp = {plan.timestamp!r}")
         note = ""
@@ -201,9 +207,23 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
             note = _execute(cursor, step, plan.statements[number], number == uncertain) or note
         if plan.timestamp is not None:
             cursor.execute("SET timestamp = DEFAULT")
+        _set_zone(cursor, UTC, step)
     except pymysql.MySQLError as error:
         raise _translated(error, step) from error
     return note
+
+
+def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None:
+    try:
+        cursor.execute("SET time_zone = %s", (zone,))
+    except pymysql.MySQLError as error:
+        if errno(error) != UNKNOWN_ZONE:
+            raise
+        raise _refused(
+            step,
+            f"the statement turns times of {zone} into others, and the target does not know that zone",
+            "load the zone tables into the target, with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql, and run again",
+        ) from error
 
 
 def _move(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName) -> str:

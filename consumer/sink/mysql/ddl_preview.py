@@ -23,8 +23,8 @@ class DdlPreview:
     """Looks at the statements of a plan one after the other. A table that an earlier one changes is not as the server
     shows it, so it is taken as the statement expects it."""
 
-    def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> None:
-        self._cursor, self._server = cursor, ServerNames.ask(cursor, flavor)
+    def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName, zone: str) -> None:
+        self._cursor, self._server, self._zone = cursor, ServerNames.ask(cursor, flavor), zone
         self._changed: set[TableName] = set()
 
     def look(self, step: ApplyDdl) -> TargetDdl:
@@ -47,7 +47,7 @@ class DdlPreview:
         if step.trash is not None and (moves := self._moves(step, step.trash)):
             return TargetDdl(tuple(moves))
         is_as_shown = step.file.name not in self._changed
-        text = rewritten(self._cursor, step, self._server, self._changed, ask=is_as_shown)
+        text = rewritten(self._cursor, step, self._server, self._changed, ask=is_as_shown, zone=self._zone)
         return TargetDdl(tuple(split_statements(text.text)), "; ".join(text.notes))
 
     def _moves(self, step: ApplyDdl, trash: TableName) -> list[str]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.ddl.rewrite_mysql import Rewritten, rewrite
+from consumer.ddl.timestamp_defaults import in_session_zone
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.connection import FlavorName
+from consumer.sink.mysql.ddl_zone import offset_at
 
 _UNINDEXED = CREATE_ACTIONS | DATABASE_ACTIONS | {Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_VIEW}
 """Actions whose statement names no index of a table that is there."""
@@ -40,14 +42,16 @@ def rewritten(
     more: Collection[TableName] = (),
     *,
     ask: bool = True,
+    zone: str = "UTC",
 ) -> Rewritten:
     """The text of `step` for this server. Raises DdlRefused where it has no right form there.
 
     `more` are tables that will be there by then; without `ask` the server is not asked what the own table is like.
+    `zone` is the changefeed's.
     """
     file, action = step.file, _action(step)
     return rewrite(
-        file.query,
+        in_session_zone(file.query, file.columns, offset_at(step, zone)),
         action=action,
         database=file.database,
         known=(server.tables | {*more}) - {file.name},

@@ -16,7 +16,15 @@ from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION, AuditRow, Progress, ProgressChange
 from consumer.sink.mysql.schema import exists, layout
 from consumer.sink.progress_formats import readable
-from consumer.sink.progress_rows import AUDIT_DAYS, CONSUMERS, Rows, check_upstream, open_files, progress_of
+from consumer.sink.progress_rows import (
+    AUDIT_DAYS,
+    CONSUMERS,
+    Rows,
+    check_time_zone,
+    check_upstream,
+    open_files,
+    progress_of,
+)
 
 _BATCH = 500
 _AUDIT_COLUMNS = (
@@ -54,19 +62,24 @@ def consumers(cursor: pymysql.cursors.Cursor) -> dict[str, int]:
     return {str(name): int(tables) for name, tables in cursor.fetchall()}
 
 
-def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str) -> None:
-    """Write the consumer's row when it is the first run. Raises WrongUpstream where the row is another upstream's."""
-    cursor.execute("SELECT upstream FROM storage_consumer.consumer WHERE name = %s", (name,))
+def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str, time_zone: str) -> None:
+    """Write the consumer's row when it is the first run. Raises WrongUpstream where the row is another upstream's,
+    BadConfig where it is bound to another time zone."""
+    cursor.execute("SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = %s", (name,))
     row = cursor.fetchone()
     if row is None:
         cursor.execute(
-            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by) "
-            "VALUES (%s, %s, %s, 0, 0, UTC_TIMESTAMP(3), %s)",
-            (name, FORMAT_VERSION, upstream, __version__),
+            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by, "
+            "time_zone) VALUES (%s, %s, %s, 0, 0, UTC_TIMESTAMP(3), %s, %s)",
+            (name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
     check_upstream(name, row[0], upstream)
-    cursor.execute("UPDATE storage_consumer.consumer SET written_by = %s WHERE name = %s", (__version__, name))
+    check_time_zone(name, row[1] or time_zone, time_zone)
+    cursor.execute(
+        "UPDATE storage_consumer.consumer SET written_by = %s, time_zone = %s WHERE name = %s",
+        (__version__, time_zone, name),
+    )
 
 
 def prune_audit(cursor: pymysql.cursors.Cursor, name: str) -> None:

@@ -30,6 +30,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "updated": "DATETIME(3) NOT NULL",
         # The last release that acquired the target.
         "written_by": "TEXT NOT NULL",
+        "time_zone": "VARCHAR(64) NOT NULL",
     },
     "table_progress": {
         **_TABLE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,7 +10,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from consumer.errors import BadConfig
 
 _DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
-_OFFSET = re.compile(r"[+-]\d{2}:\d{2}")
 _NAME_LIMIT = 64
 
 
@@ -19,7 +17,7 @@ _NAME_LIMIT = 64
 class MySqlSettings:
     """A MySQL-compatible target. `name` is the consumer name, under which the progress is kept.
 
-    `time_zone` is the session's: ``SYSTEM``, an offset, or a zone name that the server knows. `socket` replaces host
+    `time_zone` is the changefeed's, an offset or a name: that of statements; rows come in UTC. `socket` replaces host
     and port. `connect_timeout` is in seconds. `worker_count` bounds the connections of one step.
     """
 
@@ -28,7 +26,7 @@ class MySqlSettings:
     user: str
     password: str
     name: str
-    time_zone: str = "SYSTEM"
+    time_zone: str = "UTC"
     worker_count: int = 16
     ssl_ca: str = ""
     ssl_cert: str = ""
@@ -55,11 +53,8 @@ class MySqlSettings:
         return self.socket or f"{self.host}:{self.port}"
 
     @classmethod
-    def from_uri(cls, uri: str, *, name: str, time_zone: str = "SYSTEM") -> MySqlSettings:
-        """Read ``mysql://user:password@host:port/?option=value`` (also ``mariadb://``, ``tidb://``). Raises BadConfig.
-
-        An option ``time-zone`` of the URI wins over `time_zone`.
-        """
+    def from_uri(cls, uri: str, *, name: str, time_zone: str = "UTC") -> MySqlSettings:
+        """Read ``mysql://user:password@host:port/?option=value`` (``mariadb://``, ``tidb://`` too). BadConfig."""
         parts = urlsplit(uri)
         if parts.scheme not in _DEFAULT_PORTS:
             raise BadConfig(f"the downstream scheme {parts.scheme!r} is none of {', '.join(_DEFAULT_PORTS)}")
@@ -75,7 +70,8 @@ class MySqlSettings:
             user=unquote(parts.username or "root"),
             password=unquote(parts.password or ""),
             name=name,
-            **{"time_zone": session_zone(time_zone), **options},
+            time_zone=time_zone,
+            **options,
         )
 
 
@@ -108,13 +104,6 @@ class MySqlTarget:
     auto_increment: str = ""
 
 
-def session_zone(zone: str) -> str:
-    """`zone` as ``SET time_zone`` takes it on a server without zone tables: UTC becomes an offset."""
-    if zone.upper() in ("UTC", "Z", "ETC/UTC", "GMT"):
-        return "+00:00"
-    return zone if zone == "" or _OFFSET.fullmatch(zone) or zone.upper() != "SYSTEM" else "SYSTEM"
-
-
 def _port(parts: Any, default: int) -> int:
     try:
         return parts.port or default
@@ -134,8 +123,6 @@ def _option(name: str, value: str) -> tuple[str, Any]:
     known = name.replace("-", "_")
     if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket"):
         return known, value
-    if known == "time_zone":
-        return known, session_zone(value.strip("'\""))
     if known in ("worker_count", "connect_timeout"):
         if not value.isdecimal() or int(value) < 1:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be a whole number above 0")

@@ -43,7 +43,7 @@ class MySqlSink:
         lock.take()
         try:
             with self._driver.transaction(None) as cursor:
-                register(cursor, self._settings.name, upstream)
+                register(cursor, self._settings.name, upstream, self._settings.time_zone)
                 self._epoch = raise_epoch(cursor, self._settings.name, None)
                 prune_audit(cursor, self._settings.name)
         except ConsumerError:
@@ -88,7 +88,7 @@ class MySqlSink:
         known = {**open_intents, **self._open_intents}
         flavor = self._driver.flavor.name
         with self._driver.cursor("ddl") as cursor:
-            answers = plan_ddls(cursor, steps, known, flavor)
+            answers = plan_ddls(cursor, steps, known, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:
             self._store(intents(planned), {plan.step.file.name for plan in planned})
@@ -101,7 +101,7 @@ class MySqlSink:
             return []
         flavor = self._driver.flavor.name
         with self._driver.cursor("ddl") as cursor:
-            preview = DdlPreview(cursor, flavor)
+            preview = DdlPreview(cursor, flavor, self._settings.time_zone)
             return [preview.look(step) for step in steps]
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:

@@ -239,10 +239,10 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     statements = tuple(f"ALTER TABLE `old` ADD INDEX ({column})" for column in ("id, v", "v, id", "v"))
     one_short = (*statements[:crash_after], "CRASH", *statements[crash_after + 1 :])
     sink = acquired(fresh_mariadb)
-    monkeypatch.setattr("consumer.sink.mysql.ddl.rewritten", lambda *_: Rewritten("; ".join(one_short), None))
+    monkeypatch.setattr("consumer.sink.mysql.ddl.rewritten", lambda *_, **__: Rewritten("; ".join(one_short), None))
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
     monkeypatch.setattr(
-        "consumer.sink.mysql.ddl.rewritten", lambda *_: Rewritten("; ".join(statements), None, ("three",))
+        "consumer.sink.mysql.ddl.rewritten", lambda *_, **__: Rewritten("; ".join(statements), None, ("three",))
     )
     sink.close()
     again = MySqlSink(settings(fresh_mariadb))

@@ -162,12 +162,6 @@ def test_a_missing_grant(fresh_mariadb: MariaDb) -> None:
     assert "grant" in caught.value.hint
 
 
-def test_an_unknown_time_zone(fresh_mariadb: MariaDb) -> None:
-    odd = MySqlSettings.from_uri(fresh_mariadb.url() + "?time-zone=Mars/Olympus", name="replica")
-    with pytest.raises(BadConfig, match="Mars"):
-        MySqlSink(odd).progress()
-
-
 def test_a_server_that_is_not_there() -> None:
     away = MySqlSettings.from_uri("mysql://root@127.0.0.1:1/", name="replica")
     with pytest.raises(TargetUnavailable, match=r"127\.0\.0\.1:1"):

@@ -52,9 +52,9 @@ def number(text: str, duckdb: object, mariadb: str | None = None, remark: str = 
     return Value(text, text, text, text if mariadb is None else mariadb, duckdb, remark)
 
 
-def text(value: str, remark: str = "", mariadb: str | None = None) -> Value:
-    """A value that is the same text everywhere."""
-    return Value(literal(value), value, value, value if mariadb is None else mariadb, value, remark)
+def text(value: str, remark: str = "", mariadb: str | None = None, duckdb: str | None = None) -> Value:
+    """A value that is the same text everywhere, but where a target holds another."""
+    return Value(literal(value), value, value, value if mariadb is None else mariadb, duckdb or value, remark)
 
 
 def binary(value: bytes, remark: str = "") -> Value:

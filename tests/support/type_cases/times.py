@@ -16,7 +16,8 @@ def _date(value: str) -> Value:
 
 
 def _moment(value: str, utc: str = "", remark: str = "") -> Value:
-    return _quoted(number(value, datetime.fromisoformat(value), utc or value, remark))
+    """`utc` is what the targets hold of a TIMESTAMP."""
+    return _quoted(number(value, datetime.fromisoformat(utc or value), utc or value, remark))
 
 
 def _quoted(value: Value) -> Value:
@@ -83,7 +84,7 @@ TIMESTAMPS = (
         "TIMESTAMP",
         True,
         (
-            _moment("1970-01-01 01:00:01.000", "1970-01-01 00:00:01.000", "the first; MariaDB is shown in UTC"),
+            _moment("1970-01-01 01:00:01.000", "1970-01-01 00:00:01.000", "the first; targets hold UTC"),
             _moment("2024-01-15 12:00:00.500", "2024-01-15 11:00:00.500", "winter"),
             _moment("2024-03-31 01:59:59.999", "2024-03-31 00:59:59.999", "before the clock goes to summer time"),
             _moment("2024-03-31 03:00:00.000", "2024-03-31 01:00:00.000", "after it"),
@@ -99,7 +100,7 @@ TIMESTAMPS = (
         True,
         (
             text("0000-00-00 00:00:00", "has no zone"),
-            text("2024-07-01 12:00:00", "summer", mariadb="2024-07-01 10:00:00"),
+            text("2024-07-01 12:00:00", "summer", mariadb="2024-07-01 10:00:00", duckdb="2024-07-01 10:00:00"),
         ),
     ),
 )

@@ -118,19 +118,15 @@ def test_dates_that_are_none(replica: Replica) -> None:
     assert left(replica) == [2]
 
 
-def test_seconds_since_1970_are_counted_in_the_changefeeds_zone(tmp_path: Path) -> None:
+def test_seconds_since_1970_are_counted_in_utc(tmp_path: Path) -> None:
     replica, column = Replica(tmp_path, "Europe/Berlin"), Column("t", "TIMESTAMP")
-    # 2024-10-27: clocks go from 03:00 back to 02:00 at 01:00 UTC.
     instants = [datetime(2024, 10, 26, 22, tzinfo=ZoneInfo("UTC")) + timedelta(minutes=30 * step) for step in range(12)]
-    fill(replica, [f"{instant.astimezone(BERLIN):%Y-%m-%d %H:%M:%S}" for instant in instants], column)
+    fill(replica, [f"{instant:%Y-%m-%d %H:%M:%S}" for instant in instants], column)
 
     def by(bound: datetime) -> str:
         edge = f"PARTITION `p0` VALUES LESS THAN ({int(bound.timestamp())})"
         return f"RANGE (UNIX_TIMESTAMP(`t`)) ({edge},PARTITION `p1` VALUES LESS THAN MAXVALUE)"
 
-    twice = refusal(replica, "TRUNCATE PARTITION `p0`", by(instants[7]), column, "TIMESTAMP")
-    assert twice is not None
-    assert "twice" in twice.message
     assert refusal(replica, "TRUNCATE PARTITION `p0`", by(instants[3]), column, "TIMESTAMP") is None
     assert left(replica) == list(range(3, 12))
     assert refusal(replica, "TRUNCATE PARTITION `p1`", by(instants[9]), column, "TIMESTAMP") is None

@@ -1,0 +1,29 @@
+"""Which value of a column a conversion refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from consumer.errors import CorruptFile
+
+
+def first_refused(convert: Callable[[pa.Array], object], values: pa.Array) -> tuple[int, CorruptFile]:
+    """Where the first value stands that `convert` refuses, and its error; there must be one."""
+    low, high = 0, len(values)
+    refusal = _refusal(convert, values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = _refusal(convert, values.slice(low, middle - low))
+        low, high = (low, middle) if found else (middle, high)
+        refusal = found or refusal
+    return low, _refusal(convert, values.slice(low, 1)) or refusal or CorruptFile("a value is not right")
+
+
+def _refusal(convert: Callable[[pa.Array], object], values: pa.Array) -> CorruptFile | None:
+    try:
+        convert(values)
+    except CorruptFile as error:
+        return error
+    return None

@@ -1,0 +1,112 @@
+"""The zone of statements: the changefeed's, on servers without zone tables too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from consumer.errors import DdlRefused
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import ms_to_tso
+from consumer.model.steps import ApplyDdl
+from consumer.sink.mysql.sink import MySqlSink
+from tests.integration.mysql.steps import UPSTREAM, ddl, settings
+from tests.servers import MariaDb
+from tests.support.build import ID
+
+SUMMER = ms_to_tso(round(datetime.fromisoformat("2024-07-01T12:00:00+00:00").timestamp() * 1000))
+NEVER_LEARNED = "America/New_York"
+LEARNED = "Europe/Berlin"
+
+
+def sink_in(server: MariaDb, zone: str) -> MySqlSink:
+    sink = MySqlSink(replace(settings(server), time_zone=zone))
+    sink.acquire(UPSTREAM)
+    return sink
+
+
+def alter(query: str, *columns: Column, before: tuple[Column, ...] = (ID,), action: Action) -> ApplyDdl:
+    return replace(ddl(action, "d", "t", SUMMER, query, columns=(ID, *columns)), columns_before=before)
+
+
+@pytest.fixture
+def server(fresh_mariadb: MariaDb) -> MariaDb:
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    return fresh_mariadb
+
+
+def test_a_literal_default_is_the_moment_of_the_schema_file(server: MariaDb) -> None:
+    """Whatever the zone of the session upstream was."""
+    sink = sink_in(server, NEVER_LEARNED)
+    column = Column("at", "TIMESTAMP", nullable=False, default="2024-01-15 04:30:00")
+    query = "ALTER TABLE `t` ADD COLUMN `at` TIMESTAMP NOT NULL DEFAULT '2024-01-15 10:00:00'"
+    [outcome] = sink.apply_ddls([alter(query, column, action=Action.ADD_COLUMN)], {})
+    sink.close()
+    assert outcome.error is None
+    server.execute("INSERT INTO d.t (id) VALUES (2)")
+    found = server.execute("SET time_zone = '+00:00'", "SELECT at FROM d.t")
+    assert found == [(datetime(2024, 1, 15, 4, 30),)] * 2
+
+
+def test_the_present_time_is_the_changefeeds(server: MariaDb) -> None:
+    sink = sink_in(server, NEVER_LEARNED)
+    columns = (
+        Column("l", "DATETIME", default="CURRENT_TIMESTAMP"),
+        Column("m", "TIMESTAMP", default="CURRENT_TIMESTAMP"),
+    )
+    query = "ALTER TABLE `t` ADD COLUMN (`l` DATETIME DEFAULT NOW(), `m` TIMESTAMP DEFAULT CURRENT_TIMESTAMP)"
+    [outcome] = sink.apply_ddls([alter(query, *columns, action=Action.MULTI_SCHEMA_CHANGE)], {})
+    sink.close()
+    assert outcome.error is None
+    found = server.execute("SET time_zone = '+00:00'", "SELECT l, m FROM d.t")
+    assert found == [(datetime(2024, 7, 1, 8), datetime(2024, 7, 1, 12))]
+
+
+@pytest.fixture
+def times(server: MariaDb) -> MariaDb:
+    server.execute(
+        "ALTER TABLE d.t ADD COLUMN at TIMESTAMP NULL, ADD COLUMN v INT",
+        "SET time_zone = '+00:00'",
+        "REPLACE INTO d.t VALUES (1, '2024-01-15 11:00:00', 1), (2, '2024-07-15 11:00:00', 2)",
+    )
+    return server
+
+
+AT, V = Column("at", "TIMESTAMP"), Column("v", "INT")
+TO_DATETIME = alter(
+    "ALTER TABLE `t` MODIFY COLUMN `at` DATETIME",
+    Column("at", "DATETIME"),
+    V,
+    before=(ID, AT, V),
+    action=Action.MODIFY_COLUMN,
+)
+
+
+def test_times_that_change_their_type_go_by_the_zone_itself(times: MariaDb) -> None:
+    times.learn_zone(LEARNED)
+    sink = sink_in(times, LEARNED)
+    [outcome] = sink.apply_ddls([TO_DATETIME], {})
+    sink.close()
+    assert outcome.error is None
+    found = times.execute("SELECT at FROM d.t ORDER BY id")
+    assert found == [(datetime(2024, 1, 15, 12),), (datetime(2024, 7, 15, 13),)]  # winter and summer
+
+
+def test_they_are_refused_where_the_server_does_not_know_the_zone(times: MariaDb) -> None:
+    sink = sink_in(times, NEVER_LEARNED)
+    [outcome] = sink.apply_ddls([TO_DATETIME], {})
+    assert isinstance(outcome.error, DdlRefused)
+    assert NEVER_LEARNED in outcome.error.message
+    assert "tzinfo" in outcome.error.hint
+    other = alter(
+        "ALTER TABLE `t` MODIFY COLUMN `v` BIGINT",
+        AT,
+        Column("v", "BIGINT"),
+        before=(ID, AT, V),
+        action=Action.MODIFY_COLUMN,
+    )
+    assert sink.apply_ddls([other], {})[0].error is None
+    sink.close()
