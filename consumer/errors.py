@@ -99,7 +99,15 @@ class TargetBusy(Retryable): ...
 class LeaseHeld(Retryable): ...
 
 
-class Interrupted(Retryable): ...
+class Interrupted(Retryable):
+    def __init__(
+        self,
+        message: str = "stopped by a signal before the checkpoint was reached; what was applied is recorded",
+        *,
+        hint: str = "Run the same command again: it goes on from there.",
+        **coordinates: Any,
+    ) -> None:
+        super().__init__(message, hint=hint, **coordinates)
 
 
 class Fatal(ConsumerError): ...

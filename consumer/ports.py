@@ -96,6 +96,9 @@ class Loader(Protocol):
 
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Sequence[LoadOutcome]: ...
 
+    def abandon(self) -> None:
+        """End what runs, at once: called where a signal ends the command in the middle of a load. Leaves no process."""
+
     def close(self) -> None: ...
 
 

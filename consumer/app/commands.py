@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from consumer.app.parts import (
     checkpoint_of,
+    left_behind,
     listing_of,
     manager_of,
     one_round,
@@ -68,19 +69,22 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
         rounds, checkpoint, backwards = 0, 0, 0
-        while not stop.is_set():
-            try:
-                listing = listing_of(settings, parts.reader, manager.progress)
-                backwards += listing.checkpoint < checkpoint
-                if backwards > 1:
-                    observer.note(_BACK_AND_FORTH)
-                manager.run_round(listing)
-                rounds, checkpoint = rounds + 1, listing.checkpoint
-            except LeaseHeld:
-                raise
-            except Retryable as error:
-                observer.retrying("round", error, rounds)
-            stop.wait(settings.flush_interval)
+        try:
+            while not stop.is_set():
+                try:
+                    listing = listing_of(settings, parts.reader, manager.progress)
+                    backwards += listing.checkpoint < checkpoint
+                    if backwards > 1:
+                        observer.note(_BACK_AND_FORTH)
+                    manager.run_round(listing)
+                    rounds, checkpoint = rounds + 1, listing.checkpoint
+                except LeaseHeld:
+                    raise
+                except Retryable as error:
+                    observer.retrying("round", error, rounds)
+                stop.wait(settings.flush_interval)
+        except KeyboardInterrupt:
+            return left_behind(manager, parts, checkpoint, rounds, started)
         return result_of(manager, parts, checkpoint, rounds, started)
 
 

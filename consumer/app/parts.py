@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.csv import loses_keys
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, CheckpointMissing, NeedsPerson
+from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson
 from consumer.model.clock import zone_of
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
@@ -64,6 +64,9 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     parts = Parts(reader, sink, loader or SparkLoader(spark), options)
     try:
         yield parts
+    except KeyboardInterrupt:
+        parts.loader.abandon()
+        raise
     finally:
         parts.loader.close()
         sink.close()
@@ -98,8 +101,21 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
 
 
 def one_round(parts: Parts, manager: ConsumerManager, listing: Listing, started: float) -> RunResult:
-    manager.run_round(listing)
+    """Bring every table to the listing's checkpoint. A signal ends it early: the result says what was applied."""
+    try:
+        manager.run_round(listing)
+    except KeyboardInterrupt:
+        interrupted = Interrupted()
+        result = left_behind(manager, parts, listing.checkpoint, 0, started)
+        return replace(result, error=interrupted, exit_code=interrupted.exit_code)
     return result_of(manager, parts, listing.checkpoint, 1, started)
+
+
+def left_behind(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: int, started: float) -> RunResult:
+    """The result of a round that a signal ended in the middle."""
+    parts.loader.abandon()
+    manager.left()
+    return result_of(manager, parts, checkpoint, rounds, started)
 
 
 def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:

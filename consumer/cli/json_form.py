@@ -50,7 +50,11 @@ def run_as_json(result: RunResult) -> dict[str, Any]:
         "spark_seconds": round(result.spark_seconds, 3),
         "rounds": result.rounds,
         "notes": list(result.notes),
-    }
+    } | _reason(result.error)
+
+
+def _reason(error: ConsumerError | None) -> dict[str, Any]:
+    return {} if error is None else {"error": error.sentence(), "hint": error.hint or None}
 
 
 def _table(table: TableResult) -> dict[str, Any]:
@@ -64,9 +68,7 @@ def error_as_json(error: ConsumerError, seconds: float) -> dict[str, Any]:
         "checkpoint_ts": None,
         "tables": {},
         "seconds": round(seconds, 3),
-        "error": error.sentence(),
-        "hint": error.hint or None,
-    }
+    } | _reason(error)
 
 
 def plan_as_json(result: PlanResult) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class Call:
         self.show(lambda: run_as_json(result), lambda: print_run(result), result.exit_code)
         for line in stopped_lines(result, self.options):
             print(self.settings.scrub(line), file=sys.stderr)
+        if result.error is not None:
+            tell(result.error.sentence(), result.error.hint, self.settings.scrub)
         return result.exit_code
 
     def show(self, as_json: Callable[[], dict[str, Any]], as_text: Callable[[], None], exit_code: int = 0) -> int:
@@ -92,7 +94,7 @@ def execute(
     except KeyboardInterrupt:
         if endless:
             return failure.left(time.monotonic() - began)
-        return failure.report(_interrupted(), time.monotonic() - began)
+        return failure.report(Interrupted(), time.monotonic() - began)
     except ConsumerError as error:
         return failure.report(error, time.monotonic() - began)
     except Exception as bug:
@@ -105,13 +107,6 @@ def _profiling(settings: Settings) -> AbstractContextManager[object]:
     from consumer.observe.profiling import serving
 
     return serving()
-
-
-def _interrupted() -> Interrupted:
-    return Interrupted(
-        "stopped by a signal before the checkpoint was reached; what was applied is recorded",
-        hint="Run the same command again: it goes on from there.",
-    )
 
 
 def _observer(settings: Settings) -> LogObserver:
@@ -168,6 +163,11 @@ class _Failure:
     def _say(self, error: BaseException, sentence: str, hint: str) -> None:
         if self.verbose:
             print(self.scrub("".join(traceback.format_exception(error))), file=sys.stderr, end="")
-        print(f"storage-consumer: {self.scrub(sentence)}", file=sys.stderr)
-        if hint:
-            print(self.scrub(f"  {hint}"), file=sys.stderr)
+        tell(sentence, hint, self.scrub)
+
+
+def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
+    """An error as a person reads it: one line, and one that says what to do."""
+    print(f"storage-consumer: {scrub(sentence)}", file=sys.stderr)
+    if hint:
+        print(scrub(f"  {hint}"), file=sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from types import FrameType
 
 ABANDON_AFTER = 20
 """Seconds that the step in hand of `run` has to finish; then it is abandoned, which is safe: progress says so."""
+_ONCE_MORE_AFTER = 0.05
 LEAVE_AFTER = 8
 """Seconds for closing connections after that; then the process leaves without it."""
 
@@ -35,6 +37,15 @@ def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
             signal.signal(signal.SIGALRM, abandon)
             signal.alarm(ABANDON_AFTER)
 
+    def once_more(lost: sys.UnraisableHookArgs) -> None:
+        # Python drops what is raised while it runs a finalizer: that was no place to be interrupted.
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            signal.signal(signal.SIGALRM, abandon)
+            signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_AFTER)
+        else:
+            told_before(lost)
+
+    told_before, sys.unraisablehook = sys.unraisablehook, once_more
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
     signal.signal(signal.SIGTERM, finish)
@@ -43,5 +54,6 @@ def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
         yield
     finally:
         signal.alarm(0)
+        sys.unraisablehook = told_before
         for number, handler in before.items():
             signal.signal(number, handler)

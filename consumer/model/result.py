@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from consumer.errors import ConsumerError
 from consumer.model.names import MAX_TSO, TableName, tso_to_ms
 
 
@@ -31,7 +32,8 @@ class TableResult:
 @dataclass(slots=True)
 class RunResult:
     """The outcome of once, backfill, replay or run. `seconds` include `spark_seconds` (starting the session; 0.0: no
-    session was started). `notes` are things a person should read once. `ended` is when, in milliseconds since 1970."""
+    session was started). `notes` are things a person should read once. `ended` is when, in milliseconds since 1970.
+    `error`: why it ended before its end."""
 
     checkpoint_ts: int = 0
     tables: dict[TableName, TableResult] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class RunResult:
     exit_code: int = 0
     notes: list[str] = field(default_factory=list)
     ended: int = 0
+    error: ConsumerError | None = None
 
     @property
     def lag_seconds(self) -> float | None:

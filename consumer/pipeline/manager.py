@@ -76,6 +76,7 @@ class ConsumerManager:
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
         self.absent = AbsentColumns()
+        self.consumers: dict[TableName, TableConsumer] = {}
 
     def run_round(self, listing: Listing) -> None:
         """Bring every table to ``listing.checkpoint``, or to where it must stop.
@@ -119,6 +120,11 @@ class ConsumerManager:
         self.round.stopped(name, error)
         self.record(self.consumers[name].stop(error))
         self.observer.table_stopped(name, error)
+
+    def left(self) -> None:
+        """A signal ended the round in the middle: the results tell what is recorded of each table."""
+        for name, consumer in self.consumers.items():
+            consumer.result.watermark = self.progress.table(name).applied_ts
 
     def record(self, change: ProgressChange) -> None:
         """Make `change` durable, patiently, and believe it only then."""

@@ -7,6 +7,7 @@ keyed    one large table: tasks decode and fold splits, repartition by key, fold
 from __future__ import annotations
 
 import pickle
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,14 @@ class SparkLoader:
         for task in keyed:
             self._collect([task], self._keyed(task, writer, reader), results)
         return [_outcome(task, results[task.number]) for task in tasks]
+
+    def abandon(self) -> None:
+        """Leave the job in hand: its writers are locked out by the next run."""
+        if self._owned and "pyspark" in sys.modules:
+            from consumer.spark.jvm import end_jvm
+
+            end_jvm()
+        self._session = None
 
     def close(self) -> None:
         if self._session is not None and self._owned:

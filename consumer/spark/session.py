@@ -10,10 +10,10 @@ import tempfile
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, TargetUnavailable
+from consumer.spark.jvm import own_handlers, start_jvm
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 _SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
@@ -32,14 +32,15 @@ def start_session(settings: SparkSettings) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    _quieten_py4j()
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName("storage-consumer")
     conf.setAll([*{**_defaults(settings), **dict(settings.conf)}.items()])
     with tempfile.TemporaryFile() as noise:
         try:
             if SparkContext._gateway is None:
-                _start_jvm(conf, noise)
-            session = SparkSession.builder.config(conf=conf).getOrCreate()
+                start_jvm(conf, noise)
+            with own_handlers():
+                session = SparkSession.builder.config(conf=conf).getOrCreate()
         except PySparkException as error:
             raise BadConfig(
                 f"Spark does not start: {_telling_line(noise) or error}",
@@ -55,13 +56,14 @@ def start_session(settings: SparkSettings) -> SparkSession:
     return session
 
 
-def _start_jvm(conf: SparkConf, noise: IO[bytes]) -> None:
-    """Start Spark's JVM with stderr in `noise`: what it says at every start (its own modules, its logging) is not for
-    whoever runs the consumer, and only when it does not start there is something to be told of it."""
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
+def _quieten_py4j() -> None:
+    """What breaks a call is raised and told by us; py4j also logs its trace, some of it as the root logger."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    logging.getLogger().addFilter(_not_of_py4j)
 
-    SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": noise}))
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in record.pathname
 
 
 def _telling_line(noise: IO[bytes]) -> str:

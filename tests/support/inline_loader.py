@@ -48,4 +48,7 @@ class InlineLoader:
         rows = sorted(failed or rows, key=lambda row: row[0])
         return [pickle.loads(body) for body in write_buckets(((b, pa.py_buffer(x)) for b, x in rows), task, writer)]
 
+    def abandon(self) -> None:
+        pass
+
     def close(self) -> None: ...

@@ -77,3 +77,24 @@ def test_the_handlers_of_before_come_back(app: FakeApp) -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert exit_code("once", "--upstream-uri", UPSTREAM) == 0
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Fragile:
+    """Interrupted while it is finalized, where Python ignores what is raised."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+
+def test_a_signal_in_a_finalizer_is_not_lost(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    def work(_observer: object) -> RunResult:
+        Fragile()
+        time.sleep(10)
+        return RunResult()
+
+    app.action = work
+    assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
+    told = capsys.readouterr().err
+    assert "stopped by a signal" in told
+    assert "Traceback" not in told
