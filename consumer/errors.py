@@ -8,7 +8,8 @@ ConsumerError
 │   ├── CheckpointBehind       the changefeed has not come to where a replay is to end
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
-│   ├── LeaseHeld              another consumer of this name is at work
+│   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
+│   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
     ├── BadConfig              exit 2: a flag, a setting, a login
@@ -76,12 +77,15 @@ class ConsumerError(Exception):
 
 class Retryable(ConsumerError):
     exit_code = 4
+    may_pass: ClassVar[bool] = True
+    """Whether the very same call can go through a moment later."""
 
 
 class StorageUnavailable(Retryable): ...
 
 
-class StorageChanged(Retryable): ...
+class StorageChanged(Retryable):
+    may_pass = False
 
 
 class CheckpointMissing(Retryable): ...
@@ -96,7 +100,12 @@ class TargetUnavailable(Retryable): ...
 class TargetBusy(Retryable): ...
 
 
-class LeaseHeld(Retryable): ...
+class LeaseHeld(Retryable):
+    may_pass = False
+
+
+class ProgressMoved(Retryable):
+    may_pass = False
 
 
 class Interrupted(Retryable):

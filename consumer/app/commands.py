@@ -72,7 +72,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
         try:
             while not stop.is_set():
                 try:
-                    listing = listing_of(settings, parts.reader, manager.progress)
+                    listing = listing_of(settings, parts.reader, manager.confirmed())
                     backwards += listing.checkpoint < checkpoint
                     if backwards > 1:
                         observer.note(_BACK_AND_FORTH)

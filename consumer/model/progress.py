@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from consumer.errors import ProgressMoved
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 
@@ -103,7 +104,11 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class ProgressChange:
-    """What one transaction adds to the progress. A table mapped to None falls back to the global applied-ts."""
+    """What one transaction adds to the progress. A table mapped to None falls back to the global applied-ts.
+
+    No table goes back by it, unless it is a `rewind`: who believes a table to be behind where it is believes in old
+    progress, and nothing that follows from it may be recorded (see `check`).
+    """
 
     applied_ts: int | None = None
     tables: Mapping[TableName, TableProgress | None] = field(default_factory=dict)
@@ -112,6 +117,7 @@ class ProgressChange:
     forget_ddls: tuple[DdlId, ...] = ()
     audit: tuple[AuditRow, ...] = ()
     start_ts: int | None = None
+    rewind: bool = False
 
     def merged(self, other: ProgressChange) -> ProgressChange:
         """Both changes in one; where they meet, `other` is the later."""
@@ -123,7 +129,27 @@ class ProgressChange:
             ddls=self.ddls + other.ddls,
             forget_ddls=self.forget_ddls + other.forget_ddls,
             audit=self.audit + other.audit,
+            rewind=self.rewind or other.rewind,
         )
+
+    def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:
+        """Raises ProgressMoved where it would move back what the target has: the global `applied_ts`, and that of the
+        `tables` which have one of their own. A tombstone has no rows that could be applied twice."""
+        if self.rewind:
+            return
+        new = applied_ts if self.applied_ts is None else self.applied_ts
+        places = ((name, kept.applied_ts if kept else new) for name, kept in self.tables.items() if not _ended(kept))
+        moves = [(str(name), tables.get(name, applied_ts), place) for name, place in places]
+        for what, known, place in [("the replica", applied_ts, new), *moves]:
+            if place < known:
+                raise ProgressMoved(
+                    f"{what} is at {known} in the target, but was taken to be at {place} at most",
+                    hint="run again: the progress is read anew",
+                )
+
+
+def _ended(place: TableProgress | None) -> bool:
+    return place is not None and place.state is State.DROPPED
 
 
 @dataclass(frozen=True, slots=True)

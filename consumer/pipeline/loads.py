@@ -7,19 +7,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.errors import CannotBeExact, ConsumerError, LeaseHeld, Retryable, RowsVary, StorageChanged, TableError
+from consumer.errors import CannotBeExact, ConsumerError, Retryable, RowsVary, TableError
 from consumer.model.columns import Family
 from consumer.model.files import Bounds
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
-from consumer.pipeline.retry import ATTEMPTS, patiently
+from consumer.pipeline.retry import patiently
 from consumer.pipeline.version_consumer import TableVersionConsumer
 
 if TYPE_CHECKING:
     from consumer.pipeline.manager import ConsumerManager
 
+ATTEMPTS = 5
 SINGLE_TASK_BYTES = 128 << 20
 """What one task may hold at once: the round size of tables that only one task can load."""
 
@@ -141,8 +142,8 @@ class LoadRunner:
             if not busy:
                 return
             error = busy[0].error
-            assert error is not None
-            if attempt == ATTEMPTS or isinstance(error, (LeaseHeld, StorageChanged)):
+            assert isinstance(error, Retryable)
+            if attempt == ATTEMPTS or not error.may_pass:
                 raise error
             manager.observer.retrying(f"load {busy[0].table}", error, attempt)
             time.sleep(min(2**attempt, 30) / 2)

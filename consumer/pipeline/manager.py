@@ -57,7 +57,7 @@ def waiting_text(barrier: Barrier) -> str:
 
 
 class ConsumerManager:
-    """Drives rounds. `progress` is what the sink last confirmed; on any error it is read again.
+    """Drives rounds. `progress` is what the sink last confirmed.
 
     `results` add up over the rounds of a run; `stopped` holds the tables that go no further in this run, with why.
     """
@@ -77,17 +77,26 @@ class ConsumerManager:
         self.stopped: dict[TableName, ConsumerError] = {}
         self.absent = AbsentColumns()
         self.consumers: dict[TableName, TableConsumer] = {}
+        self._confirmed = True
+
+    def confirmed(self) -> Progress:
+        """The progress as the target has it: read anew after a round that broke off, once nothing of that round can
+        move it any more. Raises Retryable, and then there is no round."""
+        if not self._confirmed:
+            self.sink.fence()
+            self.progress = self.sink.progress()
+            self._confirmed = True
+        return self.progress
 
     def run_round(self, listing: Listing) -> None:
         """Bring every table to ``listing.checkpoint``, or to where it must stop.
 
         Raises Retryable when trying again did not help; what was recorded until then stays recorded.
         """
-        try:
-            self._run_round(listing)
-        except ConsumerError:
-            self.progress = self.sink.progress()
-            raise
+        self.confirmed()
+        self._confirmed = False
+        self._run_round(listing)
+        self._confirmed = True
 
     def _run_round(self, listing: Listing) -> None:
         assembly = self.options.assembly(self.reader, listing, self.progress)
@@ -148,7 +157,8 @@ class ConsumerManager:
                 known = progress.table(name)
                 if (known.state, known.applied_ts) == (State.DROPPED, consumer.state.position) and name not in waits:
                     place = known  # not alive yet, or `metadata` went back to before its end
-                tables[name] = self._ungated(name) if place is None and checkpoint == MAX_TSO else place
+                ungated = checkpoint == MAX_TSO and (place is None or place.state is State.OK)
+                tables[name] = self._ungated(name) if ungated else place
             elif not name.table:
                 # The statements of a database are all done: nothing but them had a place.
                 tables[name] = None

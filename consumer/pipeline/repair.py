@@ -41,6 +41,7 @@ def start_over(table: TableName, assembly: Assembly, progress: Progress, accept_
         tables={table: TableProgress(birth.version - 1)},
         folders=dict.fromkeys(read),
         forget_ddls=tuple(ddl for ddl in map(ddl_id, history) if ddl.version >= birth.version and ddl in progress.ddls),
+        rewind=True,
     )
 
 

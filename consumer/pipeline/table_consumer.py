@@ -117,4 +117,4 @@ class TableConsumer:
             self.result.state, self.result.error, self.result.hint = "waits", waits, ""
             return TableProgress(self.state.position, State.WAITS, waits)
         self.result.state, self.result.error, self.result.hint = "ok", "", ""
-        return None if self.state.position >= applied_ts else TableProgress(self.state.position)
+        return None if self.state.position == applied_ts else TableProgress(self.state.position)

@@ -8,6 +8,7 @@ from dataclasses import astuple
 from typing import Any
 
 from consumer.errors import BadConfig, WrongUpstream
+from consumer.errors import ProgressMoved, WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -20,6 +21,7 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
+from consumer.model.steps import Window
 from consumer.sink.progress_formats import check_format
 
 AUDIT_DAYS = 30
@@ -82,3 +84,10 @@ def check_time_zone(name: str, recorded: str, zone: str) -> None:
             f"--tz is {zone}, but the replica of name {name!r} is filled under --tz {recorded}",
             hint=f"give --tz {recorded}; where it was wrong, fill a new target under another --name",
         )
+def begins_too_early(table: TableName, window: Window, applied_ts: int) -> ProgressMoved:
+    """What to raise for a load of a table with no key, of which the target has a part already."""
+    return ProgressMoved(
+        f"the rows up to {applied_ts} are applied already, but the window begins at {window.after}",
+        hint="run again: the progress is read anew",
+        table=str(table),
+    )

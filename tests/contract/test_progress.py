@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.errors import WrongUpstream
+from consumer.errors import ProgressMoved, WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -69,6 +69,7 @@ def test_every_field_of_progress_survives(target: Target, sink: Sink) -> None:
 def test_later_progress_replaces_and_removes(sink: Sink) -> None:
     sink.record(CHANGE)
     second = ProgressChange(
+        applied_ts=1 << 62,
         tables={SHOP: None, LOG: TableProgress(8)},
         folders={FOLDER: None, Folder("shop/log", 2): FolderProgress(1, 2, "x")},
         ddls=(DdlRecord(DdlId("shop", "item", 2, 1), DdlState.DONE),),
@@ -103,3 +104,28 @@ def test_another_upstream_is_refused(target: Target, sink: Sink) -> None:
         other.acquire("s3://bucket/another")
     other.close()
     assert target.sink().acquire(UPSTREAM).upstream == UPSTREAM
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ProgressChange(applied_ts=29),
+        ProgressChange(applied_ts=31, tables={SHOP: TableProgress(39, State.STOPPED, "why")}),
+        ProgressChange(tables={LOG: TableProgress(29, State.STOPPED, "why")}),
+        ProgressChange(tables={SHOP: None}),
+    ],
+    ids=["the replica", "a table with a place", "a table without one", "a table that would lose its place"],
+)
+def test_nothing_of_a_change_is_recorded_that_would_move_a_table_back(sink: Sink, change: ProgressChange) -> None:
+    sink.record(ProgressChange(applied_ts=30, tables={SHOP: TableProgress(40)}))
+    before = sink.progress()
+    more = ProgressChange(folders={FOLDER: FolderProgress(1, 2, "x")})
+    with pytest.raises(ProgressMoved):
+        sink.record(more.merged(change))
+    assert sink.progress() == before
+
+
+def test_a_rewind_moves_a_table_back(sink: Sink) -> None:
+    sink.record(ProgressChange(applied_ts=30, tables={SHOP: TableProgress(40)}))
+    sink.empty_table(SHOP, ProgressChange(tables={SHOP: TableProgress(7)}, rewind=True))
+    assert sink.progress().table(SHOP) == TableProgress(7)

@@ -115,7 +115,8 @@ def store(
     change: ProgressChange,
     touched: Collection[TableName] = (),
 ) -> None:
-    """Write `change`; `touched` are tables to be listed in the public view."""
+    """Write `change`; `touched` are tables to be listed in the public view. Raises ProgressMoved."""
+    change.check(*_places(connection, name, change.tables))
     if change.applied_ts is not None:
         connection.execute(
             "UPDATE storage_consumer.consumer SET applied_ts = ?, updated = now() AT TIME ZONE 'UTC' WHERE name = ?",
@@ -152,6 +153,20 @@ def table_applied_ts(connection: duckdb.DuckDBPyConnection, name: str, table: Ta
         (name, table.database, table.table),
     ).fetchall()
     return int(found[0][0])
+
+
+def _places(
+    connection: duckdb.DuckDBPyConnection, name: str, tables: Collection[TableName]
+) -> tuple[int, dict[TableName, int]]:
+    """The global applied-ts, and that of those of `tables` that have one of their own."""
+    found = connection.execute("SELECT applied_ts FROM storage_consumer.consumer WHERE name = ?", (name,)).fetchall()
+    rows = connection.execute(
+        "SELECT p.database_name, p.table_name, p.applied_ts FROM storage_consumer.table_progress p, "
+        f"(SELECT unnest(from_json($rows, '{_shape('known_table')}'), recursive := true)) g "
+        f"WHERE p.name = $name AND {_same('p', 'g', _TABLE_KEY)}",
+        {"rows": json.dumps([_table_key(table) for table in tables]), "name": name},
+    ).fetchall()
+    return (int(found[0][0]) if found else 0), {TableName(*row[:2]): int(row[2]) for row in rows}
 
 
 def _table_key(table: TableName) -> Row:

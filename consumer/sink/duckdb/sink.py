@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from consumer.errors import CannotBeExact, ConsumerError, Fatal, LeaseHeld, TableMissing
+from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
@@ -31,6 +31,7 @@ from consumer.sink.duckdb.prepare import prepare
 from consumer.sink.duckdb.schema import exists
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
+from consumer.sink.progress_rows import begins_too_early
 
 log = logging.getLogger(__name__)
 
@@ -173,11 +174,7 @@ class DuckDbSink:
             return False
         applied = stored.table_applied_ts(connection, self._settings.name, table)
         if window.after < applied < window.upto:
-            raise CannotBeExact(
-                f"the rows up to {applied} are applied already, but the window begins at {window.after}",
-                hint="run again: the progress is read anew",
-                table=str(table),
-            )
+            raise begins_too_early(table, window, applied)
         return applied >= window.upto
 
     def _store(

@@ -74,8 +74,8 @@ class MemorySink:
         for outcome in outcomes:
             if outcome.error is None:
                 self._publish(tables[outcome.table], outcome)
-        self._store.tables = tables
         self._save(change)
+        self._store.tables = tables
 
     def record(self, change: ProgressChange) -> None:
         self._check()
@@ -123,7 +123,9 @@ class MemorySink:
         self._epoch = self._store.epoch
 
     def _save(self, change: ProgressChange) -> None:
-        self._store.progress[self._name] = self.progress().after(change)
+        known = self.progress()
+        change.check(known.applied_ts, {name: place.applied_ts for name, place in known.tables.items()})
+        self._store.progress[self._name] = known.after(change)
         self._store.audit += change.audit
 
     def _target(self, request: LoadRequest) -> LoadTarget | ConsumerError:
@@ -154,8 +156,9 @@ class MemorySink:
                 merge_multiset(table, target, changes)
 
     def _apply(self, step: ApplyDdl) -> DdlOutcome:
+        tables = copy.deepcopy(self._store.tables)
         try:
-            note = execute(self._store.tables, step)
+            note = execute(tables, step)
         except DdlRefused as error:
             return DdlOutcome(step, error)
         file = step.file
@@ -164,6 +167,7 @@ class MemorySink:
             audit=(AuditRow("ddl", file.name, file.version, file.version, statement=file.query),),
         )
         self._save(step.before.merged(step.after).merged(fact))
+        self._store.tables = tables
         return DdlOutcome(step, note=note)
 
 

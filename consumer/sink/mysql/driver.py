@@ -7,17 +7,14 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import pymysql
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
-from consumer.errors import LeaseHeld, Retryable
+from consumer.errors import TargetUnavailable
 from consumer.sink.mysql.connection import Flavor, connect
 from consumer.sink.mysql.errors import Doing, translate
 from consumer.sink.mysql.lease import check_epoch
 from consumer.sink.mysql.settings import MySqlSettings
 
 Result = TypeVar("Result")
-
-_ATTEMPTS = 4
 
 
 class Driver:
@@ -58,14 +55,12 @@ class Driver:
             cursor.connection.commit()
 
     def retried(self, action: Callable[[], Result]) -> Result:
-        """Run `action` again after a deadlock or a lost connection, for a few seconds."""
-        retrying = Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, Retryable) and not isinstance(error, LeaseHeld)),
-            stop=stop_after_attempt(_ATTEMPTS),
-            wait=wait_exponential(multiplier=0.2, max=3),
-            reraise=True,
-        )
-        return retrying(action)
+        """Run `action`, on a new connection where the old one was lost: the server may have ended it while it idled.
+        Whoever wants to wait longer calls again."""
+        try:
+            return action()
+        except TargetUnavailable:
+            return action()
 
     def close(self) -> None:
         """Give the connection up; the next use opens another. A transaction at hand is rolled back by the server."""

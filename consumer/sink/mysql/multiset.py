@@ -20,6 +20,7 @@ from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.deletes import same_bytes
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.values import key_literals, mysql_target
+from consumer.sink.progress_rows import begins_too_early
 
 _RESYNC = "resync the table: it is emptied and loaded again"
 
@@ -34,7 +35,7 @@ def apply(
     packet: int,
 ) -> Receipt:
     """Add and remove the copies that `changes` (``n int64, c0 .. cN``) count, and move the table's progress, in the
-    transaction at hand. Raises CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass through."""
+    transaction at hand. Raises ProgressMoved, CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass through."""
     counts = changes.column("n")
     added, removed = changes.filter(pc.greater(counts, 0)), changes.filter(pc.less(counts, 0))
     receipt = Receipt(puts=_total(added), deletes=-_total(removed))
@@ -42,11 +43,7 @@ def apply(
     if applied >= window.upto:
         return receipt
     if applied > window.after:
-        raise CannotBeExact(
-            f"the rows up to {applied} are applied already, but the window begins at {window.after}",
-            hint="run again: the progress is read anew",
-            table=str(target.table),
-        )
+        raise begins_too_early(target.table, window, applied)
     _remove(cursor, target, removed)
     replace.put(cursor, target, _copies(added), packet, "INSERT")
     change = ProgressChange(tables={target.table: TableProgress(window.upto)})

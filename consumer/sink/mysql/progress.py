@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -97,7 +97,9 @@ def store(
     change: ProgressChange,
     touched: Collection[TableName] = (),
 ) -> None:
-    """Write `change` in the transaction at hand; `touched` are tables to be listed in the public view."""
+    """Write `change` in the transaction at hand; `touched` are tables to be listed in the public view. Raises
+    ProgressMoved."""
+    change.check(*_places(cursor, name, change.tables))
     if change.applied_ts is not None:
         cursor.execute(
             "UPDATE storage_consumer.consumer SET applied_ts = %s, updated = UTC_TIMESTAMP(3) WHERE name = %s",
@@ -110,6 +112,22 @@ def store(
     _store_ddls(cursor, name, change)
     _insert(cursor, "known_table", ((name, table.database, table.table) for table in touched if table.table))
     _store_audit(cursor, name, epoch, change.audit)
+
+
+def _places(cursor: pymysql.cursors.Cursor, name: str, tables: Iterable[TableName]) -> tuple[int, dict[TableName, int]]:
+    """The global applied-ts, and that of those of `tables` that have one of their own."""
+    cursor.execute("SELECT applied_ts FROM storage_consumer.consumer WHERE name = %s", (name,))
+    row = cursor.fetchone()
+    keys = [(table.database, table.table) for table in tables]
+    places: dict[TableName, int] = {}
+    for start in range(0, len(keys), _BATCH):
+        cursor.execute(
+            "SELECT database_name, table_name, applied_ts FROM storage_consumer.table_progress "
+            "WHERE name = %s AND (database_name, table_name) IN %s",
+            (name, keys[start : start + _BATCH]),
+        )
+        places |= {TableName(*found[:2]): int(found[2]) for found in cursor.fetchall()}
+    return (int(row[0]) if row else 0), places
 
 
 def _store_tables(cursor: pymysql.cursors.Cursor, name: str, change: ProgressChange) -> None:

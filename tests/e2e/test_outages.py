@@ -1,0 +1,99 @@
+"""A target that goes away in the middle of `run`, and comes back."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.model import patience
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.load import LoadOutcome, LoadTask
+from consumer.ports import RangeReader, Writer
+from tests.servers import MariaDb, mariadb_template
+from tests.support.feed import Feed, Replica
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+_VALUE = Column("v", "INT")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MariaDb]:
+    """One that a test may kill."""
+    server = MariaDb(mariadb_template(tmp_path), ["--innodb-flush-log-at-trx-commit=1"]).start()
+    yield server
+    server.stop()
+
+
+def row(ts: int, value: int) -> bytes:
+    message = {
+        "id": 0, "database": "d", "table": "k", "pkNames": [], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
+        "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None, "data": [{"v": str(value)}],
+        "_tidb": {"commitTs": ts},
+    }  # fmt: skip
+    return json.dumps(message).encode() + b"\r\n"
+
+
+class Outage(InlineLoader):
+    """Kills the server once the first rows are written, before the driver hears of it; upstream goes on meanwhile."""
+
+    def __init__(self, server: MariaDb, feed: Feed) -> None:
+        super().__init__()
+        self._server, self._feed = server, feed
+        self.begun = threading.Event()
+
+    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+        outcomes = super().load(tasks, writer, reader)
+        if not self.begun.is_set():
+            self._server.kill()
+            self._feed.file("d.k", 2, row(20, 2))
+            self._feed.checkpoint(25)
+            self.begun.set()
+        return outcomes
+
+
+class Watching(Recorder):
+    """Starts the server again when a round has failed for the second time, so none could be without its progress; ends
+    the run when everything is there."""
+
+    def __init__(self, server: MariaDb) -> None:
+        super().__init__()
+        self.stop = threading.Event()
+        self._server, self._failed = server, 0
+
+    def retrying(self, what: str, error: Exception, attempt: int) -> None:
+        self._failed += what == "round"
+        if what == "round" and self._failed == 2:
+            self._server.start()
+
+    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None:
+        if not files and checkpoint == 25:
+            self.stop.set()
+
+
+def test_rows_without_a_key_are_applied_once_over_an_outage(
+    server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "ROUND_SECONDS", 0.1)
+    feed = Feed(tmp_path / "storage")
+    feed.folder.mkdir()
+    feed.database("d", 1)
+    feed.statement("d.k", 2, Action.CREATE_TABLE, "CREATE TABLE `k` (`v` INT)", (_VALUE,))
+    feed.file("d.k", 2, row(10, 1) + row(11, 1))
+    feed.checkpoint(15)
+    seen, loader = Watching(server), Outage(server, feed)
+    settings = Replica(feed, server.url()).settings(flush_interval="100ms", tz="UTC")
+    limit = threading.Timer(60, seen.stop.set)
+    limit.start()
+    result = app.run(settings, seen, seen.stop, loader)
+    limit.cancel()
+    assert loader.begun.is_set()
+    assert (result.exit_code, seen.stopped) == (0, {})
+    assert server.execute("SELECT v FROM d.k ORDER BY v") == [(1,), (1,), (2,)]
+    assert server.execute("SELECT applied_ts FROM storage_consumer.consumer") == [(25,)]
