@@ -139,13 +139,19 @@ class Sink(Protocol):
         `acquire`."""
 
     def fence(self) -> None:
-        """Lock out every writer made before: called before a failed load is tried again."""
+        """Lock out every writer made before: called once a round has broken off."""
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         """Look at the target tables, in one go. Answers in the order of the requests. Columns that only the target has
         become `LoadTarget.kept`; SchemaDrift where their values would get lost."""
 
-    def writer(self) -> Writer: ...
+    def writer(self) -> Writer:
+        """For one load, with an epoch of its own: what belongs to other loads goes on beside it."""
+
+    def end(self, writer: Writer) -> None:
+        """Lock out `writer`, as its load is over: whatever of it still runs somewhere (an attempt that was given up, a
+        worker that was lost) is waited for, or writes no more (LeaseHeld). What it has staged can be
+        committed, until another writer is asked for."""
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         """Publish what was staged, and record `change`, in one transaction."""

@@ -136,7 +136,10 @@ class LoadRunner:
         started = time.monotonic()
         left = list(tasks)
         for attempt in range(1, ATTEMPTS + 1):
-            outcomes = manager.loader.load(left, manager.sink.writer(), manager.reader.range_reader())
+            writer = patiently("begin a load", manager.sink.writer, manager.observer)
+            outcomes = manager.loader.load(left, writer, manager.reader.range_reader())
+            # Attempts that Spark has given up may still be at work somewhere: nothing of them comes later than this.
+            patiently("end a load", functools.partial(manager.sink.end, writer), manager.observer)
             self._record(outcomes, loads, time.monotonic() - started)
             busy = [outcome for outcome in outcomes if isinstance(outcome.error, Retryable)]
             if not busy:
@@ -147,8 +150,6 @@ class LoadRunner:
                 raise error
             manager.observer.retrying(f"load {busy[0].table}", error, attempt)
             time.sleep(min(2**attempt, 30) / 2)
-            # Tasks of the failed attempt may still be at work somewhere: lock them out first.
-            patiently("lock out earlier writers", manager.sink.fence, manager.observer)
             left = [outcome.task for outcome in busy]
 
     def _record(self, outcomes: Sequence[LoadOutcome], loads: Sequence[LoadRows], seconds: float) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from consumer.errors import BadConfig, WrongUpstream
-from consumer.errors import ProgressMoved, WrongUpstream
+from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -84,6 +83,8 @@ def check_time_zone(name: str, recorded: str, zone: str) -> None:
             f"--tz is {zone}, but the replica of name {name!r} is filled under --tz {recorded}",
             hint=f"give --tz {recorded}; where it was wrong, fill a new target under another --name",
         )
+
+
 def begins_too_early(table: TableName, window: Window, applied_ts: int) -> ProgressMoved:
     """What to raise for a load of a table with no key, of which the target has a part already."""
     return ProgressMoved(

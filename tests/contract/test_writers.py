@@ -85,3 +85,33 @@ def test_a_writer_of_an_earlier_holder_cannot_publish(target: Target, sink: Sink
         )
     heir.close()
     assert target.rows(SHOP) == []
+
+
+def test_an_ended_writer_comes_too_late_and_what_it_staged_counts(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    shipped, writer, other = prepared(sink), sink.writer(), sink.writer()
+    receipts = write(writer, shipped, changes((True, ("1", "a"))))
+    sink.end(writer)
+    with pytest.raises(LeaseHeld):
+        write(writer, shipped, changes((True, ("1", "late"))))
+    sink.commit([outcome(shipped, receipts, Window(10, 20))], ProgressChange())
+    assert target.rows(SHOP) == [("1", "a")]
+    receipts = write(other, shipped, changes((True, ("2", "b"))))
+    sink.end(other)
+    sink.commit([outcome(shipped, receipts, Window(20, 30))], ProgressChange())
+    assert target.rows(SHOP) == [("1", "a"), ("2", "b")]
+
+
+def test_a_writer_that_is_made_after_an_end_is_not_the_ended_one(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    shipped = prepared(sink)
+    for number in range(3):
+        late = sink.writer()
+        sink.end(late)
+        writer = sink.writer()
+        receipts = write(writer, shipped, changes((True, ("1", str(number)))))
+        with pytest.raises(LeaseHeld):
+            write(late, shipped, changes((True, ("1", "late"))))
+        sink.end(writer)
+        sink.commit([outcome(shipped, receipts, Window(10, 20))], ProgressChange())
+        assert target.rows(SHOP) == [("1", str(number))]

@@ -24,7 +24,16 @@ from consumer.sink.duckdb import progress as stored
 from consumer.sink.duckdb.connection import Database
 from consumer.sink.duckdb.ddl import execute
 from consumer.sink.duckdb.ddl_preview import preview
-from consumer.sink.duckdb.lease import FileLock, begin_staging, check_epoch, end_staging, epoch_folder, raise_epoch
+from consumer.sink.duckdb.lease import (
+    FileLock,
+    begin_load,
+    begin_staging,
+    check_epoch,
+    end_load,
+    end_staging,
+    raise_epoch,
+    staged_file,
+)
 from consumer.sink.duckdb.merge import publish
 from consumer.sink.duckdb.migrate import ensure_schema
 from consumer.sink.duckdb.prepare import prepare
@@ -81,14 +90,19 @@ class DuckDbSink:
     def writer(self) -> Writer:
         from consumer.sink.duckdb.writer import DuckDbWriter  # brings pyarrow, which an idle round does not need
 
-        return DuckDbWriter(epoch_folder(self._settings.staging, self._held()))
+        return DuckDbWriter(begin_load(self._settings.staging, self._held()))
+
+    def end(self, writer: Writer) -> None:
+        from consumer.sink.duckdb.writer import DuckDbWriter
+
+        assert isinstance(writer, DuckDbWriter)
+        end_load(writer.folder)
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         """A TableError names its table in `table`; then nothing of the call is published, its staged files stay, and
         the call can be made again without that outcome and its part of `change`."""
         loaded = [outcome for outcome in outcomes if outcome.error is None]
-        staged = {receipt.staged for outcome in loaded for receipt in outcome.receipts if receipt.staged}
-        self._check_staged(staged)
+        staged = {path for outcome in loaded for path in self._staged(outcome)}
         with self._write() as (connection, epoch):
             tables = describe(connection, {outcome.table for outcome in loaded})
             widened = tuple(row for outcome in loaded for row in self._publish(connection, outcome, tables))
@@ -157,7 +171,7 @@ class DuckDbSink:
     ) -> Iterator[AuditRow]:
         """Merge one table's rows; audit rows for columns that had to change their type, and for rows with defaults."""
         target, window = outcome.task.target, outcome.task.window
-        paths = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
+        paths = self._staged(outcome)
         if not paths or (not target.key and self._is_there(connection, target.table, window)):
             return
         if target.table not in tables:
@@ -199,11 +213,10 @@ class DuckDbSink:
             raise LeaseHeld("this consumer is not the writer of the file", hint="it must acquire the lease first")
         return self._epoch
 
-    def _check_staged(self, paths: Collection[str]) -> None:
-        folder = epoch_folder(self._settings.staging, self._held())
-        for path in paths:
-            if os.path.dirname(path) != folder:
-                raise LeaseHeld(f"{path} was staged by a writer that has been locked out since")
+    def _staged(self, outcome: LoadOutcome) -> list[str]:
+        """Where the files of an outcome are now. Raises LeaseHeld for those of a writer that was locked out."""
+        staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
+        return [staged_file(self._settings.staging, self._held(), path) for path in staged]
 
 
 def _fact(step: ApplyDdl, note: str) -> ProgressChange:

@@ -25,7 +25,7 @@ from consumer.sink.duckdb.settings import DuckDbTarget
 
 @dataclass(frozen=True, slots=True)
 class DuckDbWriter:
-    """`folder` belongs to one epoch: once it is gone, nothing can be staged in it."""
+    """`folder` belongs to one load: once it is gone, nothing can be staged in it."""
 
     folder: str
 

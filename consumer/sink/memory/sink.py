@@ -65,7 +65,14 @@ class MemorySink:
         return [self._target(request) for request in requests]
 
     def writer(self) -> Writer:
-        return MemoryWriter(self._label, self._check())
+        self._check()
+        self._store.writers += 1
+        self._store.at_work.add(self._store.writers)
+        return MemoryWriter(self._label, self._store.epoch, self._store.writers)
+
+    def end(self, writer: Writer) -> None:
+        assert isinstance(writer, MemoryWriter)
+        self._store.at_work.discard(writer.number)
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         """A TableError names its table; then nothing of the call is published."""
@@ -120,6 +127,7 @@ class MemorySink:
 
     def _raise_epoch(self) -> None:
         self._store.epoch += 1
+        self._store.at_work.clear()
         self._epoch = self._store.epoch
 
     def _save(self, change: ProgressChange) -> None:
@@ -175,15 +183,16 @@ class MemorySink:
 class MemoryWriter:
     label: str
     epoch: int
+    number: int
 
     @contextmanager
     def session(self) -> Iterator[MemorySession]:
-        yield MemorySession(_STORES[self.label], self.epoch)
+        yield MemorySession(_STORES[self.label], self.epoch, self.number)
 
 
 class MemorySession:
-    def __init__(self, store: MemoryStore, epoch: int) -> None:
-        self._store, self._epoch = store, epoch
+    def __init__(self, store: MemoryStore, epoch: int, number: int) -> None:
+        self._store, self._epoch, self._number = store, epoch, number
 
     def write(self, target: LoadTarget, changes: ArrowTable) -> Receipt:
         rows = changes.to_pylist()
@@ -196,7 +205,7 @@ class MemorySession:
         return Receipt(added, added - sum(row["n"] for row in rows), self._stage(rows))
 
     def _stage(self, rows: list[Row]) -> str:
-        if self._epoch != self._store.epoch:
+        if self._number not in self._store.at_work:
             raise LeaseHeld("this writer was locked out")
         path = f"{self._epoch}/{len(self._store.staged)}"
         self._store.staged[path] = rows

@@ -33,6 +33,9 @@ class MemoryStore:
     staged: dict[str, list[Row]] = field(default_factory=dict)
     epoch: int = 0
     held: bool = False
+    writers: int = 0
+    at_work: set[int] = field(default_factory=set)
+    """The numbers of the writers whose loads are under way, of all that there were."""
 
 
 def _values(target: LoadTarget, change: Row) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -9,7 +10,7 @@ from typing import TypeVar
 import pymysql
 
 from consumer.errors import TargetUnavailable
-from consumer.sink.mysql.connection import Flavor, connect
+from consumer.sink.mysql.connection import SILENCE_SECONDS, Flavor, connect
 from consumer.sink.mysql.errors import Doing, translate
 from consumer.sink.mysql.lease import check_epoch
 from consumer.sink.mysql.settings import MySqlSettings
@@ -23,6 +24,7 @@ class Driver:
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
         self._connection: pymysql.Connection | None = None
+        self._used = 0.0
 
     @property
     def flavor(self) -> Flavor:
@@ -69,6 +71,9 @@ class Driver:
         self._connection = None
 
     def _open(self) -> pymysql.Connection:
+        if time.monotonic() - self._used > SILENCE_SECONDS / 2:
+            self.close()
         if self._connection is None or not self._connection.open:
             self._connection = connect(self._settings, "dml")
+        self._used = time.monotonic()
         return self._connection

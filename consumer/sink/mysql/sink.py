@@ -18,7 +18,7 @@ from consumer.sink.mysql.connection import FlavorName, qualified
 from consumer.sink.mysql.ddl import PlannedDdl, execute_ddls, facts, intents, plan_ddls
 from consumer.sink.mysql.ddl_preview import DdlPreview
 from consumer.sink.mysql.driver import Driver
-from consumer.sink.mysql.lease import LeaseLock, check_epoch, raise_epoch
+from consumer.sink.mysql.lease import LOADS, LeaseLock, check_epoch, raise_epoch, raise_lane
 from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
 from consumer.sink.mysql.progress import consumers, load, prune_audit, register, store
@@ -34,6 +34,8 @@ class MySqlSink:
         self._driver = Driver(settings)
         self._lock: LeaseLock | None = None
         self._epoch: int | None = None
+        self._lanes: dict[int, int | None] = {}
+        """By lane of loads: the epoch that its next writer gets, None while a load has it."""
         self._open_intents: dict[DdlId, DdlRecord] = {}
 
     def acquire(self, upstream: str) -> Progress:
@@ -62,7 +64,7 @@ class MySqlSink:
         held = self._held()
         with self._driver.transaction(None) as cursor:
             epoch = raise_epoch(cursor, self._settings.name, held)
-        self._epoch = epoch
+        self._epoch, self._lanes = epoch, {}
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         def look() -> Sequence[LoadTarget | ConsumerError]:
@@ -75,7 +77,16 @@ class MySqlSink:
         # Arrow comes with it, and a run with nothing to load must not wait for that.
         from consumer.sink.mysql.writer import MySqlWriter
 
-        return MySqlWriter(self._settings, self._held())
+        lane = next((lane for lane, epoch in self._lanes.items() if epoch is not None), LOADS + len(self._lanes))
+        epoch = self._lanes.get(lane) or self._driver.retried(lambda: self._raise_lane(lane))
+        self._lanes[lane] = None
+        return MySqlWriter(self._settings, epoch, lane)
+
+    def end(self, writer: Writer) -> None:
+        from consumer.sink.mysql.writer import MySqlWriter
+
+        assert isinstance(writer, MySqlWriter)
+        self._lanes[writer.lane] = self._driver.retried(lambda: self._raise_lane(writer.lane))
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
@@ -105,14 +116,14 @@ class MySqlSink:
             return [preview.look(step) for step in steps]
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
-        # The epoch is held while the table goes: DDL commits by itself, so it has a connection of its own.
-        with self._driver.transaction(self._held()) as cursor:
-            with Driver(self._settings).cursor("ddl") as dropping:
+        assert self._lock is not None
+        with self._lock.guarding(self._held()):
+            with self._driver.cursor("ddl") as dropping:
                 found = describe(dropping, [table])
                 for target in found.values():
                     kind = "VIEW" if "VIEW" in target.kind else "TABLE"
                     dropping.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
-            store(cursor, self._settings.name, self._held(), change, _named(change))
+            self._store(change, set())
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look() -> Sequence[TableName]:
@@ -133,6 +144,10 @@ class MySqlSink:
             raise BadConfig("the target was not acquired: only the one writer of a consumer name may write")
         return self._epoch
 
+    def _raise_lane(self, lane: int) -> int:
+        with self._driver.transaction(self._held()) as cursor:
+            return raise_lane(cursor, self._settings.name, lane)
+
     def _load(self) -> Progress:
         with self._driver.cursor() as cursor:
             return load(cursor, self._settings.name)
@@ -151,15 +166,14 @@ class MySqlSink:
         self._driver.retried(save)
 
     def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName) -> dict[DdlId, DdlOutcome]:
-        """Run the statements while this transaction holds the epoch, so that nobody takes over between them and their
-        facts."""
+        """Run the statements while nobody can take over. Between them and their facts somebody can, who then finds the
+        intents."""
         if not planned:
             return {}
-        epoch = self._held()
-        with self._driver.transaction(epoch) as cursor:
+        assert self._lock is not None
+        with self._lock.guarding(self._held()):
             outcomes = execute_ddls(self._settings, planned, flavor, self._save_intent)
-            done = facts(outcomes)
-            store(cursor, self._settings.name, epoch, done, _named(done))
+        self._store(facts(outcomes), set())
         for outcome in outcomes:
             if outcome.error is None:
                 self._open_intents.pop(outcome.step.id, None)

@@ -25,8 +25,8 @@ T = TypeVar("T")
 class Transactions:
     """Opens its connection with the first transaction, and again after it was lost. Not for several threads."""
 
-    def __init__(self, settings: MySqlSettings, epoch: int) -> None:
-        self._settings, self._epoch = settings, epoch
+    def __init__(self, settings: MySqlSettings, epoch: int, lane: int) -> None:
+        self._settings, self._epoch, self._lane = settings, epoch, lane
         self._connection: pymysql.Connection | None = None
         self.max_allowed_packet = 0
 
@@ -72,7 +72,7 @@ class Transactions:
             connection = self._open()
             with connection.cursor() as cursor:
                 before(cursor)
-                check_epoch(cursor, self._settings.name, self._epoch)
+                check_epoch(cursor, self._settings.name, self._epoch, self._lane)
                 result = work(cursor)
             connection.commit()
         except pymysql.MySQLError as error:

@@ -18,6 +18,7 @@ from consumer.sink.mysql import multiset, replace
 from consumer.sink.mysql.batches import pieces
 from consumer.sink.mysql.complete import make_stage, staged, write_staged
 from consumer.sink.mysql.deletes import delete_statements
+from consumer.sink.mysql.lease import DRIVER
 from consumer.sink.mysql.load_data import NotLoaded, load
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.transactions import Transactions
@@ -32,13 +33,14 @@ _Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
 
 @dataclass(frozen=True, slots=True)
 class MySqlWriter:
-    """Opens sessions that write while `epoch` is in force."""
+    """Opens sessions that write while `epoch` is in force in `lane`."""
 
     settings: MySqlSettings
     epoch: int
+    lane: int = DRIVER
 
     def session(self) -> MySqlSession:
-        return MySqlSession(self.settings, self.epoch)
+        return MySqlSession(self.settings, self.epoch, self.lane)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class MySqlSession:
     TableMissing, CorruptFile.
     """
 
-    def __init__(self, settings: MySqlSettings, epoch: int) -> None:
+    def __init__(self, settings: MySqlSettings, epoch: int, lane: int) -> None:
         self._settings, self._epoch = settings, epoch
-        self._transactions = Transactions(settings, epoch)
+        self._transactions = Transactions(settings, epoch, lane)
         self._local_infile = True
 
     def __enter__(self) -> MySqlSession:

@@ -8,14 +8,17 @@ import sys
 import threading
 import time
 
+import pymysql
 import pytest
 
 from consumer.errors import LeaseHeld
+from consumer.model.actions import Action
 from consumer.model.progress import ProgressChange
 from consumer.sink.mysql.connection import connect
 from consumer.sink.mysql.lease import check_epoch
 from consumer.sink.mysql.sink import MySqlSink
-from tests.integration.mysql.steps import UPSTREAM, acquired, settings
+from consumer.sink.mysql.writer import MySqlWriter
+from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
 
@@ -99,6 +102,46 @@ def test_the_lock_is_taken_again_after_a_lost_connection(
         MySqlSink(settings(fresh_mariadb)).acquire(UPSTREAM)
     first.record(ProgressChange(applied_ts=1))
     first.close()
+
+
+def test_a_writer_whose_machine_is_gone_holds_nobody_up_for_long(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.sink.mysql.connection.SILENCE_SECONDS", 2)
+    first = acquired(fresh_mariadb)
+    late = first.writer()
+    assert isinstance(late, MySqlWriter)
+    gone = connect(settings(fresh_mariadb), "dml")
+    check_epoch(gone.cursor(), "replica", late.epoch, late.lane)
+    first.close()
+    began = time.perf_counter()
+    second = acquired(fresh_mariadb)
+    assert time.perf_counter() - began < 20
+    with pytest.raises(pymysql.MySQLError):
+        gone.commit()
+    second.close()
+
+
+def test_a_statement_may_take_longer_than_a_client_may_be_silent(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("consumer.sink.mysql.connection.SILENCE_SECONDS", 2)
+    monkeypatch.setattr("consumer.sink.mysql.lease._HEARTBEAT_SECONDS", 0.2)
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (a INT)")
+    sink = acquired(fresh_mariadb)
+    busy = fresh_mariadb.connect(autocommit=False)
+    busy.cursor().execute("SELECT * FROM d.t")
+    release = threading.Timer(4, busy.commit)
+    release.start()
+    (outcome,) = sink.apply_ddls([ddl(Action.ADD_COLUMN, "d", "t", 5, "ALTER TABLE t ADD COLUMN b INT")], {})
+    assert outcome.error is None
+    other = MySqlSink(settings(fresh_mariadb))
+    with pytest.raises(LeaseHeld):
+        other.acquire(UPSTREAM)
+    sink.record(ProgressChange(applied_ts=6))
+    release.join()
+    busy.close()
+    sink.close()
 
 
 _HOLDER = """
