@@ -1,11 +1,12 @@
 SHELL := /bin/bash
 BIN := .venv/bin
 DEMO := build/demo
+TARGETS := mysql,mysql9,duckdb
 UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite check corpus bench lock
+.PHONY: help setup demo test azurite mysql check corpus bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -21,20 +22,23 @@ demo: setup ## Apply a small changefeed to a DuckDB file and show the tables
 	  "  $(BIN)/storage-consumer once --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)' --tz UTC" \
 	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)'"
 
-test: setup azurite ## Run the tests
+test: setup azurite mysql ## Run the tests
 	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 azurite: ## Install Azure's storage emulator, for its tests, where npm is there
 	@if command -v npm >/dev/null && [ ! -d build/azurite ]; then npm install --silent --no-fund --no-audit --prefix build/azurite azurite; fi
+
+mysql: ## Unpack a MySQL server under build/mysql, for the tests, where apt can get one
+	@bash scripts/mysql.sh
 
 check: setup ## Lint, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-corpus: setup ## Compare with recorded changefeeds: make corpus CORPUS=path
+corpus: setup mysql ## Compare with recorded changefeeds on all targets: make corpus CORPUS=path
 	@test -n "$(CORPUS)" || { echo "name the folder of recorded changefeeds: make corpus CORPUS=path" >&2; exit 2; }
-	$(BIN)/python -m tests.e2e.corpus_report "$(CORPUS)"
+	$(BIN)/python -m tests.e2e.corpus_report "$(CORPUS)" --target $(TARGETS)
 
 bench: setup ## Measure throughput on a MariaDB of its own
 	$(BIN)/python -m tests.bench.run

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
+from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
 
@@ -24,6 +25,23 @@ def fresh_mariadb(mariadb: MariaDb) -> MariaDb:
     """The session's MariaDB with no user database in it."""
     mariadb.drop_all()
     return mariadb
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MySql]:
+    """One MySQL for the whole test session, where one is unpacked."""
+    if not has_mysql():
+        pytest.skip(NO_MYSQL)
+    server = MySql(mysql_template()).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def fresh_mysql(mysql: MySql) -> MySql:
+    """The session's MySQL with no user database in it."""
+    mysql.drop_all()
+    return mysql
 
 
 @pytest.fixture(scope="session")

@@ -9,27 +9,35 @@ import socket
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pymysql
 from pymysql.constants import CLIENT
 
 _START_SECONDS = 60
 _SYSTEM_DATABASES = {"mysql", "information_schema", "performance_schema", "sys", "test"}
+_SYSTEM_USERS = {"root", "", "mariadb.sys", "mysql.sys", "mysql.session", "mysql.infoschema"}
 
 
-class MariaDb:
-    """A mariadbd of its own, with its stock character set. `folder` keeps its data over `stop` and `start`."""
+class SqlServer(ABC):
+    """A server of its own, with its stock character set. `folder` keeps its data over `end` and `start`."""
+
+    name: str
+    integer: str
+    """How it shows the type of an INT."""
+    nopad_collation: str
+    """Its collation that compares bytes, trailing blanks too."""
 
     def __init__(self, template: Path, options: Sequence[str] = ()) -> None:
         self._template, self._options = template, tuple(options)
-        self.folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{self.name.lower()}-"))
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> MariaDb:
+    def start(self) -> Self:
         data = self.folder / "data"
         if not data.exists():
             shutil.copytree(self._template, data)
@@ -76,7 +84,7 @@ class MariaDb:
     def learn_zone(self, zone: str) -> None:
         """Have the server know the time zone of this name."""
         if self.execute(f"SELECT CONVERT_TZ('2024-01-01', '+00:00', '{zone}')") == [(None,)]:
-            command = ["mariadb-tzinfo-to-sql", f"/usr/share/zoneinfo/{zone}", zone]
+            command = [*self._zone_reader(), f"/usr/share/zoneinfo/{zone}", zone]
             statements = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             connection = self.connect(database="mysql", client_flag=CLIENT.MULTI_STATEMENTS)
             with connection, connection.cursor() as cursor:
@@ -91,7 +99,7 @@ class MariaDb:
             if name not in _SYSTEM_DATABASES:
                 self.execute("DROP DATABASE `" + name.replace("`", "``") + "`")
         for user, host in self.execute("SELECT user, host FROM mysql.user"):
-            if user not in ("root", "mariadb.sys", ""):
+            if user not in _SYSTEM_USERS:
                 self.execute(f"DROP USER '{user}'@'{host}'")
 
     def kill_clients(self) -> None:
@@ -104,11 +112,18 @@ class MariaDb:
                     cursor.execute(f"KILL CONNECTION {number}")
         connection.close()
 
+    @abstractmethod
+    def _program(self) -> Sequence[str]:
+        """The server's command, with the options that only it has."""
+
+    @abstractmethod
+    def _zone_reader(self) -> Sequence[str]:
+        """The command that turns a time zone file into statements."""
+
     def _command(self, data: Path) -> list[str]:
         return [
-            mariadbd(),
-            "--no-defaults",
-            *(("--user=root",) if os.getuid() == 0 else ()),
+            *self._program(),
+            *as_root(),
             f"--datadir={data}",
             f"--socket={self.folder}/sock",
             f"--pid-file={self.folder}/pid",
@@ -133,8 +148,9 @@ class MariaDb:
                 return
             except pymysql.MySQLError as error:
                 if self._process.poll() is not None or time.monotonic() > deadline:
+                    self.kill()
                     log = (self.folder / "log").read_text(errors="replace")[-2000:]
-                    raise RuntimeError(f"mariadbd did not start: {error}\n{log}") from error
+                    raise RuntimeError(f"{self.name} did not start: {error}\n{log}") from error
                 time.sleep(0.05)
 
     def _signal(self, verb: str) -> None:
@@ -142,6 +158,20 @@ class MariaDb:
             getattr(self._process, verb)()
             self._process.wait(timeout=60)
         self._process = None
+
+
+class MariaDb(SqlServer):
+    """A mariadbd."""
+
+    name = "MariaDB"
+    integer = "int(11)"
+    nopad_collation = "utf8mb4_nopad_bin"
+
+    def _program(self) -> Sequence[str]:
+        return [mariadbd(), "--no-defaults"]
+
+    def _zone_reader(self) -> Sequence[str]:
+        return ["mariadb-tzinfo-to-sql"]
 
 
 def mariadb_template(folder: Path) -> Path:
@@ -155,7 +185,7 @@ def mariadb_template(folder: Path) -> Path:
             f"--datadir={data}",
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
-            *(("--user=root",) if os.getuid() == 0 else ()),
+            *as_root(),
         ],
         check=True,
         capture_output=True,
@@ -169,6 +199,11 @@ def mariadbd() -> str:
     if found is None:
         raise RuntimeError("mariadbd is not installed")
     return found
+
+
+def as_root() -> Sequence[str]:
+    """What a server that root starts wants to be told."""
+    return ["--user=root"] if os.getuid() == 0 else []
 
 
 def free_port() -> int:

@@ -15,15 +15,15 @@ from tests.contract.targets import DuckDb, Memory, Server, Target
 _labels = itertools.count()
 
 
-@pytest.fixture(params=["memory", "duckdb", "mariadb"])
+@pytest.fixture(params=["memory", "duckdb", "fresh_mariadb", "fresh_mysql"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     match request.param:
         case "memory":
             return Memory(f"contract{next(_labels)}")
         case "duckdb":
             return DuckDb(tmp_path / "replica.duckdb")
-        case _:
-            return Server(request.getfixturevalue("fresh_mariadb"))
+        case server:
+            return Server(request.getfixturevalue(server))
 
 
 @pytest.fixture

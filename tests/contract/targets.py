@@ -13,7 +13,7 @@ from consumer.model.names import TableName
 from consumer.ports import Sink
 from consumer.sink import sink_for
 from consumer.sink.memory.sink import MemorySink
-from tests.servers import MariaDb
+from tests.servers import SqlServer
 
 Cells = tuple[str | None, ...]
 
@@ -75,7 +75,7 @@ class DuckDb:
 
 @dataclass
 class Server:
-    server: MariaDb
+    server: SqlServer
     creates_tables: bool = False
 
     def sink(self, name: str = "c") -> Sink:

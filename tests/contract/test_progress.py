@@ -103,7 +103,9 @@ def test_another_upstream_is_refused(target: Target, sink: Sink) -> None:
     with pytest.raises(WrongUpstream):
         other.acquire("s3://bucket/another")
     other.close()
-    assert target.sink().acquire(UPSTREAM).upstream == UPSTREAM
+    again = target.sink()
+    assert again.acquire(UPSTREAM).upstream == UPSTREAM
+    again.close()
 
 
 @pytest.mark.parametrize(

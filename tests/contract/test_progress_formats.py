@@ -98,14 +98,14 @@ class OldFile:
         )
 
 
-@pytest.fixture(params=["duckdb", "mariadb"])
+@pytest.fixture(params=["duckdb", "fresh_mariadb", "fresh_mysql"])
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> OldServer | OldFile:
     """A target whose progress schema has format 1, with the progress of the consumers "c" and "other"."""
     found: OldServer | OldFile
     if request.param == "duckdb":
         found = OldFile(DuckDb(tmp_path / "replica.duckdb"))
     else:
-        found = OldServer(Server(request.getfixturevalue("fresh_mariadb")))
+        found = OldServer(Server(request.getfixturevalue(request.param)))
     found.restore(statements(1, found.suffix))
     return found
 
@@ -180,9 +180,9 @@ def test_a_schema_that_no_consumer_used_yet_is_brought_forward(old: OldServer | 
     )
 
 
-@pytest.fixture
-def old_server(fresh_mariadb: Any) -> OldServer:
-    found = OldServer(Server(fresh_mariadb))
+@pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
+def old_server(request: pytest.FixtureRequest) -> OldServer:
+    found = OldServer(Server(request.getfixturevalue(request.param)))
     found.restore(statements(1, found.suffix))
     return found
 

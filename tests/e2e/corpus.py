@@ -6,8 +6,8 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from consumer import app
@@ -30,6 +30,8 @@ class Case:
     state: str
     steps: tuple[str, ...]
     note: str
+    flags: Mapping[str, object] = field(default_factory=dict)
+    """Settings for its runs, besides its own."""
 
     @property
     def protocol(self) -> str:
@@ -55,6 +57,7 @@ class Case:
             "upstream_uri": f"file://{storage}?protocol={self.protocol}",
             "downstream_uri": target,
             "tz": "UTC",
+            **self.flags,
             **more,
         }
         if "--checkpoint-ts max" in self.note:
@@ -62,7 +65,8 @@ class Case:
         return load(flags, {}, str(self.folder / "config.toml")).settings
 
     def stops_on(self, target: str) -> bool:
-        """Whether the note says that a table stops, on every target or on this one (``MariaDB``, ``DuckDB``)."""
+        """Whether the note says that a table stops, on every target or on this one. Notes call any server ``MariaDB``,
+        a file ``DuckDB``."""
         others = {"MariaDB", "DuckDB"} - {target}
         return "stop" in self.note and not any(other in self.note for other in others)
 

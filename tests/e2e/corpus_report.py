@@ -11,6 +11,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from consumer.errors import ConsumerError
@@ -20,6 +21,7 @@ from consumer.spark.settings import SparkSettings
 from tests.e2e.corpus import Case, read_cases
 from tests.e2e.outcome import stepwise, whole
 from tests.e2e.targets import File, Server, Target
+from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, mariadb_template
 from tests.support.inline_loader import InlineLoader
 
@@ -28,38 +30,73 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--only", default="", help="cases whose name contains one of these, divided by commas")
-    parser.add_argument("--target", choices=("mysql", "duckdb"), default="mysql")
+    parser.add_argument(
+        "--target", default="mysql", help=f"{', '.join(_TARGETS)}: one or more, divided by commas; mysql is a MariaDB"
+    )
     parser.add_argument("--inline", action="store_true", help="without Spark: the same task functions in this process")
     parser.add_argument("--no-steps", action="store_true")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="K=V", help="a setting of the consumer, as never-split='*.*'"
+    )
     args = parser.parse_args()
+    if unknown := set(args.target.split(",")) - set(_TARGETS):
+        parser.error(f"{', '.join(sorted(unknown))}: no such target; known are {', '.join(_TARGETS)}")
+    flags = {key.replace("-", "_"): value for key, _, value in (given.partition("=") for given in args.set)}
     bad = 0
-    with tempfile.TemporaryDirectory(prefix="corpus-") as work, _target(args.target, Path(work)) as target:
+    with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
+        work = Path(folder)
         loader: Loader = InlineLoader() if args.inline else SparkLoader(SparkSettings("local[2]"))
-        for case in read_cases(args.corpus.resolve(), Path(work) / "unpacked"):
-            if not any(part in case.name for part in args.only.split(",")):
+        cases = [
+            replace(case, flags=flags)
+            for case in read_cases(args.corpus.resolve(), work / "unpacked")
+            if any(part in case.name for part in args.only.split(","))
+        ]
+        for name in args.target.split(","):
+            if name == "mysql9" and not has_mysql():
+                print(f"SKIPPED  {name}: {NO_MYSQL}", flush=True)
                 continue
-            started = time.monotonic()
-            problems = list(_outcome(case, target, loader, Path(work), steps=not args.no_steps))
-            verdict = "equal" if not problems else "DIFFERS"
-            print(f"{verdict:8} {case.name:32} {time.monotonic() - started:6.1f}s  {case.note}", flush=True)
-            for problem in problems:
-                print(f"         {problem[:300]}", flush=True)
-            bad += bool(problems)
+            with _TARGETS[name](work) as target:
+                bad += sum(_differs(case, name, target, loader, work, steps=not args.no_steps) for case in cases)
         loader.close()
     print(f"{bad} cases differ")
     return 1 if bad else 0
 
 
+def _differs(case: Case, name: str, target: Target, loader: Loader, work: Path, steps: bool) -> bool:
+    """Run a case, and print how it comes out."""
+    started = time.monotonic()
+    problems = list(_outcome(case, target, loader, work, steps))
+    verdict = "equal" if not problems else "DIFFERS"
+    print(f"{verdict:8} {name:7} {case.name:32} {time.monotonic() - started:6.1f}s  {case.note}", flush=True)
+    for problem in problems:
+        print(f"         {problem[:300]}", flush=True)
+    return bool(problems)
+
+
 @contextlib.contextmanager
-def _target(name: str, work: Path) -> Iterator[Target]:
-    if name == "duckdb":
-        yield File(work)
-        return
+def _mariadb(work: Path) -> Iterator[Target]:
     server = MariaDb(mariadb_template(work)).start()
     try:
         yield Server(server)
     finally:
         server.stop()
+
+
+@contextlib.contextmanager
+def _mysql(_work: Path) -> Iterator[Target]:
+    server = MySql(mysql_template()).start()
+    try:
+        yield Server(server)
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def _file(work: Path) -> Iterator[Target]:
+    yield File(work)
+
+
+_TARGETS = {"mysql": _mariadb, "mysql9": _mysql, "duckdb": _file}
 
 
 def _outcome(case: Case, target: Target, loader: Loader, work: Path, steps: bool) -> Iterator[str]:

@@ -23,9 +23,9 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     return {case.name: case for case in read_cases(FIXTURES, tmp_path_factory.mktemp("unpacked"))}
 
 
-@pytest.fixture(params=["MariaDB", "DuckDB"])
+@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
-    return Server(request.getfixturevalue("mariadb")) if request.param == "MariaDB" else File(tmp_path)
+    return File(tmp_path) if request.param == "duckdb" else Server(request.getfixturevalue(request.param))
 
 
 @pytest.fixture(scope="session")

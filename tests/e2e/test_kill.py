@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.corpus import Case, compare, read_cases
-from tests.servers import MariaDb
+from tests.servers import SqlServer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 KILLS = int(os.environ.get("KILLS", "2"))
@@ -26,21 +26,27 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     return {case.name: case for case in read_cases(FIXTURES, tmp_path_factory.mktemp("unpacked"))}
 
 
+@pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    found: SqlServer = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.mark.parametrize("name", ["ticdc/l_volume/cj_none", "tiflow/d2_nokey/cj_ext"])
 def test_killed_at_random_moments_a_plain_rerun_ends_equal(
-    name: str, cases: dict[str, Case], fresh_mariadb: MariaDb, tmp_path: Path
+    name: str, cases: dict[str, Case], server: SqlServer
 ) -> None:
     case = cases[name]
     storage = case.folder / "storage"
-    command = _command(case, storage, fresh_mariadb)
+    command = _command(case, storage, server)
     started = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)
     seconds = time.monotonic() - started
-    assert compare(case.expected(), fresh_mariadb.url(), storage) == []
+    assert compare(case.expected(), server.url(), storage) == []
     moments = random.Random(11)
     killed = 0
     for number in range(KILLS):
-        fresh_mariadb.drop_all()
+        server.drop_all()
         for _ in range(3):
             started = time.monotonic()
             if _run_and_kill(command, moments.uniform(0.2, 1.0) * seconds, group=number % 2 == 0):
@@ -48,14 +54,14 @@ def test_killed_at_random_moments_a_plain_rerun_ends_equal(
                 continue
             # The machine has less to do than when the first run was timed.
             seconds = time.monotonic() - started
-            fresh_mariadb.drop_all()
+            server.drop_all()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert compare(case.expected(), fresh_mariadb.url(), storage) == [], f"kill {number}"
+        assert compare(case.expected(), server.url(), storage) == [], f"kill {number}"
     assert killed
 
 
-def _command(case: Case, storage: Path, server: MariaDb) -> list[str]:
+def _command(case: Case, storage: Path, server: SqlServer) -> list[str]:
     return [
         str(PROGRAM), "once", "--upstream-uri", f"file://{storage}?protocol=canal-json",
         "--downstream-uri", server.url(), "--config", str(case.folder / "config.toml"), "--tz", "UTC",

@@ -71,7 +71,7 @@ def test_a_key_of_0_stays_0(fresh_mariadb: MariaDb, way: Way, kind: str) -> None
         ("VARCHAR(9) CHARACTER SET gbk", "VARCHAR", "一", "😀", "Incorrect string value"),
         ("ENUM('a','b')", "ENUM", "0", "3", "Data truncated for column 'v'"),
         ("SET('a','b')", "SET", "3", "4", "Data truncated for column 'v'"),
-        ("JSON", "JSON", "{}", "{", "CONSTRAINT `t.v` failed"),
+        ("JSON", "JSON", "{}", "{", "CONSTRAINT `t.v` failed|Invalid JSON text"),
         ("BIT(3)", "BIT", "7", "8", "Data too long for column 'v'"),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_value_that_does_not_fit_is_refused_by_name(
     with pytest.raises(RowRefused) as refused:
         write(fresh_mariadb, way(target), changes(target, puts=rows))
     assert "the row id='1777': " in refused.value.message
-    assert reason in refused.value.message
+    assert any(text in refused.value.message for text in reason.split("|"))
     assert refused.value.table == "db.t"
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(0,)]
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
+from consumer.model.progress import FORMAT_VERSION
 from consumer.ports import LoadRequest
 from consumer.sink.mysql.connection import connect
 from consumer.sink.mysql.migrate import ensure_schema
@@ -38,9 +39,10 @@ def make_target(server: MariaDb, columns: Sequence[Column], ddl: str, *, table: 
             (NAME, EPOCH),
         )
         cursor.execute(
-            "REPLACE INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated) "
-            "VALUES (%s, 1, 'file:///test', 0, 0, NOW())",
-            (NAME,),
+            "REPLACE INTO storage_consumer.consumer "
+            "(name, format, upstream, applied_ts, start_ts, updated, written_by) "
+            "VALUES (%s, %s, 'file:///test', 0, 0, NOW(), '')",
+            (NAME, FORMAT_VERSION),
         )
         cursor.execute("CREATE DATABASE IF NOT EXISTS db CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
         cursor.execute(f"CREATE TABLE db.`{table}` ({ddl}) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_bin")
