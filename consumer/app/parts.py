@@ -60,6 +60,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         Retention(settings.file_expiration_days, zone_of(tz)),
         settings.accept_timestamp_key,
         loses_keys(settings),
+        settings.never_splits,
     )
     parts = Parts(reader, sink, loader or SparkLoader(spark), options)
     try:

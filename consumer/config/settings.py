@@ -14,6 +14,7 @@ from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import CsvFormat
+from consumer.model.names import TableName
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
@@ -70,6 +71,12 @@ class Settings(BaseModel):
     )
     case_sensitive: Switch = _setting(
         False, "Whether table rules tell upper from lower case.", flag=False, file="", key="case-sensitive"
+    )
+    never_split: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
+        (),
+        "Tables with no key, as rules like those of `--tables`, that the changefeed never splits though it has"
+        " `enable-table-across-nodes`.",
+        flag=False,
     )
     file_index_width: Annotated[int, BeforeValidator(values.index_width)] = _setting(
         20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N"
@@ -164,6 +171,10 @@ class Settings(BaseModel):
     def table_filter(self) -> TableFilter:
         """The compiled form of `tables`."""
         return table_filter(self.tables, self.case_sensitive)
+
+    def never_splits(self, table: TableName) -> bool:
+        """Whether `never_split` names `table`."""
+        return bool(self.never_split) and table_filter(self.never_split, self.case_sensitive).matches(table)
 
     @property
     def csv_format(self) -> CsvFormat | None:

@@ -114,3 +114,12 @@ def _mixed(hashed: Hashes) -> Hashes:
     hashed = (hashed ^ (hashed >> _HALF)) * _SPREAD
     hashed = (hashed ^ (hashed >> _HALF)) * _SPREAD_AGAIN
     return hashed ^ (hashed >> _HALF)
+
+
+def first_of_equal(*ordered: Ints) -> Ints:
+    """Where the tuples of sorted columns change, the first row included."""
+    changed = np.zeros(len(ordered[0]), dtype=bool)
+    changed[0] = True
+    for column in ordered:
+        changed[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changed)

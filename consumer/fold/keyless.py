@@ -3,6 +3,10 @@
 TiCDC writes at least once, and equal rows are several rows, so a row written again must be told from a second, equal
 row. What tells them apart is the order of a series: within a run (a stretch in which commit-ts does not fall) every
 row of the upstream is written once, and a restart begins a new run.
+
+Two series that hold the same row are two spans of a split table, each with a row of its own, or two incarnations of one
+writer that was restarted or moved, which sends rows again under a new id. The files cannot tell; an operator who knows
+that the changefeed never splits the table can.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from consumer.errors import CannotBeExact
-from consumer.fold.identity import Ints, last_of, row_codes
+from consumer.fold.identity import Ints, first_of_equal, last_of, row_codes
+from consumer.fold.side_by_side import refuse_side_by_side
+from consumer.model.names import TableName
 
 FileChanges = tuple[int, int, pa.Table]
 """Series, ordinal of a file in its series, and the file's change table with its rows in file order."""
@@ -24,18 +30,21 @@ _META = ("ts", "put", "series", "rank")
 _HINT = "give the table a primary key, or resync it: it is emptied and loaded again"
 
 
-def fold_keyless(files: Sequence[FileChanges]) -> pa.Table:
+def fold_keyless(files: Sequence[FileChanges], table: TableName, parts: Sequence[int] = ()) -> pa.Table:
     """Columns ``n int64, c0 .. cN``: one row per distinct row image whose inserts minus deletes, n, is not 0.
 
-    `files`, one or more, are all files of one table and window in any order; entries of the same series and ordinal
+    `files`, one or more, are all files of `table` and one window in any order; entries of the same series and ordinal
     are parts of one file, in the order given. Images are compared bytewise, null equals null.
 
     A row written again counts once: per (series, commit-ts, put or delete, image) the greatest count in any one run.
     A run ends where commit-ts falls. Where a file begins with the commit-ts that the one before ends with, its rows of
     that commit-ts begin a new run if they equal all rows of it so far, and go on with the run if they share none.
 
-    Raises CannotBeExact (without the table's name) where they do neither, where two series hold the same row at the
-    same commit-ts, and for rows that have no commit-ts.
+    `parts`, where it is given, says that one series at a time writes a part of the table, as never-split does: for each
+    series number, its part. Then the greatest count in any one series of the part is the truth.
+
+    Raises CannotBeExact (without the table's name) where they do neither, where two series (parts) hold the same row at
+    the same commit-ts, where two series of one part wrote side by side, and for rows that have no commit-ts.
     """
     ordered = sorted(files, key=itemgetter(0, 1))
     changes = pa.concat_tables([table for _, _, table in ordered])
@@ -53,7 +62,12 @@ def fold_keyless(files: Sequence[FileChanges]) -> pa.Table:
 
     run = _runs(series, ordinal, ts, image)
     counted, copies = _most_in_a_run(series, run, ts, image)
-    _refuse_shared(ts[counted], image[counted])
+    if parts:
+        owner = np.asarray(parts)[series[counted]]
+        refuse_side_by_side(owner, series[counted], ts[counted], image[counted], copies)
+        most = _greatest(owner, ts[counted], image[counted], copies)
+        counted, copies = counted[most], copies[most]
+    _refuse_shared(ts[counted], image[counted], table)
     net = np.zeros(count, dtype=np.int64)
     np.add.at(net, codes[counted], np.where(put[counted], copies, -copies))
     kept = np.flatnonzero(net)
@@ -104,16 +118,20 @@ def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
 def _most_in_a_run(series: Ints, run: Ints, ts: Ints, image: Ints) -> tuple[Ints, Ints]:
     """One row of each (series, ts, image), and the greatest count that it has in one run."""
     order = np.lexsort((image, ts, run))
-    first = _first_of_equal(run[order], ts[order], image[order])
+    first = first_of_equal(run[order], ts[order], image[order])
     rows = order[first]
     copies = np.diff(np.append(first, len(order)))
-    order = np.lexsort((-copies, image[rows], ts[rows], series[rows]))
-    rows, copies = rows[order], copies[order]
-    most = _first_of_equal(series[rows], ts[rows], image[rows])
+    most = _greatest(series[rows], ts[rows], image[rows], copies)
     return rows[most], copies[most]
 
 
-def _refuse_shared(ts: Ints, image: Ints) -> None:
+def _greatest(group: Ints, ts: Ints, image: Ints, copies: Ints) -> Ints:
+    """Of each (group, ts, image) the place with the most copies, in that order."""
+    order = np.lexsort((-copies, image, ts, group))
+    return order[first_of_equal(group[order], ts[order], image[order])]
+
+
+def _refuse_shared(ts: Ints, image: Ints, table: TableName) -> None:
     order = np.lexsort((image, ts))
     ts, image = ts[order], image[order]
     shared = np.flatnonzero((ts[1:] == ts[:-1]) & (image[1:] == image[:-1]))
@@ -121,14 +139,11 @@ def _refuse_shared(ts: Ints, image: Ints) -> None:
         raise CannotBeExact(
             f"two series of files hold the same row at commit-ts {ts[shared[0]]}, so a row written again cannot be "
             "told from an equal row",
-            hint=_HINT,
+            hint=f"where the changefeed never splits this table, set never-split = ['{_rule(table)}'] in [consumer] "
+            "and run again; else give the table a primary key",
         )
 
 
-def _first_of_equal(*ordered: Ints) -> Ints:
-    """Where the tuples of sorted columns change, the first row included."""
-    changed = np.zeros(len(ordered[0]), dtype=bool)
-    changed[0] = True
-    for column in ordered:
-        changed[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(changed)
+def _rule(table: TableName) -> str:
+    """The table rule that names `table` alone."""
+    return ".".join(f"`{name.replace('`', '``')}`" for name in (table.database, table.table))

@@ -98,7 +98,10 @@ column that they may name."""
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files."""
+    """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files.
+
+    `parts`, of a table that never-split names, is which partition of the table a series writes, by the series' number.
+    """
 
     number: int
     target: LoadTarget
@@ -106,6 +109,7 @@ class LoadTask:
     slices: tuple[FileSlice, ...]
     dialect: Dialect
     layouts: tuple[Layout, ...] = ()
+    parts: tuple[int, ...] = ()
 
     @property
     def bytes(self) -> int:

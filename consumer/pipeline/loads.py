@@ -93,7 +93,8 @@ class LoadRunner:
         manager = self._manager
         versions, requests = [], []
         for load in loads:
-            version = TableVersionConsumer(load, manager.assembly.catalog, manager.options.dialect)
+            never_split = manager.options.never_split(load.table)
+            version = TableVersionConsumer(load, manager.assembly.catalog, manager.options.dialect, never_split)
             try:
                 requests.append(version.request(manager.absent.of(load)))
                 versions.append(version)

@@ -29,7 +29,7 @@ _STATEMENT_SHOWN = 200
 class ManagerOptions:
     """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
     is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
-    rows may not be told, and that this was accepted."""
+    rows may not be told, and that this was accepted. `never_split` names tables that no two writers share."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -39,6 +39,7 @@ class ManagerOptions:
     retention: Retention = NOT_KNOWN
     accept_timestamp_key: bool = False
     key_loss: bool = False
+    never_split: Callable[[TableName], bool] = lambda _: False
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """`listing` beside `progress`; where it shows a gap that may be none, beside a full listing."""

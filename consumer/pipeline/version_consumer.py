@@ -28,6 +28,8 @@ class TableVersionConsumer:
     load: LoadRows
     catalog: Catalog
     dialect: Dialect
+    never_split: bool = False
+    """Whether the operator says that no two writers of the changefeed share the table (a partition of it)."""
 
     def request(self, absent: tuple[str, ...] = ()) -> LoadRequest:
         """`absent` are columns that the rows lack. Raises SchemaMissing when a folder's schema file is not there."""
@@ -46,7 +48,14 @@ class TableVersionConsumer:
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
         layouts = () if self.dialect.csv is None else csv_layouts(schemas, self.catalog, target, self.dialect.csv)
-        return LoadTask(number, target, self.load.window, tuple(slices), self.dialect, layouts)
+        parts = self._parts() if self.never_split else ()
+        return LoadTask(number, target, self.load.window, tuple(slices), self.dialect, layouts, parts)
+
+    def _parts(self) -> tuple[int, ...]:
+        """By the number of a series, which of the table's partitions it writes."""
+        partition = {planned.series: planned.file.folder.partition for planned in self.load.files}
+        numbers = {name: number for number, name in enumerate(sorted(set(partition.values())))}
+        return tuple(numbers[partition[series]] for series in sorted(partition))
 
     @property
     def _splittable(self) -> bool:

@@ -67,7 +67,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
         stats.append(decoder.stat)
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.clock.doubled)]
-    net = fold_keyless(files)
+    net = fold_keyless(files, task.target.table, task.parts)
     if net.num_rows:
         results.append(session.write_multiset(task.target, net, task.window))
     return results

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from consumer.errors import CannotBeExact
 from consumer.fold import FileChanges, fold_keyless
 from consumer.fold.replay import Change, replay_keyless
+from consumer.model.names import TableName
 from tests.property.histories import SEEDS, cut, restarted
 
 EXAMPLES = settings(max_examples=300, deadline=None)
@@ -62,8 +63,8 @@ def file_changes(series: int, ordinal: int, lines: Sequence[Line]) -> FileChange
     return series, ordinal, table
 
 
-def counted(files: Sequence[FileChanges]) -> dict[object, int]:
-    folded = fold_keyless(files)
+def counted(files: Sequence[FileChanges], parts: Sequence[int] = ()) -> dict[object, int]:
+    folded = fold_keyless(files, TableName("d", "t"), parts)
     return dict(zip(folded.column("c0").to_pylist(), folded.column("n").to_pylist(), strict=True))
 
 
@@ -89,6 +90,15 @@ def cut_into_equal_halves(files: Sequence[Sequence[Line]]) -> bool:
         if groups:
             goes_on = len(groups) == 1 and {ts for ts, _ in so_far} == {ts for ts, _ in groups[0]}
             so_far = so_far + groups[0] if goes_on else groups[-1]
+    return False
+
+
+def cut_in_doubt(files: Sequence[FileChanges]) -> bool:
+    """Whether one series alone is refused."""
+    try:
+        counted([(0, ordinal, table) for _, ordinal, table in files]) if files else None
+    except CannotBeExact:
+        return True
     return False
 
 
@@ -159,3 +169,27 @@ def test_distinct_rows_are_never_refused(
     assume(all(before[-1][0] != after[0][0] for before, after in pairwise(filter(None, incarnations))))
     files = in_files(0, [cut(lines, random, random.randint(1, 4)) for lines in incarnations])
     assert counted(files) == upstream(transactions)
+
+
+@EXAMPLES
+@given(TRANSACTIONS, st.integers(1, 2), RESTARTS, SEEDS)
+def test_under_never_split_each_restart_is_a_series_of_its_own(
+    drawn: list[list[tuple[str, int]]], partitions: int, restarts: list[tuple[int, int]], seed: int
+) -> None:
+    """Of each partition, with other restarts; boundaries and rounds anywhere. Refused only for one series alone."""
+    random, transactions = Random(seed), history(drawn)
+    files: list[FileChanges] = []
+    parts: list[int] = []
+    for partition in range(partitions):
+        owned = [[line for line in lines if partition_of(line, partitions) == partition] for lines in transactions]
+        for places in restarted(owned, clipped(restarts, transactions)):
+            pieces = cut([owned[transaction][place] for transaction, place in places], random, random.randint(1, 4))
+            assume(not cut_into_equal_halves(pieces))
+            files += [file_changes(len(parts), ordinal, lines) for ordinal, lines in enumerate(pieces, 1)]
+            parts.append(partition)
+        random.shuffle(restarts)
+    middle, end = random.randint(9, 9 + len(transactions)), 9 + len(transactions)
+    for after, upto in ((0, middle), (middle, end)):
+        seen = [in_window(file, after, upto) for file in files]
+        if not any(cut_in_doubt([file for file in seen if file[0] == number]) for number in range(len(parts))):
+            assert counted(seen, parts) == upstream(transactions, after, upto)

@@ -67,9 +67,16 @@ class Feed:
         return self.file(table, version, lines, number, date)
 
     def file(
-        self, table: str, version: int, content: bytes, number: int = 0, date: str = "", extension: str = "json"
+        self,
+        table: str,
+        version: int,
+        content: bytes,
+        number: int = 0,
+        date: str = "",
+        extension: str = "json",
+        dispatcher: str = "",
     ) -> Path:
-        folder = Folder(table.replace(".", "/"), version, date=date)
+        folder = Folder(table.replace(".", "/"), version, date=date, dispatcher=dispatcher)
         number = number or self._numbers.get(folder, 0) + 1
         self._numbers[folder] = number
         return self._write(render(DataPath(folder, number, extension)), content)

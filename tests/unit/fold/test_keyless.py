@@ -5,7 +5,9 @@ import pytest
 
 from consumer.errors import CannotBeExact
 from consumer.fold import fold_keyless
+from consumer.model.names import TableName
 
+T = TableName("shop", "lo`g")
 Change = tuple[int, str, str | None]
 """commit-ts, "+" or "-", and the row's second column; the first is always "x"."""
 
@@ -25,7 +27,7 @@ def table(*changes: Change, rank: int = 0) -> pa.Table:
 
 
 def net(*files: tuple[Change, ...], series: int = 0) -> dict[str | None, int]:
-    return counted(fold_keyless([(series, number, table(*file)) for number, file in enumerate(files, 1)]))
+    return counted(fold_keyless([(series, number, table(*file)) for number, file in enumerate(files, 1)], T))
 
 
 def counted(folded: pa.Table) -> dict[str | None, int]:
@@ -83,12 +85,12 @@ def test_files_without_rows_in_the_window_do_not_hide_a_boundary() -> None:
 
 def test_parts_of_one_file_have_no_boundary_between_them() -> None:
     parts = [(0, 1, table((5, "+", "a"))), (0, 1, table((5, "+", "a")))]
-    assert counted(fold_keyless(parts)) == {"a": 2}
+    assert counted(fold_keyless(parts, T)) == {"a": 2}
 
 
 def test_files_may_come_in_any_order() -> None:
     files = [(0, 2, table((1, "+", "a"), (2, "+", "b"))), (0, 1, table((1, "+", "a")))]
-    assert counted(fold_keyless(files)) == {"a": 1, "b": 1}
+    assert counted(fold_keyless(files, T)) == {"a": 1, "b": 1}
 
 
 def test_a_partly_equal_group_behind_a_file_boundary_is_refused() -> None:
@@ -98,18 +100,70 @@ def test_a_partly_equal_group_behind_a_file_boundary_is_refused() -> None:
 
 def test_series_that_share_no_row_of_a_commit_ts_add_up() -> None:
     files = [(1, 1, table((5, "+", "a"), (6, "+", "b"))), (2, 1, table((5, "-", "a"), (5, "+", "c"), (7, "+", "b")))]
-    assert counted(fold_keyless(files)) == {"b": 2, "c": 1}
+    assert counted(fold_keyless(files, T)) == {"b": 2, "c": 1}
 
 
 def test_series_that_share_a_row_of_a_commit_ts_are_refused() -> None:
     with pytest.raises(CannotBeExact, match="two series of files hold the same row at commit-ts 5"):
-        fold_keyless([(1, 1, table((5, "+", "a"))), (2, 1, table((5, "+", "a")))])
+        fold_keyless([(1, 1, table((5, "+", "a"))), (2, 1, table((5, "+", "a")))], T)
+
+
+def test_the_refusal_names_the_setting_as_it_is_written() -> None:
+    with pytest.raises(CannotBeExact) as refused:
+        fold_keyless([(1, 1, table((5, "+", "a"))), (2, 1, table((5, "+", "a")))], T)
+    assert "never-split = ['`shop`.`lo``g`'] in [consumer]" in refused.value.hint
 
 
 def test_rows_without_commit_ts_are_refused_with_the_option_to_set() -> None:
     with pytest.raises(CannotBeExact, match="enable-tidb-extension"):
-        fold_keyless([(0, 1, table((5 << 18, "+", "a"), rank=1))])
+        fold_keyless([(0, 1, table((5 << 18, "+", "a"), rank=1))], T)
 
 
 def test_no_rows_are_no_changes() -> None:
-    assert counted(fold_keyless([(0, 1, table())])) == {}
+    assert counted(fold_keyless([(0, 1, table())], T)) == {}
+
+
+def never_split(*series: tuple[Change, ...], parts: tuple[int, ...] = ()) -> dict[str | None, int]:
+    files = [(number, 1, table(*changes)) for number, changes in enumerate(series)]
+    return counted(fold_keyless(files, T, parts or (0,) * len(series)))
+
+
+def test_what_a_successor_sends_again_counts_once() -> None:
+    first = ((5, "+", "a"), (6, "+", "a"), (6, "+", "a"), (7, "+", "b"))
+    second = ((6, "+", "a"), (6, "+", "a"), (7, "+", "b"), (8, "-", "a"))
+    third = ((8, "-", "a"), (9, "+", "c"))
+    assert never_split(first, second, third) == {"a": 2, "b": 1, "c": 1}
+
+
+def test_the_last_transaction_of_a_series_may_be_there_in_part() -> None:
+    whole = ((5, "+", "a"), (6, "+", "b"), (6, "+", "c"), (6, "+", "c"))
+    for broken_off in (whole[:2], whole[:3]):
+        assert never_split(broken_off, whole[1:], ((6, "+", "b"),)) == {"a": 1, "b": 1, "c": 2}
+        assert never_split(whole[1:], broken_off) == {"a": 1, "b": 1, "c": 2}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "at"),
+    [
+        (((5, "+", "a"), (7, "+", "b")), ((6, "+", "c"), (8, "+", "d")), 6),
+        (((5, "+", "a"), (7, "+", "b")), ((5, "+", "a"), (6, "+", "c"), (7, "+", "b")), 6),
+        (((5, "+", "a"), (6, "+", "b")), ((6, "+", "c"), (7, "+", "d")), 6),
+        (((5, "+", "a"), (6, "+", "b"), (6, "+", "c")), ((6, "+", "b"), (7, "+", "d")), 6),
+        (((5, "+", "a"), (5, "+", "b")), ((5, "+", "a"), (5, "+", "c")), 5),
+        (((5, "+", "a"), (5, "+", "a"), (6, "+", "a")), ((5, "+", "a"), (6, "+", "a")), 5),
+        (((5, "+", "a"), (6, "+", "a")), ((5, "-", "a"), (6, "+", "a")), 5),
+    ],
+)
+def test_series_that_wrote_side_by_side_are_refused(
+    one: tuple[Change, ...], other: tuple[Change, ...], at: int
+) -> None:
+    for series in ((one, other), (other, one)):
+        with pytest.raises(CannotBeExact, match=f"side by side: at commit-ts {at} .*never-split is not true"):
+            never_split(*series)
+
+
+def test_partitions_of_a_table_are_written_side_by_side() -> None:
+    one, other = ((5, "+", "a"), (6, "+", "b")), ((5, "+", "c"), (7, "+", "d"))
+    assert never_split(one, other, one[1:], other, parts=(0, 1, 0, 1)) == {"a": 1, "b": 1, "c": 1, "d": 1}
+    with pytest.raises(CannotBeExact, match="two series of files hold the same row at commit-ts 6"):
+        never_split(one, one[1:], parts=(0, 1))

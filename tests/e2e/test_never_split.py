@@ -1,0 +1,71 @@
+"""A table with no key whose writer was moved under enable-table-across-nodes: stopped, or applied as told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from tests.support.feed import Feed, MemoryReplica
+
+LOG = (Column("v", "INT", nullable=True),)
+FIRST, SECOND = "1" * 38, "2" * 38
+"""Dispatcher ids."""
+
+
+def write(feed: Feed, dispatcher: str, *rows: tuple[int, str]) -> None:
+    """A file of (commit-ts, v)."""
+    message = {"id": 0, "database": "d", "table": "log", "pkNames": None, "isDdl": False, "type": "INSERT", "es": 0}
+    typed = {"ts": 0, "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None}
+    lines = [{**message, **typed, "data": [{"v": value}], "_tidb": {"commitTs": ts}} for ts, value in rows]
+    feed.file("d.log", 2, b"".join(json.dumps(line).encode() + b"\r\n" for line in lines), dispatcher=dispatcher)
+
+
+@pytest.fixture
+def moved(feed: Feed, replica: MemoryReplica) -> MemoryReplica:
+    """The first writer was broken off within the transaction 12, the second began behind 10."""
+    feed.statement("d.log", 2, Action.CREATE_TABLE, "CREATE TABLE `log` (`v` INT)", LOG)
+    write(feed, FIRST, (10, "1"), (11, "1"), (11, "1"), (12, "1"))
+    write(feed, SECOND, (11, "1"), (11, "1"), (12, "1"), (12, "2"), (13, "3"))
+    return replica
+
+
+def rows(replica: MemoryReplica) -> list[str | None]:
+    return sorted(row["v"] or "" for row in replica.sink.rows(TableName("d", "log")))
+
+
+def test_it_stops_and_goes_on_once_the_setting_that_the_hint_names_is_set(moved: MemoryReplica) -> None:
+    result = moved.once(20)
+    assert result.exit_code == 3
+    (error,) = moved.seen.stopped.values()
+    assert "two series of files hold the same row at commit-ts 11" in error.message
+    assert "never-split = ['`d`.`log`']" in error.hint
+    assert moved.once(20, never_split="`d`.`log`").exit_code == 0
+    assert rows(moved) == ["1", "1", "1", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("rule", ["d.*", "*.lo?", "x.y,d.log"])
+def test_rules_are_those_of_the_table_filter(moved: MemoryReplica, rule: str) -> None:
+    assert moved.once(20, never_split=rule).exit_code == 0
+    assert rows(moved) == ["1", "1", "1", "1", "2", "3"]
+
+
+def test_of_another_table_it_says_nothing(moved: MemoryReplica) -> None:
+    assert moved.once(20, never_split="d.*,!d.log").exit_code == 3
+
+
+def test_rounds_may_end_anywhere(moved: MemoryReplica) -> None:
+    for checkpoint in (10, 11, 12, 13, 20):
+        assert moved.once(checkpoint, never_split="d.log").exit_code == 0
+    assert rows(moved) == ["1", "1", "1", "1", "2", "3"]
+
+
+def test_writers_side_by_side_prove_it_wrong(feed: Feed, moved: MemoryReplica) -> None:
+    write(feed, FIRST, (13, "4"))
+    assert moved.once(20, never_split="d.log").exit_code == 3
+    (error,) = moved.seen.stopped.values()
+    assert "wrote side by side" in error.message
+    assert rows(moved) == []
