@@ -15,6 +15,7 @@ from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.batches import joined
 from consumer.sink.mysql.connection import qualified, quote
+from consumer.sink.mysql.rounded import near
 from consumer.sink.mysql.values import key_literals, mysql_target
 
 _BYTES = 256 * 1024
@@ -51,6 +52,8 @@ def same_bytes(name: str, literal: pa.Array) -> pa.Array:
 
 def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
     name = quote(target.names[position])
+    if (rounded := near(name, mysql_target(target).column_types[position], literal)) is not None:
+        return rounded
     condition = pc.binary_join_element_wise(f"{name} = ", literal, "")
     if target.columns[position].family is not Family.TEXT:
         return condition

@@ -1,4 +1,4 @@
-"""Where MariaDB divides rows into HASH partitions otherwise than TiDB."""
+"""Where MySQL and MariaDB divide rows into HASH partitions otherwise than TiDB."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BY_PARTITION = frozenset({Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION}
 def misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> str:
     """Why the statement would mean other rows here, "" where it does not.
 
-    A NULL counts as 0 upstream (and on MySQL); MariaDB takes it for the least BIGINT, whose partition is another one
-    unless their number is a power of two. pymysql's errors pass through.
+    A NULL counts as 0 upstream; MySQL and MariaDB take it for the least BIGINT, whose partition is another one unless
+    their number is a power of two. pymysql's errors pass through.
     """
     partitioning = step.partitioning
-    if flavor != "mariadb" or partitioning is None or step.file.type not in _BY_PARTITION:
+    if flavor == "tidb" or partitioning is None or step.file.type not in _BY_PARTITION:
         return ""
     if partitioning.kind is not PartitionKind.HASH or len(partitioning.partitions).bit_count() == 1:
         return ""
@@ -27,4 +27,4 @@ def misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName
     cursor.execute(f"SELECT 1 FROM {table} WHERE ({partitioning.by[0]}) IS NULL LIMIT 1")
     if cursor.fetchone() is None:
         return ""
-    return "rows whose HASH is NULL are in another partition on MariaDB than upstream"
+    return "rows whose HASH is NULL are in another partition here than upstream"

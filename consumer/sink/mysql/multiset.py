@@ -18,6 +18,7 @@ from consumer.model.steps import Window
 from consumer.sink.mysql import progress, replace
 from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.deletes import same_bytes
+from consumer.sink.mysql.rounded import near
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.values import key_literals, mysql_target
 from consumer.sink.progress_rows import begins_too_early
@@ -103,12 +104,20 @@ def _conditions(target: LoadTarget, changes: pa.Table) -> Iterator[str]:
 
 def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
     name = quote(target.names[position])
-    match target.columns[position].family:
-        case Family.JSON if mysql_target(target).data_types[position] == "json":
-            return pc.binary_join_element_wise(f"{name} <=> CAST(", literal, " AS JSON)", "")
-        case Family.TEXT | Family.JSON:
+    settings = mysql_target(target)
+    match target.columns[position].family, settings.data_types[position]:
+        case _, "vector":  # it is compared with no NULL
+            return pc.binary_join_element_wise(f"HEX({name}) <=> HEX(", literal, ")", "")
+        case Family.JSON, "json":  # 1 and 1.0 are equal, and written in two ways
+            typed = pc.binary_join_element_wise("CAST(", literal, " AS JSON)", "")
+            equal = pc.binary_join_element_wise(f"{name} <=> ", typed, "")
+            text = pc.binary_join_element_wise("CAST(", typed, " AS CHAR)", "")
+            return pc.binary_join_element_wise(equal, same_bytes(f"CAST({name} AS CHAR)", text), " AND ")
+        case ((Family.TEXT | Family.JSON), _):
             return same_bytes(name, literal)
-        case Family.BIT | Family.ENUM | Family.SET | Family.YEAR:
+        case ((Family.BIT | Family.ENUM | Family.SET | Family.YEAR), _):
             return pc.binary_join_element_wise(f"CAST({name} AS UNSIGNED) <=> ", literal, "")
-        case _:
-            return pc.binary_join_element_wise(f"{name} <=> ", literal, "")
+    equal = pc.binary_join_element_wise(f"{name} <=> ", literal, "")
+    if (rounded := near(name, settings.column_types[position], literal)) is not None:
+        return pc.binary_join_element_wise("(", equal, " OR ", rounded, ")", "")
+    return equal

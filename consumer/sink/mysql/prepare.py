@@ -14,6 +14,7 @@ from consumer.model.names import TableName
 from consumer.ports import LoadRequest
 from consumer.sink.mysql.connection import Flavor, qualified, quote
 from consumer.sink.mysql.kept import IN_LINE, kept_columns
+from consumer.sink.mysql.rounded import refuse_indistinct
 from consumer.sink.mysql.schema import is_reserved
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables import TargetColumn, TargetTable, UniqueKey, describe, labels
@@ -77,6 +78,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             table=str(request.table),
         )
     _check_table(request.table, table, shared.settings)
+    refuse_indistinct(request.table, table)
     columns = _written_columns(request, table)
     names = tuple(target.name for _, target in columns)
     key, ordered = _handle_key(request, table, names)

@@ -1,4 +1,4 @@
-"""HASH of a NULL: partition 0 upstream, another one on MariaDB."""
+"""HASH of a NULL: partition 0 upstream, another one on a server that is not TiDB."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from consumer.sink.mysql.connection import connect
 from consumer.sink.mysql.writer import MySqlWriter
 from tests.integration.mysql.test_writer_types import CASES
 from tests.integration.mysql.writing import EPOCH, NAME, counted, make_target, settings_of
+from tests.mysql_server import MySql
 from tests.servers import MariaDb
 
 _COLUMNS = [Column("a", "INT"), Column("b", "VARCHAR")]
@@ -135,6 +136,27 @@ def test_a_float_is_found_again(fresh_mariadb: MariaDb, value: str) -> None:
     _write(fresh_mariadb, target, [(1, (value,))], Window(0, 10))
     _write(fresh_mariadb, target, [(-1, (value,))], Window(10, 20))
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(0,)]
+
+
+@pytest.mark.parametrize("gone", ["1", "1.0", '{"a": [1]}', '{"a": [1.0]}', None])
+def test_json_numbers_that_are_equal_are_two_values_where_they_are_written_in_two_ways(
+    fresh_mariadb: MariaDb, gone: str | None
+) -> None:
+    values = ("1", "1.0", '{"a": [1]}', '{"a": [1.0]}', None)
+    target = make_target(fresh_mariadb, [Column("n", "INT"), Column("c", "JSON")], "n INT, c JSON")
+    _write(fresh_mariadb, target, [(1, ("7", value)) for value in values], Window(0, 10))
+    _write(fresh_mariadb, target, [(-1, ("7", gone))], Window(10, 20))
+    left = [value for (value,) in fresh_mariadb.execute("SELECT c FROM db.t")]
+    assert sorted(map(str, left)) == sorted(str(value) for value in values if value != gone)
+
+
+def test_vectors_and_their_absence_are_found_again(fresh_mysql: MySql) -> None:
+    values = ("[1,2.5,-3]", "[0,0,0]", "[1,2.5,-3.0000002]", "[1.1754944e-38,3.4028235e+38,0.1]", None)
+    target = make_target(fresh_mysql, [Column("n", "INT"), Column("c", "VECTOR")], "n INT, c VECTOR(3)")
+    _write(fresh_mysql, target, [(2, ("7", value)) for value in values], Window(0, 10))
+    for number, value in enumerate(values):
+        _write(fresh_mysql, target, [(-2, ("7", value))], Window(10 + number, 11 + number))
+        assert fresh_mysql.execute("SELECT COUNT(*) FROM db.t") == [(2 * (len(values) - number - 1),)]
 
 
 def _write(
