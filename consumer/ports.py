@@ -142,8 +142,9 @@ class Sink(Protocol):
         """Lock out every writer made before: called once a round has broken off."""
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        """Look at the target tables, in one go. Answers in the order of the requests. Columns that only the target has
-        become `LoadTarget.kept`; SchemaDrift where their values would get lost."""
+        """Look at the target tables, in one go. Answers in the order of the requests. Changes nothing, needs no
+        `acquire`. TableMissing for a table that is not there: it is never made from rows. Columns that only the target
+        has become `LoadTarget.kept`; SchemaDrift where their values would get lost."""
 
     def writer(self) -> Writer:
         """For one load, with an epoch of its own: what belongs to other loads goes on beside it."""

@@ -22,7 +22,8 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.pipeline.preview import preview
-from consumer.pipeline.repair import record_as_done, start_over
+from consumer.pipeline.repair import record_as_done
+from consumer.pipeline.resync import start_over
 from consumer.plan.assembly import Assembly
 from consumer.ports import Loader, Observer
 
@@ -106,9 +107,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         manager = manager_of(settings, parts, observer)
         listing = listing_of(settings, parts.reader)
         assembly = Assembly.of(listing, manager.progress, parts.options.wanted)
-        change = start_over(table, assembly, manager.progress, settings.accept_gap)
-        parts.sink.empty_table(table, change)
-        manager.progress = manager.progress.after(change)
+        manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started)
 
 

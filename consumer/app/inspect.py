@@ -32,6 +32,7 @@ _SAMPLES = 24
 _HEADS = (64 << 10, 4 << 20)
 """How much of a file is read to know its dialect: more where a row is longer."""
 _INDEXES = 200
+_SHOWN = 5
 
 
 def inspect(settings: Settings, observer: Observer, time_range: bool = False) -> InspectResult:
@@ -154,8 +155,20 @@ def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Ite
     schemaless = (file for file in data if assembly.catalog.schema(file.folder) is None)
     folders = sorted({file.path.rpartition("/")[0] for file in schemaless})
     yield from (f"{folder} has rows, and no schema file" for folder in folders)
+    yield from _older(assembly)
     yield from (gap.sentence() for gap in assembly.gaps())
     yield from _indexes(files, data)
+
+
+def _older(assembly: Assembly) -> Iterator[str]:
+    upstream, _ = assembly.lives(Progress())
+    older = sorted(str(name) for name, life in upstream.items() if life.birth is None and assembly.wanted(name))
+    if older:
+        shown = ", ".join(older[:_SHOWN]) + (", ..." if len(older) > _SHOWN else "")
+        yield (
+            f"{len(older)} tables are older than the changefeed, no statement in the storage makes them: {shown}; the"
+            " target must hold them before (an export of upstream, then --start-ts)"
+        )
 
 
 def _indexes(files: Files, data: Sequence[DataFile]) -> Iterator[str]:

@@ -85,6 +85,11 @@ def evolve(action: Action, table: TableName) -> DdlPolicy:
     return DdlPolicy.EVOLVE
 
 
+def ignored_reason(action: Action) -> str:
+    """What is recorded of a statement that its policy leaves unexecuted."""
+    return f"the policy for {kind_of(action)} is ignore"
+
+
 def trash_name(version: int, name: TableName, complete: bool = True) -> TableName:
     """Where the statement of `version` puts the table `name` (or the database, where ``table == ""``).
 

@@ -20,6 +20,8 @@ class State(enum.StrEnum):
     """Complete up to a statement that waits for a stopped table."""
     DROPPED = "dropped"
     """A tombstone: the name is gone upstream, its old files must not come alive again."""
+    EMPTYING = "emptying"
+    """A resync began, and what the target has under this name may not be gone yet: it goes before anything else."""
     EXCLUDED = "excluded"
     """Left out by the table filter when it was last seen; its rows above `applied_ts` were never read."""
 

@@ -19,6 +19,7 @@ from consumer.pipeline.retry import patiently
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.ports import Loader, Observer, Sink, StorageReader
 
@@ -100,7 +101,12 @@ class ConsumerManager:
         self._confirmed = True
 
     def _run_round(self, listing: Listing) -> None:
+        for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
+            self._empty(name)
         assembly = self.options.assembly(self.reader, listing, self.progress)
+        if (change := let_in(assembly, self.progress)) is not None:
+            self.record(change)
+            assembly = self.options.assembly(self.reader, listing, self.progress)
         for note in assembly.notes(self.progress):
             self.observer.note(note)
         self.assembly = assembly
@@ -135,6 +141,18 @@ class ConsumerManager:
         """A signal ended the round in the middle: the results tell what is recorded of each table."""
         for name, consumer in self.consumers.items():
             consumer.result.watermark = self.progress.table(name).applied_ts
+
+    def empty(self, name: TableName, change: ProgressChange) -> None:
+        """Take a table away, to be made anew: `change` is its progress then. A run that dies in between is taken up by
+        the next."""
+        place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING)
+        self.record(replace(change, tables={**change.tables, name: place}))
+        self._empty(name)
+
+    def _empty(self, name: TableName) -> None:
+        gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
+        patiently(f"empty {name}", lambda: self.sink.empty_table(name, gone), self.observer)
+        self.progress = self.progress.after(gone)
 
     def record(self, change: ProgressChange) -> None:
         """Make `change` durable, patiently, and believe it only then."""

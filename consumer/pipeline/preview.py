@@ -15,9 +15,11 @@ from consumer.model.result import PlannedStep, PlanResult, TableResult, TableSta
 from consumer.model.steps import LoadRows
 from consumer.pipeline.manager import ManagerOptions
 from consumer.pipeline.table_consumer import TableConsumer
+from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.let_in import let_in
 from consumer.plan.statement import Statement, refusal
-from consumer.ports import Sink, StorageReader
+from consumer.ports import LoadRequest, Sink, StorageReader
 
 _Planned = tuple[PlannedStep, Statement | None]
 """A step, with its statement where it is about one."""
@@ -31,7 +33,10 @@ def preview(
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
     assembly = options.assembly(reader, listing, progress)
-    found = _Preview(reader, assembly, progress, options)
+    if (change := let_in(assembly, progress)) is not None:
+        progress = progress.after(change)
+        assembly = options.assembly(reader, listing, progress)
+    found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
     executed = [statement for _, statement in planned if statement is not None and statement.executed]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
@@ -61,10 +66,14 @@ def _removes(statement: Statement) -> bool:
 class _Preview:
     """A round in which every statement is executed and every load goes through."""
 
-    def __init__(self, reader: StorageReader, assembly: Assembly, progress: Progress, options: ManagerOptions) -> None:
+    def __init__(
+        self, reader: StorageReader, sink: Sink, assembly: Assembly, progress: Progress, options: ManagerOptions
+    ) -> None:
         self.assembly = assembly
         self.errors: dict[TableName, ConsumerError] = {}
-        self._reader, self._progress, self._accept_gap = reader, progress, options.accept_gap
+        self._reader, self._sink, self._dialect = reader, sink, options.dialect
+        self._progress, self._accept_gap = progress, options.accept_gap
+        self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless
         states = {
@@ -95,6 +104,7 @@ class _Preview:
                         self._stop(name, error)
                     continue
                 self._round.applied(statement)
+                self._changed.update({statement.file.name, *statement.touches, *statement.drops})
                 yield _ddl("ddl", statement), statement
                 gap = None if self._accept_gap else self.assembly.gap_after(statement, self._progress)
                 if gap is not None and statement.begins is not None:
@@ -108,9 +118,30 @@ class _Preview:
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
             if failed:
                 self._stop(name, failed[0].about(str(name)))
-        for load in self._round.ready_loads():
-            self._round.loaded(load, dict(self._left(load)))
-            yield _load(load), None
+        loads = self._round.ready_loads()
+        self._look_at_targets(loads)
+        for load in loads:
+            if self._round.tables[load.table].error is None:
+                self._round.loaded(load, dict(self._left(load)))
+                yield _load(load), None
+
+    def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
+        """Stop the tables that cannot take their rows: seen where no step before would change them."""
+        versions = [
+            TableVersionConsumer(load, self.assembly.catalog, self._dialect)
+            for load in loads
+            if load.table not in self._changed
+        ]
+        self._changed.update(load.table for load in loads)
+        requests: list[LoadRequest] = []
+        for version in versions:
+            try:
+                requests.append(version.request())
+            except ConsumerError as error:
+                self._stop(version.load.table, error)
+        for request, answer in zip(requests, self._sink.prepare(requests) if requests else (), strict=True):
+            if isinstance(answer, ConsumerError):
+                self._stop(request.table, answer)
 
     def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
         for planned in load.files:

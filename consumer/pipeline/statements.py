@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, DdlRefused, Retryable
 from consumer.model.actions import Action
-from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
+from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
 from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.plan.statement import Statement, refusal
@@ -81,7 +81,7 @@ class StatementRunner:
                 table=str(name),
                 version=statement.version,
             )
-        reason = f"the policy for {kind_of(statement.action)} is ignore"
+        reason = ignored_reason(statement.action)
         row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
         record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
         manager.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))

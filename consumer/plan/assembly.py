@@ -14,10 +14,11 @@ from consumer.model.progress import Progress, State, TableProgress
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.hazards import hazards
+from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, folders_of
 from consumer.plan.round import Round, TableState
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
-from consumer.plan.timeline import Timeline, build_timeline
+from consumer.plan.timeline import Timeline, build_timeline, needs_company, upstream_order
 from consumer.plan.unread import rewritten_files
 
 SHOWN = 3
@@ -69,6 +70,18 @@ class Assembly:
         schemaless = {name for name in self.files if name not in self.catalog.by_table}
         names = touched | set(self.timeline.live) | set(self.broken) | schemaless
         return sorted(name for name in names if self.wanted(name) or name in touched)
+
+    def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
+        """The tables that exist upstream, and those that the target has, where pending statements have not run."""
+        last, settled = self.checkpoint, self.listing.settled
+        due = [
+            file
+            for file in upstream_order(self.catalog.files)
+            if file.version < last or (file.version == last and (settled or not needs_company(file, progress)))
+        ]
+        waiting = {statement.file.path for statement in self.timeline.pending}
+        executed = (file for file in due if file.path not in waiting)
+        return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
 
     def faults(self, progress: Progress, accept_gap: bool) -> Iterator[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files."""
@@ -148,8 +161,14 @@ class Assembly:
             yield f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
         yield from hazards(self.catalog, self.files)
         yield from self._rewritten(progress)
+        for name, place in sorted(progress.tables.items()):
+            if place.state is State.EMPTYING:
+                yield f"{name}: a resync died before the table was gone: it goes first"
         if self.timeline.overdue:
-            yield f"{len(self.timeline.overdue)} statements are older than the progress and were not executed"
+            overdue = self.timeline.overdue
+            shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
+            more = ", ..." if len(overdue) > SHOWN else ""
+            yield f"{len(overdue)} statements are older than the progress and were not executed: {shown}{more}"
         if 0 < progress.start_ts == progress.applied_ts < min((f.version for f in self.catalog.files), default=0):
             yield (
                 f"nothing in the storage is as old as the start, {progress.start_ts}: make sure that the changefeed"
@@ -168,18 +187,26 @@ class Assembly:
 
     def exclusions(self, progress: Progress) -> dict[TableName, TableProgress]:
         """Tables and databases left out by the filter, noted where they are, so that a wider filter later finds their
-        statements and rows."""
-        databases = {f.name for f in self.catalog.files if not f.table and f.version <= self.checkpoint}
+        statements and rows. Names that no table has any more are among them: one that a table has now may have been
+        renamed from there."""
+        known = {name for name, files in self.catalog.by_table.items() if files[0].version <= self.checkpoint}
+        places = {name: progress.table(name) for name in {*self.files, *known} if not self.wanted(name)}
         return {
-            name: TableProgress(progress.table(name).applied_ts, State.EXCLUDED)
-            for name in {*self.files, *self.timeline.live, *databases}
-            if not self.wanted(name) and progress.table(name).state in (State.OK, State.WAITS)
+            name: TableProgress(place.applied_ts, State.EXCLUDED)
+            for name, place in places.items()
+            if place.state in (State.OK, State.WAITS)
+            or (place.state is State.DROPPED and self._lives_again(name, place.applied_ts))
         }
 
+    def _lives_again(self, name: TableName, version: int) -> bool:
+        files = self.catalog.by_table.get(name, ())
+        return bool(files) and version < files[-1].version <= self.checkpoint
+
     def forgotten(self, progress: Progress) -> list[TableName]:
-        """Tombstones of names that the storage no longer holds, and databases that are no longer left out."""
-        back = [n for n, place in progress.tables.items() if not n.table and place.state is State.EXCLUDED]
-        return [name for name in back if self.wanted(name) and name not in self.tables] + [
+        """Tombstones of names that the storage no longer holds, and what is not left out any more and needs nothing."""
+        there = set(self.tables)
+        back = [name for name, place in progress.tables.items() if place.state is State.EXCLUDED]
+        return [name for name in back if self.wanted(name) and name not in there] + [
             name
             for name, table in progress.tables.items()
             if table.state is State.DROPPED and name not in self.catalog.by_table and name not in self.files

@@ -131,7 +131,8 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
     """Why a statement cannot be followed that moves rows of a table which the filter leaves out: nobody read them."""
     name = statement.file.name
     return DdlRefused(
-        f"the table rules leave out {left_out}, whose rows it moves and nobody read: {_shown(statement.file.query)}",
+        f"the table rules leave out {left_out}, or did, whose rows it moves and nobody read:"
+        f" {_shown(statement.file.query)}",
         hint=f"let the table rules take {left_out} too and run again, or copy the wanted table from upstream as of"
         f" {statement.version} into the target, then: storage-consumer skip-ddl --table '{name}'"
         f" --version {statement.version}",

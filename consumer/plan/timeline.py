@@ -68,10 +68,11 @@ def build_timeline(
     held: set[TableName] = set()
     overdue: list[SchemaFile] = []
     origins: dict[str, TableName] = {}
-    for file in _upstream_order(catalog.files):
+    unmade: set[TableName] = set()  # of tables that were left out when they were made, and that nobody makes now
+    for file in upstream_order(catalog.files):
         if file.version > checkpoint:
             break
-        if file.version == checkpoint and not settled and _needs_company(file, progress):
+        if file.version == checkpoint and not settled and needs_company(file, progress):
             continue
         statement = _statement(file, upstream, live) if file.query else None
         known = statement.changes() if statement is not None else (file.name,) if file.table else ()
@@ -82,7 +83,8 @@ def build_timeline(
         moved = _moved(statement, upstream) if statement is not None else ()
         is_wanted = statement is not None and any(map(wanted, (file.name, *statement.changes(), *moved)))
         if statement is not None and is_wanted and _is_pending(file, progress):
-            statement = replace(statement, left_out=next((name for name in moved if not wanted(name)), None))
+            lost = (name for name in moved if not wanted(name) or name in unmade)
+            statement = replace(statement, left_out=next(lost, None))
             statement = _with_policy(replace(statement, touches=_touches(statement, upstream, wanted)), policy_of)
             if statement.left_out is not None:
                 # It will not run: the table that nobody reads must not pass for one that was read up to it.
@@ -95,6 +97,7 @@ def build_timeline(
             origins[file.path] = source
         _follow(upstream, file, statement)
         if statement is not None:
+            unmade -= {statement.creates, *statement.drops}
             partitions.follow(file, statement.action, statement.old_name, statement.drops)
         if statement is not None and statement.action in _ENDS:
             ends[_folded(file.name)] = file
@@ -106,12 +109,14 @@ def build_timeline(
                 continue
             if ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
                 overdue.append(file)
+                unmade |= {file.name} if statement.creates is not None else set()
         if statement is not None or file.name not in held:
             _follow(live, file, statement)
     return Timeline(tuple(pending), live, upstream, tuple(overdue), origins)
 
 
-def _upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
+def upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
+    """`files`, which are sorted by version, with the renames of one version in the order in which they ran."""
     for _, group in groupby(files, key=lambda file: file.version):
         same = list(group)
         if len(same) == 1:
@@ -123,7 +128,7 @@ def _upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
             yield from cycle
 
 
-def _needs_company(file: SchemaFile, progress: Progress) -> bool:
+def needs_company(file: SchemaFile, progress: Progress) -> bool:
     """At C == V the other files of a version may not be written yet: its statement waits for C > V."""
     return bool(file.query) and file.type in MULTI_FILE_ACTIONS and ddl_id(file) not in progress.ddls
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from consumer.model.files import DataFile, Folder
@@ -85,6 +85,18 @@ def folder_after(folder: FolderProgress, files: Iterable[DataFile], read: Mappin
         done, size, stamp = file.index, file.size, file.stamp
     rest = tuple(sorted(entry for entry in entries.values() if entry.index > done))
     return FolderProgress(done, size, stamp, rest)
+
+
+def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Collection[int]) -> FolderProgress:
+    """`folder` with the numbers in `unread` to be read again; `files` are all that are listed of it, in order."""
+    listed = {file.index: file for file in files}
+    done = min([folder.done, *(index - 1 for index in unread)])
+    read = [OpenFile(at, 0, file.size, file.stamp) for at, file in listed.items() if done < at <= folder.done]
+    rest = tuple(entry for entry in sorted([*read, *folder.open]) if entry.index not in unread)
+    if done == folder.done:
+        return FolderProgress(done, folder.size, folder.stamp, rest)
+    last = listed.get(done)
+    return FolderProgress(done, last.size if last else 0, last.stamp if last else "", rest)
 
 
 _NEVER_READ = FolderProgress()

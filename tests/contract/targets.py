@@ -19,8 +19,6 @@ Cells = tuple[str | None, ...]
 
 
 class Target(Protocol):
-    creates_tables: bool
-
     def sink(self, name: str = "c") -> Sink: ...
 
     def rows(self, table: TableName) -> list[Cells]:
@@ -33,7 +31,6 @@ class Target(Protocol):
 @dataclass
 class Memory:
     label: str
-    creates_tables: bool = True
 
     def sink(self, name: str = "c") -> Sink:
         return sink_for(f"memory://{self.label}", name=name)
@@ -54,7 +51,6 @@ class Memory:
 @dataclass
 class DuckDb:
     path: Path
-    creates_tables: bool = True
 
     def sink(self, name: str = "c") -> Sink:
         return sink_for(f"duckdb:///{self.path}", name=name, time_zone="UTC")
@@ -76,7 +72,6 @@ class DuckDb:
 @dataclass
 class Server:
     server: SqlServer
-    creates_tables: bool = False
 
     def sink(self, name: str = "c") -> Sink:
         return sink_for(self.server.url(), name=name, time_zone="UTC")

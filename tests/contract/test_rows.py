@@ -6,9 +6,11 @@ import random
 
 import pytest
 
-from consumer.errors import CannotBeExact, TableMissing
+from consumer.errors import CannotBeExact, DdlRefused, TableMissing
+from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.names import TableName
 from consumer.model.progress import (
     ProgressChange,
     TableProgress,
@@ -26,6 +28,7 @@ from tests.contract.acts import (
     changes,
     create_item,
     create_log,
+    ddl,
     load,
     load_net,
     net,
@@ -132,14 +135,34 @@ def test_a_missing_copy_stops_its_table_and_changes_nothing(target: Target, sink
     assert sink.progress().table(LOG) == TableProgress(20)
 
 
-def test_a_table_that_the_target_lacks(target: Target, sink: Sink) -> None:
+@pytest.mark.parametrize("acquires", [True, False])
+def test_a_table_that_the_target_lacks(target: Target, acquires: bool) -> None:
+    """It is older than the changefeed, or somebody dropped it: rows that it had would be missing from a new one."""
+    sink = target.sink()
+    if acquires:
+        sink.acquire(UPSTREAM)
     (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME))])
-    if not target.creates_tables:
-        assert isinstance(answer, TableMissing)
-        return
-    assert isinstance(answer, LoadTarget)
-    load(sink, answer, changes((True, ("1", "a"))))
-    assert target.rows(SHOP) == [("1", "a")]
+    assert isinstance(answer, TableMissing)
+    assert "CREATE TABLE" in answer.hint
+    sink.close()
+
+
+CHANGES = [
+    (Action.ADD_COLUMN, "ALTER TABLE `item` ADD COLUMN `name` VARCHAR(50)"),
+    (Action.TRUNCATE_TABLE, "TRUNCATE TABLE `item`"),
+    (Action.RENAME_TABLE, "RENAME TABLE `shop`.`gone` TO `shop`.`item`"),
+]
+
+
+@pytest.mark.parametrize(("action", "query"), CHANGES)
+def test_a_statement_about_a_table_that_the_target_lacks(sink: Sink, action: Action, query: str) -> None:
+    old = TableName("shop", "gone") if action is Action.RENAME_TABLE else None
+    step = ddl(action, SHOP, 9, query, (ID, NAME), old_name=old)
+    assert sink.preview_ddls([step])[0].error
+    (outcome,) = sink.apply_ddls([step], {})
+    assert isinstance(outcome.error, DdlRefused)
+    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME))])
+    assert isinstance(answer, TableMissing)
 
 
 def test_requests_are_answered_in_order(sink: Sink) -> None:

@@ -161,9 +161,11 @@ def test_a_table_older_than_the_changefeed_begins_with_its_first_statement(feed:
     feed.puts("d.t", 20, {21: (1, "x")})
     feed.statement("d.u", 22, Action.RENAME_TABLE, "RENAME TABLE `d`.`s` TO `d`.`u`")
     feed.puts("d.u", 22, {23: (1, "x")})
+    replica.holds("d.t", (7, "before"))
+    replica.holds("d.s", (8, "before"))
     result = replica.once(30)
     assert states(result) == {"d.s": "dropped", "d.t": "ok", "d.u": "ok"}
-    assert replica.tables == {"d.t": {1: "x"}, "d.u": {1: "x"}}
+    assert replica.tables == {"d.t": {7: "before", 1: "x"}, "d.u": {8: "before", 1: "x"}}
 
 
 def test_rows_with_no_schema_file_stop_their_table(feed: Feed, replica: MemoryReplica) -> None:
@@ -172,6 +174,7 @@ def test_rows_with_no_schema_file_stop_their_table(feed: Feed, replica: MemoryRe
     assert result.tables[TableName("d", "t")].state == "stopped"
     assert "no schema file" in result.tables[TableName("d", "t")].error
     feed.describe("d.t", 10)
+    replica.holds("d.t")
     assert replica.once(30).exit_code == 0
     assert replica.tables == {"d.t": {1: "x"}}
 

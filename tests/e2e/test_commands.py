@@ -139,10 +139,11 @@ def test_resync_brings_a_stopped_table_back(feed: Feed, replica: MemoryReplica) 
 def test_resync_refuses_a_table_older_than_the_changefeed(feed: Feed, replica: MemoryReplica) -> None:
     feed.describe("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "x")})
+    replica.holds("d.t", (7, "before"))
     replica.once(20)
     with pytest.raises(CannotBeExact, match="older than the changefeed"):
         resync(replica)
-    assert replica.tables == {"d.t": {1: "x"}}
+    assert replica.tables == {"d.t": {7: "before", 1: "x"}}
 
 
 @pytest.mark.parametrize("how", ["drop", "rename", "drop database"])

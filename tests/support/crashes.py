@@ -9,7 +9,7 @@ from consumer.model.load import LoadOutcome, LoadTask
 from consumer.ports import RangeReader, Sink, Writer
 from tests.support.inline_loader import InlineLoader
 
-MUTATIONS = ("commit", "record", "apply_ddls", "fence")
+MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence")
 
 
 class Crash(BaseException):

@@ -17,6 +17,7 @@ from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
+from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -138,6 +139,12 @@ class MemoryReplica(Replica):
     @property
     def sink(self) -> MemorySink:
         return MemorySink(self._label, "default")
+
+    def holds(self, name: str, *rows: tuple[int, str]) -> None:
+        """Make the table in the target by hand, as a restored export does."""
+        database, _, table = name.partition(".")
+        made = MemoryTable((ID, VALUE), [{"id": str(key), "v": value} for key, value in rows])
+        self.sink._store.tables[TableName(database, table)] = made
 
     @property
     def tables(self) -> dict[str, Rows]:

@@ -13,6 +13,7 @@ from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.ddl.references import like_source
 from consumer.errors import DdlRefused
+from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -39,7 +40,9 @@ from consumer.sink.duckdb.types import ELEMENTS
 Tables = Mapping[TableName, ReplicaTable]
 
 _REBUILT = "__storage_consumer_rebuilt"
-_OLDER = "the table is older than the changefeed: it was created empty"
+NO_VIEWS = "views are not kept in a DuckDB replica: recorded, not executed"
+MISSING = "the target has no such table: it is older than the changefeed, or it was dropped there"
+_RESTORE = "restore the table from a snapshot, or create it empty where it was empty upstream, and run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def _execute(
         case Action.DROP_TABLE:
             drop_table(connection, name)
         case Action.CREATE_VIEW | Action.DROP_VIEW:
-            return "views are not kept in a DuckDB replica: recorded, not executed"
+            return NO_VIEWS
         case Action.RECOVER_TABLE:
             raise _refused(step, NOT_KEPT, not_kept_hint(name, step.file.version))
         case _ if action in RENAME_ACTIONS:
@@ -128,10 +131,11 @@ def _rename(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
     new = step.file.name
     if step.old_name is None:
         raise _refused(step, "the table's old name is not known")
+    if is_view(step.file.columns):
+        return NO_VIEWS
     old = tables.get(step.old_name)
     if old is None:
-        create_table(connection, new, _upstream(step.file.columns, Definitions({}, {})))
-        return _OLDER
+        raise _refused(step, MISSING, _RESTORE)
     move_table(connection, old, new)
     return ""
 
@@ -145,8 +149,7 @@ def _alter(
 ) -> str:
     definitions = read_definitions(step.file.query)
     if table is None:
-        create_table(connection, step.file.name, _upstream(step.file.columns, definitions))
-        return _OLDER
+        raise _refused(step, MISSING, _RESTORE)
     if action == Action.TRUNCATE_TABLE:
         connection.execute(f"TRUNCATE {qualified(connection, table.name)}")
     before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from consumer.ddl.declared import read_definitions
 from consumer.ddl.recover import NOT_KEPT
+from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.connection import quote
+from consumer.sink.duckdb.ddl import MISSING, NO_VIEWS
 from consumer.sink.duckdb.schema import SCHEMA
 from consumer.sink.duckdb.tables import visible
 from consumer.sink.duckdb.types import duckdb_type
@@ -23,8 +25,9 @@ _ROWS_OF_PARTITIONS = {
 }
 
 
-def preview(step: ApplyDdl, in_trash: bool) -> TargetDdl:
-    """One statement; `in_trash`: the table that it brings back is, or will be, in the trash."""
+def preview(step: ApplyDdl, in_trash: bool, there: Collection[TableName]) -> TargetDdl:
+    """One statement; `in_trash`: the table that it brings back is, or will be, in the trash. `there` are the tables
+    that the file has by then."""
     try:
         action = Action(step.file.type)
     except ValueError:
@@ -38,12 +41,30 @@ def preview(step: ApplyDdl, in_trash: bool) -> TargetDdl:
         case Action.MODIFY_SCHEMA_CHARSET:
             return TargetDdl(note="a replica has no character sets")
         case Action.CREATE_VIEW | Action.DROP_VIEW:
-            return TargetDdl(note="views are not kept in a DuckDB replica: recorded, not executed")
+            return TargetDdl(note=NO_VIEWS)
         case Action.RECOVER_TABLE:
             return TargetDdl(_moved(step.trash, name)) if in_trash and step.trash else TargetDdl(error=NOT_KEPT)
         case _ if action in RENAME_ACTIONS and step.old_name is None:
             return TargetDdl(error="the table's old name is not known")
+        case _ if action in RENAME_ACTIONS and is_view(step.file.columns):
+            return TargetDdl(note=NO_VIEWS)
+        case Action.CREATE_TABLE | Action.CREATE_TABLES if name in there:
+            return TargetDdl(error=f"the table {name} is there already")
+        case Action.CREATE_TABLE | Action.CREATE_TABLES | Action.DROP_TABLE | Action.DROP_SCHEMA:
+            pass
+        case _ if (step.old_name or name) not in there:
+            return TargetDdl(error=f"{step.old_name or name}: {MISSING}")
     return TargetDdl(tuple(_statements(step, action)))
+
+
+def tables_after(step: ApplyDdl, there: Collection[TableName]) -> set[TableName]:
+    """The tables that are there once `step` has run."""
+    if step.file.type == Action.DROP_SCHEMA:
+        return {name for name in there if name.database != step.file.database}
+    gone = {step.old_name} if step.old_name is not None else set()
+    if step.file.type == Action.DROP_TABLE:
+        return {*there} - {step.file.name}
+    return {*there, step.file.name} - gone if step.file.table and not is_view(step.file.columns) else {*there}
 
 
 def _statements(step: ApplyDdl, action: Action) -> Iterator[str]:

@@ -12,24 +12,25 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
+from consumer.sink.duckdb.connection import quote
 from consumer.sink.duckdb.schema import SCHEMA
 from consumer.sink.duckdb.settings import DuckDbTarget
-from consumer.sink.duckdb.tables import ReplicaTable, Upstream, create_table, describe, visible
+from consumer.sink.duckdb.tables import ReplicaTable, describe, visible
+from consumer.sink.duckdb.types import duckdb_type
+from consumer.sink.missing import table_missing
 
 _ADD = "add them to the replica by hand, or let [consumer.ddl] execute the statement that does and "
 
 
 def prepare(
-    connection: duckdb.DuckDBPyConnection, requests: Sequence[LoadRequest]
+    connection: duckdb.DuckDBPyConnection | None, requests: Sequence[LoadRequest]
 ) -> Sequence[LoadTarget | ConsumerError]:
-    """Answers in the order of `requests`. Tables that are missing are created. The caller owns the transaction."""
-    found = describe(connection, {request.table for request in requests})
-    return [_answer(connection, request, found.get(request.table)) for request in requests]
+    """Answers in the order of `requests`; None is a file that is not there yet."""
+    found = {} if connection is None else describe(connection, {request.table for request in requests})
+    return [_answer(request, found.get(request.table)) for request in requests]
 
 
-def _answer(
-    connection: duckdb.DuckDBPyConnection, request: LoadRequest, table: ReplicaTable | None
-) -> LoadTarget | ConsumerError:
+def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | ConsumerError:
     try:
         if request.table.database.lower() == SCHEMA:
             raise CannotBeExact(
@@ -37,9 +38,16 @@ def _answer(
                 hint="route or filter it in the changefeed",
                 table=str(request.table),
             )
-        return _target(request, table or create_table(connection, request.table, Upstream(visible(request.columns))))
+        if table is None:
+            raise table_missing(request.table, _create_statement(request))
+        return _target(request, table)
     except TableError as error:
         return error
+
+
+def _create_statement(request: LoadRequest) -> str:
+    columns = ", ".join(f"{quote(column.name)} {duckdb_type(column)}" for column in visible(request.columns))
+    return f"CREATE TABLE {quote(request.table.database)}.{quote(request.table.table)} ({columns})"
 
 
 def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:

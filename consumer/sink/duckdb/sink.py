@@ -23,7 +23,7 @@ from consumer.sink.completed import completed
 from consumer.sink.duckdb import progress as stored
 from consumer.sink.duckdb.connection import Database
 from consumer.sink.duckdb.ddl import execute
-from consumer.sink.duckdb.ddl_preview import preview
+from consumer.sink.duckdb.ddl_preview import preview, tables_after
 from consumer.sink.duckdb.lease import (
     FileLock,
     begin_load,
@@ -37,7 +37,6 @@ from consumer.sink.duckdb.lease import (
 from consumer.sink.duckdb.merge import publish
 from consumer.sink.duckdb.migrate import ensure_schema
 from consumer.sink.duckdb.prepare import prepare
-from consumer.sink.duckdb.schema import exists
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
 from consumer.sink.progress_rows import begins_too_early
@@ -84,7 +83,7 @@ class DuckDbSink:
         begin_staging(self._settings.staging, epoch)
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        with self._write() as (connection, _):
+        with self._database.reader() as connection:
             return prepare(connection, requests)
 
     def writer(self) -> Writer:
@@ -131,9 +130,14 @@ class DuckDbSink:
         """Told in words where DuckDB's statements depend on the rows."""
         moved = {step.trash for step in steps if step.trash is not None and step.file.type != Action.RECOVER_TABLE}
         wanted = [step.trash for step in steps if step.trash is not None]
+        named = {name for step in steps for name in (step.file.name, step.old_name) if name is not None}
         with self._database.reader() as connection:
-            kept = moved.union(describe(connection, wanted) if connection is not None and exists(connection) else ())
-        return [preview(step, step.trash in kept) for step in steps]
+            there = set() if connection is None else set(describe(connection, {*wanted, *named}))
+        answers = []
+        for step in steps:
+            answers.append(preview(step, step.trash in moved | there, there))
+            there = tables_after(step, there)
+        return answers
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         with self._write() as (connection, epoch):

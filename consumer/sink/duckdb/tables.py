@@ -11,6 +11,7 @@ import duckdb
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink.duckdb.connection import catalog, qualified, quote, schema
+from consumer.sink.duckdb.schema import exists
 from consumer.sink.duckdb.types import duckdb_type
 
 _MOVED = "__storage_consumer_moved"
@@ -57,13 +58,15 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
         "(lower({0}), lower(table_name)) IN "
         """(SELECT (lower(pair[1]), lower(pair[2])) FROM (SELECT unnest(from_json($names, '[["VARCHAR"]]')) AS pair))"""
     )
+    told = (
+        "SELECT database_name, table_name, columns FROM storage_consumer.table_columns "
+        f"WHERE {is_wanted.format('database_name')}"
+    )
     remembered = {
         (database.lower(), table.lower()): _parsed(text)
-        for database, table, text in connection.execute(
-            "SELECT database_name, table_name, columns FROM storage_consumer.table_columns "
-            f"WHERE {is_wanted.format('database_name')}",
-            {"names": listed},
-        ).fetchall()
+        for database, table, text in (
+            connection.execute(told, {"names": listed}).fetchall() if exists(connection) else ()
+        )
     }
     found: dict[TableName, list[tuple[str, str, bool, bool]]] = {}
     for database, table, *column in connection.execute(

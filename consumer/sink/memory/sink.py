@@ -18,6 +18,7 @@ from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, merge, merge_multiset
+from consumer.sink.missing import table_missing
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -61,7 +62,6 @@ class MemorySink:
         self._raise_epoch()
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        self._check()
         return [self._target(request) for request in requests]
 
     def writer(self) -> Writer:
@@ -138,7 +138,10 @@ class MemorySink:
 
     def _target(self, request: LoadRequest) -> LoadTarget | ConsumerError:
         columns = tuple(column for column in request.columns if not column.hidden)
-        table = self._store.tables.setdefault(request.table, MemoryTable(columns))
+        table = self._store.tables.get(request.table)
+        if table is None:
+            named = ", ".join(f"{column.name} {column.type}" for column in columns)
+            return table_missing(request.table, f"CREATE TABLE {request.table} ({named})")
         sent = {column.name for column in columns if column.name not in request.absent}
         written = tuple(column for column in table.columns if column.name in sent)
         names = tuple(column.name for column in written)

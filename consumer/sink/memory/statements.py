@@ -35,12 +35,12 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         raise DdlRefused(NOT_KEPT, hint=not_kept_hint(name, step.file.version), table=str(name))
     elif action in (Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
         raise DdlRefused(f"this target has no partitions: {step.file.query}", table=str(name))
-    elif action in RENAME_ACTIONS and step.old_name in tables:
-        tables[name] = tables.pop(step.old_name)
+    elif (old := step.old_name or name) not in tables:
+        raise DdlRefused(f"the target has no table {old}: {step.file.query}", table=str(name))
+    elif action in RENAME_ACTIONS:
+        tables[name] = tables.pop(old)
     else:
-        _reshape(
-            tables.setdefault(name, MemoryTable(columns)), columns, step, truncated=action == Action.TRUNCATE_TABLE
-        )
+        _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)
     return ""
 
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pymysql
 
-from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError, TableMissing
+from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
+from consumer.sink.missing import table_missing
 from consumer.sink.mysql.connection import Flavor, qualified, quote
 from consumer.sink.mysql.kept import IN_LINE, kept_columns
 from consumer.sink.mysql.rounded import refuse_indistinct
@@ -70,13 +71,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         )
     table = found.get(request.table)
     if table is None:
-        raise TableMissing(
-            f"the target has no table {request.table}, which is older than the changefeed",
-            hint="restore it from a snapshot, or create it empty where it was empty:\n"
-            + create_statement(request)
-            + ";",
-            table=str(request.table),
-        )
+        raise table_missing(request.table, create_statement(request))
     _check_table(request.table, table, shared.settings)
     refuse_indistinct(request.table, table)
     columns = _written_columns(request, table)

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from consumer.errors import TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
@@ -70,7 +71,11 @@ class Replica:
     def target(
         self, columns: Sequence[Column], table: TableName = TABLE, unique: tuple[tuple[str, ...], ...] = ()
     ) -> LoadTarget:
+        """A table that is not there is made first, by a statement that says no more than the schema file."""
         (answer,) = self.sink.prepare([LoadRequest(table, tuple(columns), unique)])
+        if isinstance(answer, TableMissing):
+            self.apply(Action.CREATE_TABLE, f"CREATE TABLE `{table.table}`", columns, table=table)
+            (answer,) = self.sink.prepare([LoadRequest(table, tuple(columns), unique)])
         assert isinstance(answer, LoadTarget), answer
         return answer
 

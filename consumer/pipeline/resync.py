@@ -1,0 +1,151 @@
+"""A table made anew from the storage: from the statement that made it on. What cannot be made anew is refused before
+anything of it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
+from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
+from consumer.model.files import Bounds, Folder, SchemaFile
+from consumer.model.names import TableName, tso_to_ms
+from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.steps import ddl_id
+from consumer.pipeline.manager import ManagerOptions
+from consumer.plan.assembly import Assembly
+from consumer.plan.gaps import find_gap
+from consumer.plan.lives import Life, exchanges
+from consumer.plan.statement import action_of
+from consumer.plan.unread import folder_without
+from consumer.ports import StorageReader
+
+_SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
+_BACKFILL = "run the whole storage into an empty target with backfill"
+
+
+def start_over(
+    table: TableName, assembly: Assembly, progress: Progress, options: ManagerOptions, reader: StorageReader
+) -> ProgressChange:
+    """The progress of the table once it is empty and not read: its statements from its birth on are pending again.
+
+    Raises BadConfig for a table that is unknown, left out or dropped, CheckpointBehind while `metadata` is below what
+    was applied, CannotBeExact where the storage does not hold the table from its beginning, GapFound where the head of
+    its files was cleaned up.
+    """
+    _check_name(table, assembly)
+    _check_moment(table, assembly, progress)
+    upstream, target = assembly.lives(progress)
+    life = target.get(table) or upstream.get(table)
+    if life is None:
+        raise BadConfig(
+            f"{table} was dropped or renamed upstream: it would come alive again",
+            hint="what is left of it in the target can be dropped by hand",
+        )
+    birth = _birth(table, life, assembly)
+    _check_statements(table, birth, life, progress, options)
+    read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
+    if not options.accept_gap:
+        _check_files(table, birth, read, assembly)
+    own = {folder: None for folder in read if folder.version >= birth.version}
+    return ProgressChange(
+        tables={table: TableProgress(birth.version - 1)},
+        folders={**own, **dict(_older(table, birth, assembly, progress, reader))},
+        forget_ddls=tuple(ddl for ddl in map(ddl_id, life.statements) if ddl in progress.ddls),
+        rewind=True,
+    )
+
+
+def _check_name(table: TableName, assembly: Assembly) -> None:
+    if table not in assembly.catalog.by_table:
+        raise BadConfig(f"there is no table {table} in the storage", hint="names are case-sensitive; see status")
+    if not assembly.wanted(table):
+        raise BadConfig(f"the table filter leaves {table} out", hint="let it through with --tables")
+
+
+def _check_moment(table: TableName, assembly: Assembly, progress: Progress) -> None:
+    """Statements above the checkpoint are not due, and those that ran already would be missing from the new table."""
+    applied_ts = max(progress.applied_ts, progress.table(table).applied_ts)
+    if assembly.checkpoint < applied_ts:
+        raise CheckpointBehind(
+            f"checkpoint-ts {assembly.checkpoint} is below what was applied already ({applied_ts}): the table could"
+            " only be made as it was then",
+            hint="resync it once TiCDC is past that again",
+            table=str(table),
+        )
+
+
+def _birth(table: TableName, life: Life, assembly: Assembly) -> SchemaFile:
+    if (why := life.not_anew) is not None:
+        raise CannotBeExact(why, hint=_SNAPSHOT if life.birth is None else _BACKFILL, table=str(table))
+    assert life.birth is not None
+    for file in exchanges(assembly.catalog, life, assembly.checkpoint):
+        raise CannotBeExact(
+            f"{file.query} moved rows between it and another table, so its rows are not all under its name",
+            hint=_BACKFILL,
+            table=str(table),
+        )
+    return life.birth
+
+
+def _check_statements(
+    table: TableName, birth: SchemaFile, life: Life, progress: Progress, options: ManagerOptions
+) -> None:
+    """All of them must be for this program to execute, the birth above all: what a person made is not thrown away."""
+    kind = kind_of(action_of(birth))
+    if options.policy_of(action_of(birth), table) is DdlPolicy.IGNORE:
+        raise CannotBeExact(
+            f"the policy for {kind} is ignore: the table was made by hand, and would not be made again",
+            hint=f"let [consumer.ddl] execute {kind} for it, then resync again",
+            table=str(table),
+        )
+    record = progress.ddls.get(ddl_id(birth))
+    if record is not None and record.state is DdlState.SKIPPED and record.reason != ignored_reason(action_of(birth)):
+        raise CannotBeExact(
+            f"its {kind} was done by hand ({record.reason}), and would not be done again",
+            hint=_SNAPSHOT,
+            table=str(table),
+        )
+    for file in life.statements:
+        if options.policy_of(action_of(file), table) is DdlPolicy.FAIL:
+            raise CannotBeExact(
+                f"the policy for {kind_of(action_of(file))} is fail, and the table would stop at {file.query}",
+                hint="set another action for it in [consumer.ddl], then resync again",
+                table=str(table),
+            )
+
+
+def _check_files(table: TableName, birth: SchemaFile, read: Sequence[Folder], assembly: Assembly) -> None:
+    files = [file for file in assembly.files.get(table, ()) if file.folder.version >= birth.version]
+    listed = {file.folder for file in files}
+    gone = any(folder.version >= birth.version and folder not in listed for folder in read)
+    if gone or find_gap(table, files, {}) is not None:
+        raise GapFound(
+            "some of its files are gone from the storage, so it cannot be loaded from the start",
+            hint="start from a snapshot, or accept the loss with --accept-gap",
+            table=str(table),
+        )
+
+
+def _older(
+    table: TableName, birth: SchemaFile, assembly: Assembly, progress: Progress, reader: StorageReader
+) -> Iterator[tuple[Folder, FolderProgress]]:
+    """Folders from before the birth hold the rows of other tables that had the name, and those that TiCDC put there for
+    the sake of their columns: of the files that were read, those whose last row is above the birth are unread again."""
+    files = [
+        f for f in assembly.files.get(table, ()) if f.folder.version < birth.version and f.folder in progress.folders
+    ]
+    bounds = reader.bounds(files)
+    again = [file for file in files if _is_above(bounds.get(file.path), birth.version)]
+    for folder in sorted({file.folder for file in again}):
+        listed = [file for file in files if file.folder == folder]
+        unread = {file.index for file in again if file.folder == folder}
+        yield folder, folder_without(progress.folders[folder], listed, unread)
+
+
+def _is_above(found: Bounds | ConsumerError | None, version: int) -> bool:
+    """False for what cannot be told: such a file was passed over when the older table was."""
+    if isinstance(found, Retryable):
+        raise found
+    if not isinstance(found, Bounds):
+        return False
+    return found.last > version if found.exact else tso_to_ms(found.last) > tso_to_ms(version)

@@ -1,0 +1,17 @@
+"""A table that rows or a statement are for, and that the target does not have."""
+
+from __future__ import annotations
+
+from consumer.errors import TableMissing
+from consumer.model.names import TableName
+
+
+def table_missing(table: TableName, create: str) -> TableMissing:
+    """It is never made from its rows: those that were there before would be missing. `create` is the CREATE TABLE that
+    the schema file allows, in the target's words."""
+    return TableMissing(
+        f"the target has no table {table}: it is older than the changefeed, or it was dropped there",
+        hint="restore it from a snapshot, or create it empty where it was empty upstream:\n"
+        f"{create};\nwhere the storage holds its CREATE TABLE, resync --table {table} loads it anew",
+        table=str(table),
+    )

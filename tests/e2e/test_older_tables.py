@@ -1,0 +1,99 @@
+"""A table that is older than the changefeed, or that somebody dropped in the target, is never made from new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import InspectSettings
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from tests.servers import MariaDb
+from tests.support.feed import Feed, MemoryReplica, Replica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+T = TableName("d", "t")
+MISSING = "the target has no table d.t: it is older than the changefeed, or it was dropped there"
+Run = Callable[[str], object]
+"""Execute a statement in the target."""
+
+
+@pytest.fixture(params=["memory", "duckdb", "mariadb"])
+def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Iterator[Replica]:
+    match request.param:
+        case "memory":
+            yield MemoryReplica(feed)
+        case "duckdb":
+            yield Replica(feed, f"duckdb:///{tmp_path}/replica.duckdb")
+        case _:
+            server: MariaDb = request.getfixturevalue("fresh_mariadb")
+            yield Replica(feed, server.url())
+
+
+def foretold(target: Replica) -> dict[TableName, str]:
+    """The tables that `plan` says will stop, and why."""
+    return {table.table: table.error for table in app.plan(target.settings(), Recorder()).stopped}
+
+
+def test_rows_of_an_older_table_stop_it(feed: Feed, target: Replica) -> None:
+    feed.describe("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    feed.create("d.u", 12)
+    feed.puts("d.u", 12, {13: (1, "1")})
+    feed.checkpoint(20)
+    assert foretold(target) == {T: MISSING}
+    for checkpoint in (20, 30):
+        result = target.once(checkpoint)
+        assert result.exit_code == 3
+        assert states(result) == {"d.t": "stopped", "d.u": "ok"}
+        assert result.tables[T].error == MISSING
+        assert "CREATE TABLE" in result.tables[T].hint
+
+
+@pytest.mark.parametrize("statement", ["ALTER TABLE `t` ADD COLUMN `w` INT", "TRUNCATE TABLE `t`"])
+def test_a_statement_about_an_older_table_stops_it(statement: str, feed: Feed, target: Replica) -> None:
+    action = Action.TRUNCATE_TABLE if statement.startswith("TRUNCATE") else Action.ADD_COLUMN
+    feed.statement("d.t", 10, action, statement)
+    feed.checkpoint(20)
+    steps = app.plan(target.settings(), Recorder()).steps
+    assert any(step.target is not None and "the target has no" in step.target.error for step in steps)
+    assert target.once(20).tables[T].state == "stopped"
+
+
+def test_a_table_that_was_dropped_by_hand_is_not_made_of_later_rows(feed: Feed, tmp_path: Path) -> None:
+    target = Replica(feed, f"duckdb:///{tmp_path}/replica.duckdb")
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    assert target.once(20).exit_code == 0
+    with duckdb.connect(f"{tmp_path}/replica.duckdb") as connection:
+        connection.execute("DROP TABLE d.t")
+    feed.puts("d.t", 10, {21: (2, "2")})
+    feed.checkpoint(30)
+    assert foretold(target) == {T: MISSING}
+    result = target.once(30)
+    assert (result.exit_code, result.tables[T].error) == (3, MISSING)
+    again = app.resync(target.settings(), Recorder(), T, InlineLoader())
+    assert again.exit_code == 0
+    with duckdb.connect(f"{tmp_path}/replica.duckdb") as connection:
+        assert connection.execute("SELECT * FROM d.t ORDER BY id").fetchall() == [(1, 1), (2, 2)]
+
+
+def test_inspect_names_the_tables_that_no_statement_makes(feed: Feed) -> None:
+    feed.describe("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    feed.rename("d.old", "d.new", 12)
+    feed.create("d.u", 13)
+    feed.describe("d.gone", 14)
+    feed.drop("d.gone", 15)
+    feed.checkpoint(20)
+    settings = load({"upstream_uri": f"file://{feed.folder}"}, {}, kind=InspectSettings).settings
+    found = [text for text in app.inspect(settings, Recorder()).findings if "older than the changefeed" in text]
+    assert len(found) == 1
+    assert "2 tables" in found[0]
+    assert "d.new, d.t;" in found[0]

@@ -1,0 +1,226 @@
+"""resync asks what the table's life is: a table is made anew as it is now, or not touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import consumer.sink.mysql.sink as mysql_sink
+from consumer import app
+from consumer.errors import CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from consumer.model.result import RunResult
+from consumer.sink.memory.sink import MemorySink
+from tests.servers import MariaDb
+from tests.support.crashes import Crash
+from tests.support.feed import CREATE, Feed, MemoryReplica, Replica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+T = TableName("d", "t")
+IGNORE_CREATE = {"default": "evolve", "rules": [{"kinds": ["create-table"], "action": "ignore"}]}
+
+
+def resync(replica: Replica, table: TableName = T, **flags: object) -> RunResult:
+    return app.resync(replica.settings(**flags), Recorder(), table, InlineLoader())
+
+
+def refused(replica: MemoryReplica, error: type[ConsumerError], match: str, table: TableName = T) -> None:
+    """Neither the target nor the progress is another afterwards."""
+    before = replica.tables, replica.sink.progress()
+    with pytest.raises(error, match=match):
+        resync(replica, table)
+    assert (replica.tables, replica.sink.progress()) == before
+
+
+# The checkpoint has gone back
+
+
+@pytest.mark.parametrize("statement", ["truncate", "add column", "rename", "drop"])
+def test_a_statement_above_the_checkpoint_that_ran_is_not_undone(
+    statement: str, feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    match statement:
+        case "truncate":
+            feed.truncate("d.t", 30)
+        case "add column":
+            feed.statement("d.t", 30, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `t` COMMENT 'x'")
+        case "rename":
+            feed.rename("d.t", "d.u", 30)
+        case _:
+            feed.drop("d.t", 30)
+    replica.once(40)
+    feed.checkpoint(20)
+    refused(replica, CheckpointBehind, "below what was applied")
+    expected = replica.tables
+    assert replica.once(50).exit_code == 0
+    assert replica.tables == expected
+
+
+# A name with several lives
+
+
+def test_the_table_that_the_target_has_is_made_anew_while_its_rename_is_pending(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    damaged = feed.damaged("d.t", 10)
+    feed.rename("d.t", "d.u", 20)
+    feed.puts("d.u", 20, {21: (2, "x")})
+    feed.create("d.t", 25)
+    feed.puts("d.t", 25, {26: (5, "second life")})
+    assert states(replica.once(40)) == {"d.t": "stopped", "d.u": "waits"}
+    assert states(resync(replica)) == {"d.t": "stopped", "d.u": "waits"}
+    damaged.write_bytes(feed._line("d.t", 12, 3, "x"))
+    assert resync(replica).exit_code == 0
+    assert replica.tables == {"d.t": {5: "second life"}, "d.u": {1: "x", 2: "x", 3: "x"}}
+
+
+def test_a_damaged_file_of_an_earlier_table_is_not_read_again(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "first life")})
+    feed.damaged("d.t", 10)
+    feed.drop("d.t", 20)
+    feed.create("d.t", 25)
+    feed.puts("d.t", 25, {26: (5, "second life")})
+    assert replica.once(40).exit_code == 0
+    assert resync(replica).exit_code == 0
+    assert replica.tables == {"d.t": {5: "second life"}}
+
+
+def test_rows_that_lie_in_a_folder_of_an_earlier_table_come_again(feed: Feed, replica: MemoryReplica) -> None:
+    """TiCDC looks for a folder by the columns, where an event filter has left out the statement that made them."""
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "first life")})
+    feed.drop("d.t", 20)
+    feed.create("d.t", 25)
+    feed.puts("d.t", 25, {26: (5, "second life")})
+    feed.puts("d.t", 10, {27: (6, "second life")})
+    feed.puts("d.t", 10, {12: (1, "sent again")})
+    assert replica.once(40).exit_code == 0
+    expected = {"d.t": {5: "second life", 6: "second life"}}
+    assert replica.tables == expected
+    assert resync(replica).exit_code == 0
+    assert replica.tables == expected
+    assert sum(table.rows for table in replica.once(50).tables.values()) == 0
+
+
+# What the storage cannot make again
+
+
+def test_a_table_that_came_back_from_the_trash_stays(feed: Feed, replica: MemoryReplica) -> None:
+    keep = {"default": "evolve", "rules": [{"kinds": ["drop-table"], "action": "rename"}]}
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    feed.drop("d.t", 20)
+    feed.statement("d.t", 30, Action.RECOVER_TABLE, "RECOVER TABLE `t`")
+    feed.puts("d.t", 30, {31: (2, "y")})
+    replica.once(40, ddl=keep)
+    assert replica.tables["d.t"] == {1: "x", 2: "y"}
+    refused(replica, CannotBeExact, "came back with rows")
+
+
+def test_a_comment_is_no_copy_of_a_table(feed: Feed, replica: MemoryReplica) -> None:
+    feed.statement("d.t", 10, Action.CREATE_TABLE, CREATE.format("t") + " COMMENT 'as LIKE as two peas'")
+    feed.puts("d.t", 10, {11: (1, "x")})
+    feed.statement("d.u", 12, Action.CREATE_TABLE, "CREATE TABLE `u` LIKE `t`")
+    replica.once(20)
+    assert resync(replica).exit_code == 0
+    assert replica.tables["d.t"] == {1: "x"}
+    refused(replica, CannotBeExact, "copy of a table", TableName("d", "u"))
+
+
+def test_a_table_that_was_made_by_hand_stays(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    replica.holds("d.t")
+    replica.once(20, ddl=IGNORE_CREATE)
+    before = replica.tables
+    with pytest.raises(CannotBeExact, match="made by hand"):
+        resync(replica, ddl=IGNORE_CREATE)
+    assert replica.tables == before == {"d.t": {1: "x"}}
+    assert resync(replica).exit_code == 0  # the policy is another now
+    assert replica.tables == before
+
+
+def test_a_table_whose_create_was_recorded_by_hand_stays(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    replica.holds("d.t", (7, "by hand"))
+    replica.once(20)
+    app.skip_ddl(replica.settings(), Recorder(), T, 10, "it has rows of its own")
+    replica.once(30)
+    refused(replica, CannotBeExact, "it has rows of its own")
+
+
+def test_a_table_that_would_stop_at_a_policy_stays(feed: Feed, replica: MemoryReplica) -> None:
+    fail = {"default": "evolve", "rules": [{"kinds": ["truncate-table"], "action": "fail"}]}
+    feed.create("d.t", 10)
+    feed.truncate("d.t", 15)
+    feed.puts("d.t", 15, {16: (1, "x")})
+    replica.once(20)
+    with pytest.raises(CannotBeExact, match="the policy for truncate-table is fail"):
+        resync(replica, ddl=fail)
+    assert replica.tables == {"d.t": {1: "x"}}
+
+
+# A run that dies
+
+
+def test_a_resync_that_died_behind_its_drop_is_finished(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(self: MemorySink, table: TableName, change: object) -> None:
+        del self._store.tables[table]
+        self._store.held = False
+        raise Crash
+
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    replica.once(20)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemorySink, "empty_table", dies)
+        with pytest.raises(Crash):
+            resync(replica)
+    assert replica.place("d.t") == (9, "emptying")
+    assert replica.once(30).exit_code == 0
+    assert replica.tables == {"d.t": {1: "x"}}
+
+
+@pytest.mark.parametrize("moment", range(4))
+def test_a_resync_of_a_server_can_die_at_any_moment(
+    moment: int, tmp_path: Path, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moments 0 to 3 are around the mark, and around the progress that follows the DROP."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    replica = Replica(feed, fresh_mariadb.url())
+    replica.once(20)
+    seen = 0
+
+    def dies(*given: Any, **named: Any) -> None:
+        nonlocal seen
+        for before in (True, False):
+            if seen == moment:
+                raise Crash
+            seen += 1
+            if before:
+                store(*given, **named)
+
+    store = mysql_sink.store
+    with monkeypatch.context() as patched:
+        patched.setattr(mysql_sink, "store", dies)
+        with pytest.raises(Crash):
+            resync(replica)
+    assert replica.once(30).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+    assert resync(replica).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
