@@ -25,7 +25,7 @@ from tests.support.command_line import DEMO, DEMO_TABLES
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
-BUCKET, PREFIX = "cdc", "demo"
+BUCKET = "cdc"
 _OURS = {"-dir", "-ip.bind", "-s3.port", "-s3.config"}
 """What compose.yaml says for a container, and a test for itself."""
 _SECONDS = 120
@@ -42,6 +42,10 @@ class ComposeS3(S3Server):
         assert self._process is not None
         options = dict(str(option).partition("=")[::2] for option in self._process.args[1:])
         return f"127.0.0.1:{options['-master.port']}.{options['-master.port.grpc']}"
+
+    @property
+    def filer(self) -> str:
+        return f"127.0.0.1:{self._filer_port}"
 
     def keys(self, name: str) -> dict[str, str]:
         (found,) = (one for one in json.loads(COMPOSE["configs"]["s3"]["content"])["identities"] if one["name"] == name)
@@ -96,6 +100,13 @@ def _script(service: str, changes: dict[str, str]) -> list[str]:
     return [*SERVICES[service]["entrypoint"], command]
 
 
+def _health() -> list[str]:
+    """The consumer's health check."""
+    verb, *words = SERVICES["consumer"]["healthcheck"]["test"]
+    assert verb == "CMD"
+    return list(words)
+
+
 def _environment(**hosts: str) -> dict[str, str]:
     """The consumer's environment; `hosts` stand for the services' names and ports."""
     given = {name: str(value) for name, value in SERVICES["consumer"]["environment"].items()}
@@ -123,12 +134,15 @@ def test_from_the_servers_to_the_replica(s3: ComposeS3, target: MariaDb, tmp_pat
     try:
         told = (tmp_path / "log").read_text
         _wait(lambda: "exit code 4" in told(), told)
-        changefeed = s3.client_of("ticdc")
-        for path in sorted(DEMO.rglob("*"), key=lambda path: path.name == "metadata"):
-            if path.is_file():
-                key = f"{PREFIX}/{path.relative_to(DEMO).as_posix()}"
-                changefeed.put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
+        s3.client_of("ticdc").put_object(Bucket=BUCKET, Key="elsewhere/metadata", Body=b"{}")
+        sample = _script(
+            "sample", {"/demo/du": f"{DEMO}/du", "/demo/metadata": f"{DEMO}/metadata", "s3:8888": s3.filer}
+        )
+        subprocess.run(sample, env=_path(), check=True, timeout=_SECONDS, capture_output=True)
         _wait(lambda: _tables(target) == DEMO_TABLES, told)
+        _wait(
+            lambda: subprocess.run(_health(), env=environment, check=False, capture_output=True).returncode == 0, told
+        )
         process.terminate()
         assert process.wait(timeout=float(SERVICES["consumer"]["stop_grace_period"].rstrip("s"))) == 0
     finally:
