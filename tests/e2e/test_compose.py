@@ -28,7 +28,7 @@ SERVICES = COMPOSE["services"]
 BUCKET = "cdc"
 _OURS = {"-dir", "-ip.bind", "-s3.port", "-s3.config"}
 """What compose.yaml says for a container, and a test for itself."""
-_SECONDS = 120
+_SECONDS = 240
 
 
 class ComposeS3(S3Server):
