@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.tokens import Edits, Kind, string_value
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column
 
 
 def in_session_zone(query: str, columns: Sequence[Column], offset: timedelta) -> str:
     """`query` with its TIMESTAMP literals as a session with this offset means them; `columns` are the schema file's."""
-    defaults = {column.name.lower(): column.default for column in columns if column.family is Family.TIMESTAMP}
+    defaults = {column.name.lower(): column.default for column in columns if column.type == "TIMESTAMP"}
     if not any(defaults.values()):
         return query
     edits = Edits()

@@ -8,7 +8,7 @@ from consumer.ddl.declared import read_definitions
 from consumer.ddl.tokens import significant, tokenize
 from consumer.model.actions import Action
 from consumer.model.clock import zone_of
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column
 from consumer.model.names import tso_to_time
 from consumer.model.steps import ApplyDdl
 
@@ -40,7 +40,7 @@ def _needs_name(step: ApplyDdl) -> bool:
         return True
     if step.file.type not in _CONVERTING:
         return False
-    times = [c for c in (*step.file.columns, *(step.columns_before or ())) if c.family is Family.TIMESTAMP]
+    times = [c for c in (*step.file.columns, *(step.columns_before or ())) if _is_time(c)]
     if not times or step.columns_before is None:
         return bool(times)
     renamed = read_definitions(step.file.query).renamed
@@ -50,4 +50,4 @@ def _needs_name(step: ApplyDdl) -> bool:
 
 
 def _is_time(column: Column) -> bool:
-    return column.family is Family.TIMESTAMP
+    return column.type == "TIMESTAMP"  # a view's columns have no type of a table's
