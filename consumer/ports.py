@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from consumer.errors import ConsumerError
@@ -16,7 +16,7 @@ from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Receipt
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 
@@ -116,11 +116,13 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class DdlOutcome:
-    """`error` None: executed and recorded. `note`: what the target could not express although its rows stay right."""
+    """`error` None: executed and recorded. `note`: what the target could not express although its rows stay right.
+    `recorded`: the progress that is durable with it, which may be some where the statement was refused."""
 
     step: ApplyDdl
     error: ConsumerError | None = None
     note: str = ""
+    recorded: ProgressChange = field(default_factory=ProgressChange)
 
 
 class Sink(Protocol):
@@ -160,9 +162,10 @@ class Sink(Protocol):
     def record(self, change: ProgressChange) -> None:
         """Record progress that goes with no rows."""
 
-    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[Any, DdlRecord]) -> Sequence[DdlOutcome]:
+    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact (with
-        ``step.after``). `open_intents` (by DdlId) are those of an earlier run that have no fact: look before executing.
+        ``step.after``). `unfinished` are records of earlier tries: an intent with no fact says to look before
+        executing, a refusal that nothing ran behind it. A refused statement leaves no intent.
         """
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:

@@ -74,13 +74,16 @@ class DdlId:
 
 class DdlState(enum.StrEnum):
     INTENT = "intent"
+    REFUSED = "refused"
+    """The target refused it, so it did not run: the next run tries it from the state as it is then."""
     DONE = "done"
     SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class DdlRecord:
-    """`before` is the sink's own text: what tells "executed" from "not executed" after a crash."""
+    """`before` is the sink's own text: what tells "executed" from "not executed" after a crash, and how much of a
+    refused statement ran."""
 
     id: DdlId
     state: DdlState
@@ -121,17 +124,20 @@ class ProgressChange:
     start_ts: int | None = None
     rewind: bool = False
 
-    def merged(self, other: ProgressChange) -> ProgressChange:
-        """Both changes in one; where they meet, `other` is the later."""
+    def merged(self, *others: ProgressChange) -> ProgressChange:
+        """All changes in one; where they meet, the last one counts. The cost is that of one pass over them."""
+        changes = (self, *others)
+        applied = [change.applied_ts for change in changes if change.applied_ts is not None]
+        starts = [change.start_ts for change in changes if change.start_ts is not None]
         return ProgressChange(
-            applied_ts=self.applied_ts if other.applied_ts is None else other.applied_ts,
-            start_ts=self.start_ts if other.start_ts is None else other.start_ts,
-            tables={**self.tables, **other.tables},
-            folders={**self.folders, **other.folders},
-            ddls=self.ddls + other.ddls,
-            forget_ddls=self.forget_ddls + other.forget_ddls,
-            audit=self.audit + other.audit,
-            rewind=self.rewind or other.rewind,
+            applied_ts=applied[-1] if applied else None,
+            start_ts=starts[-1] if starts else None,
+            tables={name: place for change in changes for name, place in change.tables.items()},
+            folders={folder: place for change in changes for folder, place in change.folders.items()},
+            ddls=tuple(record for change in changes for record in change.ddls),
+            forget_ddls=tuple(gone for change in changes for gone in change.forget_ddls),
+            audit=tuple(row for change in changes for row in change.audit),
+            rewind=any(change.rewind for change in changes),
         )
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:

@@ -40,11 +40,13 @@ class StatementRunner:
                 self._refused(statement, error)
         if steps:
             started = time.monotonic()
-            intents = {ddl: record for ddl, record in manager.progress.ddls.items() if record.state is DdlState.INTENT}
-            outcomes = manager.sink.apply_ddls([step for _, step in steps], intents)
+            known = manager.progress.ddls
+            unfinished = {step.id: known[step.id] for _, step in steps if step.id in known}
+            outcomes = manager.sink.apply_ddls([step for _, step in steps], unfinished)
+            manager.progress = manager.progress.after(ProgressChange().merged(*(o.recorded for o in outcomes)))
             seconds = (time.monotonic() - started) / len(steps)
-            for (statement, step), outcome in zip(steps, outcomes, strict=True):
-                self._follow(statement, step, outcome, seconds)
+            for (statement, _), outcome in zip(steps, outcomes, strict=True):
+                self._follow(statement, outcome, seconds)
             broken = next((outcome.error for outcome in outcomes if isinstance(outcome.error, Retryable)), None)
             if broken is not None:
                 raise broken
@@ -88,16 +90,13 @@ class StatementRunner:
         self._done(statement, row, 0.0)
         manager.observer.note(f"{name}: not executed, as {reason}: {statement.file.query}")
 
-    def _follow(self, statement: Statement, step: ApplyDdl, outcome: DdlOutcome, seconds: float) -> None:
+    def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
         manager, name = self._manager, statement.file.name
         if isinstance(outcome.error, Retryable):
             return
         if outcome.error is not None:
-            manager.progress = manager.progress.after(step.before)
             self._refused(statement, outcome.error)
             return
-        done = ProgressChange(ddls=(DdlRecord(step.id, DdlState.DONE),))
-        manager.progress = manager.progress.after(step.before).after(step.after).after(done)
         self._tell_lost(statement)
         if name in manager.consumers:
             manager.consumers[name].result.ddl += 1

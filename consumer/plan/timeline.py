@@ -136,7 +136,7 @@ def needs_company(file: SchemaFile, progress: Progress) -> bool:
 def _is_pending(file: SchemaFile, progress: Progress) -> bool:
     record = progress.ddls.get(ddl_id(file))
     if record is not None:
-        return record.state is DdlState.INTENT
+        return record.state in (DdlState.INTENT, DdlState.REFUSED)
     applied_ts = progress.table(file.name).applied_ts
     return file.version > applied_ts or file.version == applied_ts != progress.start_ts
 

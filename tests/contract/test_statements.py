@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -16,11 +18,14 @@ from consumer.model.steps import Window
 from consumer.ports import Sink
 from tests.contract.acts import (
     ID,
+    LOG,
+    LOG_COLUMNS,
     NAME,
     SHOP,
     apply,
     changes,
     create_item,
+    create_log,
     ddl,
     load,
     prepared,
@@ -67,17 +72,39 @@ def test_a_statement_is_recorded_with_its_progress(sink: Sink) -> None:
     assert found.table(SHOP) == TableProgress(2)
 
 
-def test_a_refused_statement_is_not_recorded(target: Target, sink: Sink) -> None:
+REFUSED = {
+    "create": ddl(Action.CREATE_TABLE, SHOP, 25, "CREATE TABLE `item` (`id` INT PRIMARY KEY)", (ID,)),
+    "rename": ddl(Action.RENAME_TABLE, SHOP, 25, "RENAME TABLE `log` TO `item`", LOG_COLUMNS, old_name=LOG),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_refused_statement_tells_what_is_recorded_and_is_refused_again(kind: str, target: Target, sink: Sink) -> None:
     create_item(sink)
     load(sink, prepared(sink), changes((True, ("1", "a"))))
-    again = ddl(Action.CREATE_TABLE, SHOP, 25, "CREATE TABLE `item` (`id` INT PRIMARY KEY)", (ID,))
-    (refused,) = sink.apply_ddls([again], {})
-    assert refused.error is not None
-    assert refused.error.exit_code == 5
-    assert refused.error.table == str(SHOP)
-    record = sink.progress().ddls.get(again.id)
-    assert record is None or record.state is not DdlState.DONE
+    create_log(sink)
+    step = REFUSED[kind]
+    for _ in range(2):
+        before = sink.progress()
+        (refused,) = sink.apply_ddls([step], before.ddls)
+        assert refused.error is not None
+        assert refused.error.exit_code == 5
+        assert refused.error.table == str(SHOP)
+        assert sink.progress() == before.after(refused.recorded)
+        record = sink.progress().ddls.get(step.id)
+        assert record is None or record.state is DdlState.REFUSED
     assert target.rows(SHOP) == [("1", "a")]
+    assert target.rows(LOG) == []
+
+
+def test_an_executed_statement_tells_what_is_recorded(sink: Sink) -> None:
+    before = sink.progress()
+    create_item(sink)
+    step = ddl(Action.TRUNCATE_TABLE, SHOP, 25, "TRUNCATE TABLE `item`", (ID, NAME))
+    before = sink.progress()
+    (outcome,) = sink.apply_ddls([step], before.ddls)
+    assert sink.progress() == before.after(outcome.recorded)
+    assert sink.progress() != before
 
 
 def test_an_emptied_table_starts_again(target: Target, sink: Sink) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.feed import Feed, MemoryReplica
+from tests.servers import MariaDb
+from tests.support.every_target import Duck, Target
+from tests.support.feed import Feed, MemoryReplica, Replica
 
 
 @pytest.fixture
@@ -19,3 +21,14 @@ def feed(tmp_path: Path) -> Feed:
 @pytest.fixture
 def replica(feed: Feed) -> MemoryReplica:
     return MemoryReplica(feed)
+
+
+@pytest.fixture(params=["memory", "duckdb", "mariadb"])
+def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target:
+    if request.param == "memory":
+        return Target(MemoryReplica(feed), None)
+    if request.param == "duckdb":
+        path = tmp_path / "replica.duckdb"
+        return Target(Replica(feed, f"duckdb:///{path}"), Duck(path))
+    server: MariaDb = request.getfixturevalue("fresh_mariadb")
+    return Target(Replica(feed, server.url()), server.execute)

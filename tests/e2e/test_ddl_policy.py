@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from consumer import app
@@ -16,15 +14,13 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
-from consumer.model.result import RunResult
-from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.every_target import Target
 from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.observers import Recorder
 
 ADDED = Column("w", "INT")
-Tables = dict[str, dict[int, str]]
 
 
 def rules(action: str, *kinds: str, tables: str = "*.*") -> dict[str, Any]:
@@ -34,43 +30,6 @@ def rules(action: str, *kinds: str, tables: str = "*.*") -> dict[str, Any]:
 RENAME = rules("rename", "drop-table", "truncate-table", "drop-database")
 
 
-class Target:
-    """A replica and what its tables hold, `v` by `id`."""
-
-    def __init__(self, replica: Replica, query: Callable[[str], list[tuple[Any, ...]]] | None) -> None:
-        self.replica, self._query = replica, query
-
-    @property
-    def tables(self) -> Tables:
-        if self._query is None:
-            assert isinstance(self.replica, MemoryReplica)
-            return {name: {k: str(v) for k, v in rows.items()} for name, rows in self.replica.tables.items()}
-        listed = self._query(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN"
-            " ('storage_consumer', 'mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2"
-        )
-        quote = '"' if isinstance(self._query, _Duck) else "`"
-        return {
-            f"{database}.{table}": {
-                key: str(v)
-                for key, v in self._query(f"SELECT id, v FROM {quote}{database}{quote}.{quote}{table}{quote}")
-            }
-            for database, table in listed
-        }
-
-    def once(self, checkpoint: int, **flags: Any) -> RunResult:
-        return self.replica.once(checkpoint, **flags)
-
-
-class _Duck:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self, query: str) -> list[tuple[Any, ...]]:
-        with duckdb.connect(str(self._path)) as connection:
-            return connection.execute(query).fetchall()
-
-
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
     feed = Feed(tmp_path / "cdc")
@@ -78,17 +37,6 @@ def feed(tmp_path: Path) -> Feed:
     feed.create("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
     return feed
-
-
-@pytest.fixture(params=["memory", "duckdb", "mariadb"])
-def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target:
-    if request.param == "memory":
-        return Target(MemoryReplica(feed), None)
-    if request.param == "duckdb":
-        path = tmp_path / "replica.duckdb"
-        return Target(Replica(feed, f"duckdb:///{path}"), _Duck(path))
-    server: MariaDb = request.getfixturevalue("fresh_mariadb")
-    return Target(Replica(feed, server.url()), server.execute)
 
 
 def flashback(feed: Feed, query: str, version: int, table: str = "d.t") -> None:
@@ -262,7 +210,7 @@ def test_a_failing_drop_does_not_heal_a_stopped_table(feed: Feed, tmp_path: Path
     broken.write_bytes(feed._line("d.t", 13, 3, "3"))
     assert replica.once(30, **policy).exit_code == 5
     assert replica.tables == {"d.t": {1: "1", 2: "2", 3: "3"}}
-    assert {r.state for i, r in replica.sink.progress().ddls.items() if i.version == 20} <= {DdlState.INTENT}
+    assert {r.state for i, r in replica.sink.progress().ddls.items() if i.version == 20} <= {DdlState.REFUSED}
 
 
 # plan

@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import duckdb
 
@@ -15,7 +14,7 @@ from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import DdlOutcome, LoadRequest, Writer
@@ -116,7 +115,7 @@ class DuckDbSink:
         if change.applied_ts is not None:
             self._database.release()
 
-    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[Any, DdlRecord]) -> Sequence[DdlOutcome]:
+    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """All statements and their facts are one transaction, so there are no intents; where one is refused, each has a
         transaction of its own."""
         try:
@@ -124,7 +123,7 @@ class DuckDbSink:
         except Fatal as error:
             if len(steps) == 1:
                 return [DdlOutcome(steps[0], error=error)]
-        return [outcome for step in steps for outcome in self.apply_ddls([step], open_intents)]
+        return [outcome for step in steps for outcome in self.apply_ddls([step], unfinished)]
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """Told in words where DuckDB's statements depend on the rows."""
@@ -157,7 +156,8 @@ class DuckDbSink:
         self._epoch = None
 
     def _apply(self, steps: Sequence[ApplyDdl]) -> list[DdlOutcome]:
-        outcomes, change = [], ProgressChange()
+        outcomes: list[DdlOutcome] = []
+        changes: list[ProgressChange] = []
         with self._write() as (connection, epoch):
             named = (name for step in steps for name in (step.file.name, step.old_name, *step.touches))
             tables = describe(connection, set(filter(None, named)))
@@ -165,9 +165,9 @@ class DuckDbSink:
                 note = ""
                 if stored.ddl_state(connection, self._settings.name, step.id) is not DdlState.DONE:
                     note = execute(connection, step, tables, self._settings.zone)
-                    change = change.merged(_fact(step, note))
-                outcomes.append(DdlOutcome(step, note=note))
-            self._store(connection, epoch, change, {step.file.name for step in steps})
+                    changes.append(_fact(step, note))
+                outcomes.append(DdlOutcome(step, note=note, recorded=_fact(step, note)))
+            self._store(connection, epoch, ProgressChange().merged(*changes), {step.file.name for step in steps})
         return outcomes
 
     def _publish(
@@ -230,4 +230,4 @@ def _fact(step: ApplyDdl, note: str) -> ProgressChange:
         ddls=(DdlRecord(step.id, DdlState.DONE, reason=note),),
         audit=(AuditRow("ddl", file.name, file.version, file.version, statement=file.query),),
     )
-    return step.before.merged(step.after).merged(fact)
+    return step.before.merged(step.after, fact)

@@ -6,13 +6,12 @@ import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, WrongUpstream
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import AuditRow, DdlRecord, DdlState, Progress, ProgressChange, State
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
@@ -88,7 +87,7 @@ class MemorySink:
         self._check()
         self._save(change)
 
-    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[Any, DdlRecord]) -> Sequence[DdlOutcome]:
+    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         self._check()
         return [self._apply(step) for step in steps]
 
@@ -177,9 +176,10 @@ class MemorySink:
             ddls=(DdlRecord(step.id, DdlState.DONE),),
             audit=(AuditRow("ddl", file.name, file.version, file.version, statement=file.query),),
         )
-        self._save(step.before.merged(step.after).merged(fact))
+        recorded = step.before.merged(step.after, fact)
+        self._save(recorded)
         self._store.tables = tables
-        return DdlOutcome(step, note=note)
+        return DdlOutcome(step, note=note, recorded=recorded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
     elif (old := step.old_name or name) not in tables:
         raise DdlRefused(f"the target has no table {old}: {step.file.query}", table=str(name))
     elif action in RENAME_ACTIONS:
+        if name in tables:
+            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(name))
         tables[name] = tables.pop(old)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.errors import TargetBusy
-from consumer.model.actions import DATABASE_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.connection import FlavorName, qualified, quote
@@ -56,8 +56,11 @@ class BeforeState:
 
     def exists(self, name: TableName) -> bool:
         """Whether the table, one of `tables`, was there."""
-        definitions = self.definitions[1:] if self.database else self.definitions
-        return definitions[self.tables.index(name)] is not None
+        return self.definition(name) is not None
+
+    def definition(self, name: TableName) -> str | None:
+        """What defines the table, one of `tables`; None: there was none."""
+        return self.definitions[self.tables.index(name)]
 
 
 def before_state(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> BeforeState:
@@ -73,6 +76,22 @@ def before_state(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorN
 def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, flavor: FlavorName) -> BeforeState:
     """The state now of what `before` saw, with statement `at` next."""
     return look(cursor, at, before.database, before.tables, before.exchanged, flavor)
+
+
+def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
+    """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
+    is there, the name that it takes is gone; any other changes its own table or database, or exchanges rows."""
+    own, action = step.file.name, step.file.type
+    if action in DATABASE_ACTIONS:
+        return now.definitions != before.definitions
+    if before.at == 0 and action in RENAME_ACTIONS:
+        moved = step.old_name is None or not now.exists(step.old_name)
+        return moved and now.exists(own)
+    if before.at == 0 and action in DROP_ACTIONS:
+        return not now.exists(own)
+    if before.at == 0 and action in CREATE_ACTIONS and not before.exists(own):
+        return now.exists(own)
+    return now.definition(own) != before.definition(own) or now.contents != before.contents
 
 
 def look(

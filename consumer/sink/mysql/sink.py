@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pymysql
 
@@ -15,8 +16,10 @@ from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
 from consumer.sink.mysql.connection import FlavorName, qualified
-from consumer.sink.mysql.ddl import PlannedDdl, execute_ddls, facts, intents, plan_ddls
+from consumer.sink.mysql.ddl import execute_ddls
+from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.ddl_preview import DdlPreview
+from consumer.sink.mysql.ddl_records import facts, intents
 from consumer.sink.mysql.driver import Driver
 from consumer.sink.mysql.lease import LOADS, LeaseLock, check_epoch, raise_epoch, raise_lane
 from consumer.sink.mysql.migrate import ensure_schema
@@ -36,7 +39,6 @@ class MySqlSink:
         self._epoch: int | None = None
         self._lanes: dict[int, int | None] = {}
         """By lane of loads: the epoch that its next writer gets, None while a load has it."""
-        self._open_intents: dict[DdlId, DdlRecord] = {}
 
     def acquire(self, upstream: str) -> Progress:
         with self._driver.cursor() as cursor:
@@ -95,15 +97,13 @@ class MySqlSink:
     def record(self, change: ProgressChange) -> None:
         self._store(change, set())
 
-    def apply_ddls(self, steps: Sequence[ApplyDdl], open_intents: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        known = {**open_intents, **self._open_intents}
+    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         flavor = self._driver.flavor.name
         with self._driver.cursor("ddl") as cursor:
-            answers = plan_ddls(cursor, steps, known, flavor, self._settings.time_zone)
+            answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:
             self._store(intents(planned), {plan.step.file.name for plan in planned})
-            self._open_intents |= {plan.step.id: plan.intent() for plan in planned}
         executed = self._execute(planned, flavor)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
 
@@ -171,20 +171,27 @@ class MySqlSink:
         if not planned:
             return {}
         assert self._lock is not None
+        saved = {plan.step.id: plan.intent() for plan in planned}
+
+        def save(cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
+            self._save_intent(cursor, record)
+            saved[record.id] = record
+
         with self._lock.guarding(self._held()):
-            outcomes = execute_ddls(self._settings, planned, flavor, self._save_intent)
-        self._store(facts(outcomes), set())
-        for outcome in outcomes:
-            if outcome.error is None:
-                self._open_intents.pop(outcome.step.id, None)
-        return {outcome.step.id: outcome for outcome in outcomes}
+            outcomes = execute_ddls(self._settings, planned, flavor, save)
+        found = facts(outcomes, saved)
+        self._store(ProgressChange().merged(*found), set())
+        intended = [outcome.step.before.merged(ProgressChange(ddls=(saved[outcome.step.id],))) for outcome in outcomes]
+        return {
+            outcome.step.id: replace(outcome, recorded=intent.merged(fact))
+            for outcome, intent, fact in zip(outcomes, intended, found, strict=True)
+        }
 
     def _save_intent(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
         cursor.connection.begin()
         check_epoch(cursor, self._settings.name, self._held())
         store(cursor, self._settings.name, self._held(), ProgressChange(ddls=(record,)))
         cursor.connection.commit()
-        self._open_intents[record.id] = record
 
 
 def _named(change: ProgressChange) -> set[TableName]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, ProgressChange, TableProgress
 from consumer.model.steps import ApplyDdl
+from consumer.sink.mysql import ddl as mysql_ddl
 from consumer.sink.mysql.sink import MySqlSink
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
@@ -85,7 +87,7 @@ def test_a_refused_statement_names_the_way_out(fresh_mariadb: MariaDb) -> None:
     assert "skip-ddl --table d.bad --version 12" in second.error.hint
     assert {i.table: r.state for i, r in sink.progress().ddls.items()} == {
         "good": DdlState.DONE,
-        "bad": DdlState.INTENT,
+        "bad": DdlState.REFUSED,
     }
     sink.close()
 
@@ -196,14 +198,65 @@ def test_a_crash_between_intent_and_fact(
     sink.close()
 
 
-def test_an_intent_of_this_run_is_remembered(fresh_mariadb: MariaDb) -> None:
-    """A statement that was refused and then done by hand is found done, without being told of its intent."""
+def test_a_refused_statement_is_tried_again_whatever_changed_since(fresh_mariadb: MariaDb) -> None:
+    _prepare_old(fresh_mariadb)
+    fresh_mariadb.execute("INSERT INTO d.old VALUES (2, 1)")
     sink = acquired(fresh_mariadb)
-    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT)")
-    step = ddl(Action.ADD_COLUMN, "d", "t", 5, "ALTER TABLE `t` ADD COLUMN `x` NOSUCHTYPE")
-    assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
-    fresh_mariadb.execute("ALTER TABLE d.t ADD COLUMN x INT")
-    assert sink.apply_ddls([step], {})[0].error is None
+    step = ddl(Action.ADD_INDEX, "d", "old", 20, "ALTER TABLE `old` ADD UNIQUE INDEX `u`(`v`)")
+    [refused] = sink.apply_ddls([step], {})
+    assert isinstance(refused.error, DdlRefused)
+    assert "1062" in sink.progress().ddls[step.id].reason
+    fresh_mariadb.execute("DELETE FROM d.old WHERE id = 2", "ALTER TABLE d.old ADD INDEX mine (v)")
+    [outcome] = sink.apply_ddls([step], sink.progress().ddls)
+    assert outcome.error is None
+    assert "UNIQUE KEY `u`" in fresh_mariadb.execute("SHOW CREATE TABLE d.old")[0][1]
+    sink.close()
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_an_open_intent_does_not_make_a_taken_name_right(
+    mended: bool, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run died behind its intent, or behind the refusal; what changed since is not what the statement does."""
+    _prepare_old(fresh_mariadb)
+    fresh_mariadb.execute("CREATE TABLE e.new (x INT)")
+    step = CRASHES["rename"]
+    _crash_before(fresh_mariadb, step, monkeypatch, ran=False)
+    if mended:
+        fresh_mariadb.execute("RENAME TABLE e.new TO e.mine")
+    sink = MySqlSink(settings(fresh_mariadb))
+    intents = sink.acquire(UPSTREAM).ddls
+    assert intents[step.id].state is DdlState.INTENT
+    [outcome] = sink.apply_ddls([step], intents)
+    tables = fresh_mariadb.execute("SHOW TABLES FROM e")
+    if mended:
+        assert (outcome.error, tables) == (None, [("mine",), ("new",)])
+        assert fresh_mariadb.execute("SELECT * FROM e.new") == [(1, 1)]
+    else:
+        assert isinstance(outcome.error, DdlRefused)
+        assert "1050" in outcome.error.message
+        assert sink.progress().ddls[step.id].state is DdlState.REFUSED
+    sink.close()
+
+
+def test_what_the_server_ended_after_it_was_looked_for_is_done(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _prepare_old(fresh_mariadb)
+    step = CRASHES["alter"]
+    _crash_before(fresh_mariadb, step, monkeypatch, ran=False)
+    sink = MySqlSink(settings(fresh_mariadb))
+    intents = sink.acquire(UPSTREAM).ddls
+    real = mysql_ddl._execute
+
+    def late(*given: Any) -> str:
+        fresh_mariadb.execute("ALTER TABLE d.old ADD COLUMN w INT DEFAULT 5")
+        return real(*given)
+
+    monkeypatch.setattr(mysql_ddl, "_execute", late)
+    [outcome] = sink.apply_ddls([step], intents)
+    assert outcome.error is None
+    assert sink.progress().ddls[step.id].state is DdlState.DONE
     sink.close()
 
 
@@ -239,10 +292,13 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     statements = tuple(f"ALTER TABLE `old` ADD INDEX ({column})" for column in ("id, v", "v, id", "v"))
     one_short = (*statements[:crash_after], "CRASH", *statements[crash_after + 1 :])
     sink = acquired(fresh_mariadb)
-    monkeypatch.setattr("consumer.sink.mysql.ddl.rewritten", lambda *_, **__: Rewritten("; ".join(one_short), None))
+    rewritten = "consumer.sink.mysql.ddl_plan.rewritten"
+    monkeypatch.setattr(rewritten, lambda *_, **__: Rewritten("; ".join(one_short), None))
+        "consumer.sink.mysql.ddl_plan.rewritten", lambda *_, **__: Rewritten("; ".join(one_short), None)
+    )
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
     monkeypatch.setattr(
-        "consumer.sink.mysql.ddl.rewritten", lambda *_, **__: Rewritten("; ".join(statements), None, ("three",))
+        "consumer.sink.mysql.ddl_plan.rewritten", lambda *_, **__: Rewritten("; ".join(statements), None, ("three",))
     )
     sink.close()
     again = MySqlSink(settings(fresh_mariadb))

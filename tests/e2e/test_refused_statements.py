@@ -1,0 +1,113 @@
+"""Statements that the target refuses: never taken for done, tried again by every run, from the state as it is then."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from consumer import app
+from consumer.app import parts as app_parts
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from consumer.model.result import RunResult
+from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.every_target import Target
+from tests.support.feed import Feed
+from tests.support.observers import Recorder
+
+
+def setup(feed: Feed, target: Target) -> None:
+    """The target has a table d.b of somebody's, and upstream renames d.a to d.b."""
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "1")})
+    feed.create("d.mine", 12)
+    feed.puts("d.mine", 12, {13: (9, "9")})
+    assert target.once(20).exit_code == 0
+    target.rename("d.mine", "d.b")
+    feed.rename("d.a", "d.b", 30)
+    feed.puts("d.b", 30, {35: (2, "2")})
+
+
+def once(target: Target, checkpoint: int) -> tuple[int, str]:
+    result: RunResult = target.once(checkpoint)
+    return result.exit_code, result.tables[TableName("d", "b")].state
+
+
+def test_a_rename_onto_a_taken_name_is_refused_until_the_name_is_free(feed: Feed, target: Target) -> None:
+    setup(feed, target)
+    for checkpoint in (40, 50, 60):
+        assert once(target, checkpoint) == (5, "stopped")
+        assert target.tables == {"d.a": {1: "1"}, "d.b": {9: "9"}}
+    target.rename("d.b", "d.mine")
+    assert once(target, 70) == (0, "ok")
+    assert target.tables == {"d.b": {1: "1", 2: "2"}, "d.mine": {9: "9"}}
+
+
+def test_a_refused_statement_that_was_seen_to_by_hand_is_skipped(feed: Feed, target: Target) -> None:
+    setup(feed, target)
+    assert once(target, 40) == (5, "stopped")
+    target.rename("d.b", "d.mine")
+    target.rename("d.a", "d.b")
+    app.skip_ddl(target.replica.settings(), Recorder(), TableName("d", "b"), 30, "by hand")
+    assert once(target, 50) == (0, "ok")
+    assert target.tables == {"d.b": {1: "1", 2: "2"}, "d.mine": {9: "9"}}
+
+
+def test_a_refused_statement_follows_the_policy_of_the_next_run(feed: Feed, target: Target) -> None:
+    setup(feed, target)
+    assert once(target, 40) == (5, "stopped")
+    rules = [{"action": "fail", "kinds": ["rename-table"], "tables": ["*.*"]}]
+    result = target.once(50, ddl={"rules": rules})
+    assert "the policy for rename-table is fail" in result.tables[TableName("d", "b")].error
+    target.rename("d.b", "d.mine")
+    assert once(target, 60) == (0, "ok")
+    assert target.tables == {"d.b": {1: "1", 2: "2"}, "d.mine": {9: "9"}}
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_refused_statement_stays_refused_wherever_the_runs_die(
+    mended: bool, feed: Feed, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup(feed, target)
+    feed.checkpoint(40)
+    fuse, real = Fuse(), app_parts.sink_for
+    monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
+    died = 0
+    for moment in itertools.count():
+        fuse = Fuse(moment)
+        try:
+            app.once(target.replica.settings(), Recorder(), CrashingLoader(fuse))
+        except Crash:
+            died += 1
+            assert target.tables == {"d.a": {1: "1"}, "d.b": {9: "9"}}
+            continue
+        break
+    monkeypatch.undo()
+    assert died > 3
+    if mended:
+        target.rename("d.b", "d.mine")
+        assert once(target, 50) == (0, "ok")
+        assert target.tables == {"d.b": {1: "1", 2: "2"}, "d.mine": {9: "9"}}
+    else:
+        assert once(target, 50) == (5, "stopped")
+        assert target.tables == {"d.a": {1: "1"}, "d.b": {9: "9"}}
+
+
+def test_a_refused_drop_does_not_leave_out_what_it_would_have_overtaken(
+    feed: Feed, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a stopped table waited with is given up in the same breath as the DROP runs, and not before."""
+    feed.create("d.a", 10)
+    broken = feed.damaged("d.a", 10)
+    feed.statement("d.a", 15, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `a` COMMENT 'x'")
+    assert target.once(20).exit_code == 3
+    feed.drop("d.a", 30)
+    rules: Any = {"rules": [{"action": "fail", "kinds": ["drop-table"], "tables": ["*.*"]}]}
+    assert target.once(40, ddl=rules).exit_code in (3, 5)
+    broken.write_bytes(feed._line("d.a", 11, 1, "1"))
+    assert target.once(40, ddl=rules).exit_code == 5
+    assert target.tables == {"d.a": {1: "1"}}
+    assert target.once(50).exit_code == 0
+    assert target.tables == {}
