@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from consumer.ddl.live_tables import LiveTables
 from consumer.ddl.references import references
 from consumer.model.actions import Action
-from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 
@@ -42,7 +42,7 @@ def rename_pairs(file: SchemaFile) -> list[RenamePair]:
     return pairs
 
 
-def find_old_name(file: SchemaFile, live: Mapping[TableName, tuple[Column, ...]]) -> TableName | None:
+def find_old_name(file: SchemaFile, live: LiveTables) -> TableName | None:
     """The table that `file` renamed, among the `live` ones (those before the statement); None where it cannot be told.
 
     The classic architecture writes old names as typed, relative to a database that the file does not name: then the
@@ -52,12 +52,11 @@ def find_old_name(file: SchemaFile, live: Mapping[TableName, tuple[Column, ...]]
     if pair is None:
         return None
     if pair.old is not None:
-        wanted = _folded(pair.old)
-        return next((name for name in sorted(live) if _folded(name) == wanted), pair.old)
+        return next(iter(live.called(pair.old.table, pair.old.database)), pair.old)
     candidates = [
         name
-        for name, columns in live.items()
-        if name.table.lower() == pair.table.lower() and columns == file.columns and _folded(name) != _folded(file.name)
+        for name in live.called(pair.table)
+        if live.columns[name] == file.columns and _folded(name) != _folded(file.name)
     ]
     return candidates[0] if len(candidates) == 1 else None
 

@@ -52,7 +52,7 @@ class LoadRunner:
     def run_wave(self) -> bool:
         """False when no table moved or stopped. Raises Retryable when trying again did not help."""
         manager = self._manager
-        before = self._places()
+        before = manager.round.changes
         wanted = manager.round.wants_bounds()
         if wanted:
             self._learn(manager.reader.bounds(wanted))
@@ -71,11 +71,7 @@ class LoadRunner:
                 manager.stop(version.load.table, error)
         if tasks:
             self._run(tasks, planned)
-        return bool(tasks) or replan or self._places() != before
-
-    def _places(self) -> list[tuple[int, bool]]:
-        """Where the tables are, and whether they are stopped: a stop can be what a healing statement waits for."""
-        return [(c.state.position, c.state.error is None) for c in self._manager.consumers.values()]
+        return bool(tasks) or replan or manager.round.changes != before
 
     def _learn(self, bounds: Mapping[str, Bounds | ConsumerError]) -> None:
         manager = self._manager

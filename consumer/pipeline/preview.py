@@ -86,10 +86,10 @@ class _Preview:
         for name, error in self.assembly.faults(self._progress, self._accept_gap):
             self._stop(name, error)
         while True:
-            before = self._places()
+            before = self._round.changes
             yield from self._statements()
             yield from self._loads()
-            if self._places() == before:
+            if self._round.changes == before:
                 break
         for statement, waits_for in self._round.waiting():
             yield replace(_ddl("barrier", statement), waits_for=waits_for), statement
@@ -155,10 +155,6 @@ class _Preview:
     def _stop(self, name: TableName, error: ConsumerError) -> None:
         self._round.stopped(name, error)
         self.errors.setdefault(name, error)
-
-    def _places(self) -> list[object]:
-        states = self._round.tables.values()
-        return [len(self._round.pending), *((state.position, state.error is None) for state in states)]
 
 
 def _ddl(kind: str, statement: Statement) -> PlannedStep:

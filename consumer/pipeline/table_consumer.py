@@ -12,7 +12,7 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
 from consumer.model.steps import LoadRows, Window
-from consumer.plan.round import TableState
+from consumer.plan.table_state import TableState
 from consumer.plan.unread import folder_after, unread_files
 from consumer.plan.windows import ends_with_millisecond
 

@@ -16,8 +16,9 @@ from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.hazards import hazards
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, folders_of
-from consumer.plan.round import Round, TableState
+from consumer.plan.round import Round
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
+from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline, needs_company, upstream_order
 from consumer.plan.unread import rewritten_files
 

@@ -13,6 +13,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 
+_Folded = tuple[str, str]
 _TIDB_COLLATION = "utf8mb4_bin"
 _ALTERS = frozenset(
     {
@@ -57,13 +58,13 @@ class PartitionBook:
     only taken apart when `of` asks for their table: of few tables anybody asks, and there can be thousands."""
 
     def __init__(self) -> None:
-        self._pages: dict[TableName, _Page] = {}
+        self._pages: dict[_Folded, _Page] = {}
         self._databases: dict[str, str] = {}
-        self._renamed: tuple[int, set[TableName]] = (0, set())
+        self._renamed: tuple[int, set[_Folded]] = (0, set())
 
     def of(self, table: TableName) -> Partitioning | None:
         """None: it has no partitions, or they are not known."""
-        page = self._pages.get(table)
+        page = self._pages.get(_folded(table))
         return None if page is None else page.partitioning()
 
     def follow(self, file: SchemaFile, action: Action, old_name: TableName | None, gone: tuple[TableName, ...]) -> None:
@@ -72,13 +73,13 @@ class PartitionBook:
             self._rename(file, old_name)
             return
         for name in gone:
-            self._pages.pop(name, None)
+            self._pages.pop(_folded(name), None)
         if action in DATABASE_ACTIONS:
             self._database(file, action)
         elif action in CREATE_ACTIONS:
-            self._pages[file.name] = self._created(file)
-        elif action in _ALTERS and file.name in self._pages:
-            self._pages[file.name].alters.append(file.query)
+            self._pages[_folded(file.name)] = self._created(file)
+        elif action in _ALTERS and _folded(file.name) in self._pages:
+            self._pages[_folded(file.name)].alters.append(file.query)
 
     def _database(self, file: SchemaFile, action: Action) -> None:
         if action == Action.DROP_SCHEMA:
@@ -93,16 +94,16 @@ class PartitionBook:
         version, taken = self._renamed
         if version != file.version:
             taken = set()
-        page = None if old_name is None or old_name in taken else self._pages.pop(old_name, None)
-        self._pages[file.name] = page or _Page()
-        self._renamed = (file.version, {*taken, file.name})
+        old = None if old_name is None else _folded(old_name)
+        page = None if old is None or old in taken else self._pages.pop(old, None)
+        self._pages[_folded(file.name)] = page or _Page()
+        self._renamed = (file.version, {*taken, _folded(file.name)})
 
     def _created(self, file: SchemaFile) -> _Page:
         copied = _copied(file) if "LIKE" in file.query.upper() else None
         if copied is None:
             return _Page((file.query, self._databases.get(file.database, "")))
-        same = (page for name, page in self._pages.items() if _folded(name) == _folded(copied))
-        page = next(same, None)
+        page = self._pages.get(_folded(copied))
         return _Page() if page is None else page.copy()
 
 
@@ -117,6 +118,6 @@ def _copied(file: SchemaFile) -> TableName | None:
             return None
 
 
-def _folded(name: TableName) -> tuple[str, str]:
+def _folded(name: TableName) -> _Folded:
     """TiDB compares names without case."""
     return name.database.lower(), name.table.lower()

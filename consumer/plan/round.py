@@ -2,12 +2,13 @@
 
 Steps form a graph that runs in waves: all ready statements, then all ready loads, until nothing is ready. The class
 does no IO: whoever runs it tells it what happened (`applied`, `loaded`, `stopped`), be it for real or to print a plan.
+What is waited for is looked at again when it changes, so all of a round costs as much as there is in it.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError
 from consumer.layout.schema_file import is_view
@@ -16,45 +17,12 @@ from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId
 from consumer.model.steps import Barrier, LoadRows, Window, ddl_id
-from consumer.plan.queue import Queue
+from consumer.plan.queue import Queue, passes
 from consumer.plan.statement import Statement
+from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load, plan_timeless_load
-
-
-@dataclass(slots=True)
-class TableState:
-    """Where one table is in the round. Every row up to `position` is in the target, or was found not to exist."""
-
-    name: TableName
-    position: int
-    unread: list[Unread]
-    round_bytes: int
-    error: ConsumerError | None = None
-    boundaries: set[int] = field(default_factory=set)
-
-    def lost(self, version: int) -> list[DataFile]:
-        """What a stopped table will never read once its rows begin anew at `version`: TiCDC writes no later rows into
-        folders that are older than that."""
-        if self.error is None:
-            return []
-        return [entry.file for entry in self.unread if entry.file.folder.version < version]
-
-    def lost_rows(self, version: int) -> bool:
-        """Whether files from before `version` were not read to their rows below it, though the table is past it."""
-        unread = (entry for entry in self.unread if entry.file.folder.version < version)
-        return any(entry.next_ts < version for entry in unread)
-
-    def begin(self, version: int) -> None:
-        """The table's rows begin anew at `version`: older folders hold nothing of them."""
-        self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
-
-    def give_up(self, version: int) -> None:
-        """A stopped table lives again: its rows begin anew at `version`."""
-        lost = self.lost(version)
-        self.unread = [entry for entry in self.unread if entry.file not in lost]
-        self.error = None
 
 
 class Round:
@@ -72,22 +40,38 @@ class Round:
         self.live = set(timeline.live)
         # A view can have the name of a table that is gone, whose files may still come, and still lie there.
         self.views = {name for name, columns in timeline.live.items() if is_view(columns)}
-        self.pending: list[Statement] = list(timeline.pending)
+        self.changes = 0
+        """Grows whenever a table moves or stops, or a statement goes."""
+        self._queue = Queue(timeline.pending)
         self._bounds: dict[str, Bounds] = {}
         self._refused: dict[DdlId, ConsumerError] = {}
-        for statement in self.pending:
+        self._moving: set[TableName] = set(self.tables)
+        self._for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
+        self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
+        self._to_pass: dict[int, Statement] = {}
+        self._told: set[int] = set()
+        self._complete_up_to: defaultdict[int, int] = defaultdict(int)
+        self._stuck: dict[int, str] | None = {}
+        self._ill: set[TableName] = set()
+        self._truncated: dict[TableName, int] = {}
+        for statement in timeline.pending:
+            if statement.heals and statement.action == Action.TRUNCATE_TABLE:
+                self._truncated[statement.file.name] = statement.version
             for name in statement.touches:
                 if name in self.tables:
                     self.tables[name].boundaries.add(statement.version)
 
+    @property
+    def pending(self) -> list[Statement]:
+        """The statements that have not run, in upstream order."""
+        return list(self._queue)
+
     # What is ready
 
     def ready_statements(self) -> list[Statement]:
-        """The statements that can run now; none of them touches a table of another."""
-        ready: list[Statement] = []
-        for statement, obstacle in self._examine():
-            if obstacle is None:
-                ready.append(statement)
+        """The statements that can run now, each told once; none of them touches a table of another."""
+        ready = [statement for statement in self._queue.take() if self._is_ready(statement)]
+        self._told.update(map(id, ready))
         for statement in ready:
             for name in statement.touches:
                 self.tables[name].position = max(self.tables[name].position, statement.version)
@@ -95,7 +79,13 @@ class Round:
 
     def waiting(self) -> Iterator[tuple[Statement, str]]:
         """The statements that cannot run, and what each waits for."""
-        for statement, obstacle in self._examine():
+        stuck = self._all_stuck()
+        for statement in self._queue:
+            obstacle = stuck.get(self._queue.number(statement))
+            if obstacle is None and (blocker := self._queue.blocker(statement, stuck)) is not None:
+                obstacle = f"{blocker.file.name} at {blocker.version}"
+            elif obstacle is None and (name := self._rows_left(statement)) is not None:
+                obstacle = f"rows of {name}"
             if obstacle is not None:
                 yield statement, obstacle
 
@@ -128,7 +118,7 @@ class Round:
         loads: list[LoadRows] = []
         for state, boundary in self._loadable():
             if state.name in self.views:
-                state.position = boundary
+                self._move(state, boundary)
                 continue
             window = Window(state.position, boundary)
             if self.timeless:
@@ -138,7 +128,7 @@ class Round:
             if load.files:
                 loads.append(load)
             else:
-                state.position = window.upto
+                self._move(state, load.window.upto)
         return loads
 
     # What happened
@@ -148,11 +138,14 @@ class Round:
 
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
-        overtaken = self.overtaken(statement)
-        self.pending = [other for other in self.pending if other is not statement and other not in overtaken]
+        for gone in (*self.overtaken(statement), statement):
+            self._queue.remove(gone)
         if statement.heals:
             for name in statement.touches:
                 self.tables[name].give_up(statement.version)
+            self._ill -= set(statement.touches)
+            self._trouble_changed()
+            self._queue.again(other for name in statement.touches for other in self._for_health.pop(name, ()))
         self.live -= set(statement.drops)
         self.views -= {*statement.drops, statement.file.name}
         if statement.action == Action.CREATE_VIEW:
@@ -161,59 +154,109 @@ class Round:
             self.live.add(statement.begins)
             if self.timeless:
                 self.tables[statement.begins].begin(statement.version)
+        for name in statement.touches:
+            self._changed(name)
 
     def loaded(self, load: LoadRows, read: Mapping[str, int]) -> None:
         """`load` is in the target and recorded; `read` maps each path to its lowest commit-ts left, 0 for none."""
         state = self.tables[load.table]
-        state.position = load.window.upto
         state.unread = [
             Unread(entry.file, read.get(entry.file.path, entry.next_ts))
             for entry in state.unread
             if read.get(entry.file.path) != 0
         ]
+        self._move(state, load.window.upto)
 
     def stopped(self, table: TableName, error: ConsumerError) -> None:
         """`table` goes no further in this round."""
         self.tables[table].error = error
+        self._ill.add(table)
+        if self._queue.next_version(table) is not None:
+            self._trouble_changed()
+        self._changed(table)
 
     def refused(self, statement: Statement, error: ConsumerError) -> None:
         """`statement` cannot be executed: it is not tried again in this round."""
         self._refused[ddl_id(statement.file)] = error
+        self._trouble_changed()
 
     def overtaken(self, statement: Statement) -> list[Statement]:
         """Earlier statements of stopped tables that no longer matter once `statement` has run."""
-        return [other for other in self.pending if statement.overtakes(other)]
+        return self._queue.overtaken(statement)
+
+    def _move(self, state: TableState, position: int) -> None:
+        state.position = position
+        self._changed(state.name)
+
+    def _changed(self, table: TableName) -> None:
+        """Something about the table is new: it may have rows to load, and who waits for them may go."""
+        self.changes += 1
+        self._moving.add(table)
+        self._queue.again(self._for_rows.pop(table, ()))
+
+    def _trouble_changed(self) -> None:
+        """A table stopped or lives again: other statements are stuck now, and others may pass them."""
+        self._stuck = None
+        self._queue.again(self._to_pass.values())
+        self._to_pass.clear()
 
     # How it is found
 
-    def _examine(self) -> Iterator[tuple[Statement, str | None]]:
-        """Each pending statement with what it waits for, None when it is ready."""
-        queue = Queue()
-        for statement in self.pending:
-            blocker = queue.blocker(statement)
-            stuck = self._stop(statement) or (None if blocker is None else queue.stuck(blocker))
-            queue.append(statement, stuck)
-            if stuck is None and blocker is not None:
-                yield statement, f"{blocker.file.name} at {blocker.version}"
-            else:
-                yield statement, stuck or self._rows_left(statement)
+    def _is_ready(self, statement: Statement) -> bool:
+        """Whether a statement at the front can run; if not, it is looked at again when what it waits for changes."""
+        if id(statement) in self._told:
+            return False
+        if passes(statement) and (blocker := self._queue.blocker(statement, self._all_stuck())) is not None:
+            self._to_pass[id(statement)] = statement
+            self._queue.wait(statement, blocker)
+            return False
+        if (stopped := self._stopped(statement)) is not None:
+            self._for_health[stopped].append(statement)
+            return False
+        if (late := self._rows_left(statement)) is not None:
+            self._for_rows[late].append(statement)
+            return False
+        return True
+
+    def _all_stuck(self) -> Mapping[int, str]:
+        """The numbers of the statements that cannot go past a stopped table, with what each waits for."""
+        if self._stuck is None:
+            self._stuck = {}
+            names: dict[TableName, str] = {}
+            for statement in self._queue if self._ill or self._refused else ():
+                text = self._stop(statement) or self._queue.stuck_ahead(statement, self._stuck, names)
+                if text is not None:
+                    self._stuck[self._queue.number(statement)] = text
+                    for name in statement.touches:
+                        names.setdefault(name, text)
+        return self._stuck
 
     def _stop(self, statement: Statement) -> str | None:
         """The stopped table that `statement` cannot go past."""
         if (refusal := self._refused.get(ddl_id(statement.file))) is not None:
             return f"{statement.file.name}: {refusal.message}"
-        # A table that will be emptied needs its definition, not its rows.
-        free = statement.heals or any(other.empties_after(statement) for other in self._truncates)
-        errors = {name: self.tables[name].error for name in statement.touches if not free}
-        return next((f"{name}: {error.message}" for name, error in errors.items() if error is not None), None)
+        name = self._stopped(statement)
+        error = None if name is None else self.tables[name].error
+        return None if error is None else f"{name}: {error.message}"
 
-    @property
-    def _truncates(self) -> list[Statement]:
-        return [other for other in self.pending if other.action == Action.TRUNCATE_TABLE]
+    def _stopped(self, statement: Statement) -> TableName | None:
+        """A table that will be emptied needs its definition, not its rows."""
+        own = statement.file.name
+        emptied = statement.touches == (own,) and self._truncated.get(own, 0) > statement.version
+        if statement.heals or emptied:
+            return None
+        return next((name for name in statement.touches if self.tables[name].error is not None), None)
 
-    def _rows_left(self, statement: Statement) -> str | None:
-        incomplete = (name for name in statement.touches if not self._complete(self.tables[name], statement))
-        return next((f"rows of {name}" for name in incomplete), None)
+    def _rows_left(self, statement: Statement) -> TableName | None:
+        """The first table with rows below the statement's version that are left to load. Those in front of it were
+        found complete, which they stay."""
+        touches, key = statement.touches, id(statement)
+        while self._complete_up_to[key] < len(touches):
+            name = touches[self._complete_up_to[key]]
+            if not self._complete(self.tables[name], statement):
+                return name
+            self._complete_up_to[key] += 1
+        return None
 
     def _complete(self, state: TableState, statement: Statement) -> bool:
         """Whether no row of this table below the statement's version is left to load; none is of a table that does not
@@ -223,14 +266,12 @@ class Round:
 
     def _loadable(self) -> list[tuple[TableState, int]]:
         """Tables that can move now, each with the version of its next statement, or the checkpoint."""
-        boundary: dict[TableName, int] = {}
-        for statement in self.pending:
-            for name in statement.touches:
-                boundary.setdefault(name, statement.version)
-        return [
-            (state, boundary.get(state.name, self.checkpoint))
-            for state in self.tables.values()
-            if state.error is None
-            and state.name in self.live
-            and state.position < boundary.get(state.name, self.checkpoint)
-        ]
+        found: list[tuple[TableState, int]] = []
+        for name in sorted(self._moving):
+            state, boundary = self.tables[name], self._queue.next_version(name)
+            boundary = self.checkpoint if boundary is None else boundary
+            if state.error is None and name in self.live and state.position < boundary:
+                found.append((state, boundary))
+            else:
+                self._moving.discard(name)
+        return found

@@ -64,19 +64,18 @@ class Statement:
         return self.executed and self.action in HEALING_ACTIONS
 
     @property
+    def ends(self) -> bool:
+        """Whether its tables are gone once it ran."""
+        return self.heals and self.action != Action.TRUNCATE_TABLE
+
+    @property
     def begins(self) -> TableName | None:
         """The table whose rows begin anew with it: what lies in older folders no longer matters."""
         return self.file.name if self.action in BEGINNING_ACTIONS else None
 
     def overtakes(self, other: Statement) -> bool:
         """Whether a stuck `other` no longer matters once this one has run: what it was about is gone then."""
-        gone = self.heals and self.action != Action.TRUNCATE_TABLE
-        return gone and other.version < self.version and set(self.touches).issuperset(other.touches)
-
-    def empties_after(self, other: Statement) -> bool:
-        """Whether no row below `other`, a statement about this table alone, matters any more once this one has run."""
-        later = self.heals and self.action == Action.TRUNCATE_TABLE and other.version < self.version
-        return later and other.touches == (self.file.name,)
+        return self.ends and other.version < self.version and set(self.touches).issuperset(other.touches)
 
     def changes(self) -> tuple[TableName, ...]:
         """The tables that must have been there before it, as far as it tells: one that no statement created is older

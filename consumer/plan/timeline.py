@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
+from consumer.ddl.live_tables import LiveTables
 from consumer.ddl.recover import recovered_table
 from consumer.ddl.references import TableReference, like_source, references
 from consumer.ddl.renames import find_old_name, order_same_version
@@ -31,7 +33,7 @@ from consumer.plan.statement import Statement, action_of
 _ENDS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
 """What FLASHBACK TABLE brings a table back from."""
 
-Live = dict[TableName, tuple[Column, ...]]
+Live = Mapping[TableName, tuple[Column, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,11 @@ def build_timeline(
 
     Only pending statements are looked at for the tables that they touch: there are few of them, and thousands that ran.
     """
-    upstream: Live = {}
-    live: Live = {}
+    upstream, live = LiveTables(), LiveTables()
     ends: dict[tuple[str, str], SchemaFile] = {}
     partitions = PartitionBook()
     pending: list[Statement] = []
+    named = _NamedBy()
     held: set[TableName] = set()
     overdue: list[SchemaFile] = []
     origins: dict[str, TableName] = {}
@@ -77,9 +79,10 @@ def build_timeline(
         statement = _statement(file, upstream, live) if file.query else None
         known = statement.changes() if statement is not None else (file.name,) if file.table else ()
         older = [name for name in known if name not in upstream]
-        if older and pending:
+        for name in filter(wanted, older):
             # They were there all along: statements from before their first schema file can name them too.
-            pending = [_naming(earlier, list(filter(wanted, older))) for earlier in pending]
+            for number in named.numbers(name):
+                pending[number] = _touching(pending[number], name)
         moved = _moved(statement, upstream) if statement is not None else ()
         is_wanted = statement is not None and any(map(wanted, (file.name, *statement.changes(), *moved)))
         if statement is not None and is_wanted and _is_pending(file, progress):
@@ -103,16 +106,18 @@ def build_timeline(
             ends[_folded(file.name)] = file
         if statement is not None and is_wanted:
             if statement.touches:
+                named.add(len(pending), statement)
                 pending.append(statement)
                 held.update(statement.touches)
-                live |= dict.fromkeys(older, file.columns)
+                for name in older:
+                    live.put(name, file.columns)
                 continue
             if ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
                 overdue.append(file)
                 unmade |= {file.name} if statement.creates is not None else set()
         if statement is not None or file.name not in held:
             _follow(live, file, statement)
-    return Timeline(tuple(pending), live, upstream, tuple(overdue), origins)
+    return Timeline(tuple(pending), live.columns, upstream.columns, tuple(overdue), origins)
 
 
 def upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
@@ -141,7 +146,7 @@ def _is_pending(file: SchemaFile, progress: Progress) -> bool:
     return file.version > applied_ts or file.version == applied_ts != progress.start_ts
 
 
-def _statement(file: SchemaFile, upstream: Live, live: Live) -> Statement:
+def _statement(file: SchemaFile, upstream: LiveTables, live: LiveTables) -> Statement:
     """The statement without the tables that it touches."""
     action = action_of(file)
     old_name = find_old_name(file, upstream) if action in RENAME_ACTIONS else None
@@ -151,10 +156,10 @@ def _statement(file: SchemaFile, upstream: Live, live: Live) -> Statement:
         drops = tuple(sorted(name for name in {*upstream, *live} if name.database == file.database))
     elif action in DROP_ACTIONS:
         drops = (file.name,)
-    return Statement(file, (), old_name, upstream.get(old_name or file.name), drops)
+    return Statement(file, (), old_name, upstream.columns.get(old_name or file.name), drops)
 
 
-def _touches(statement: Statement, upstream: Live, wanted: Callable[[TableName], bool]) -> tuple[TableName, ...]:
+def _touches(statement: Statement, upstream: LiveTables, wanted: Callable[[TableName], bool]) -> tuple[TableName, ...]:
     """Tables that the filter leaves out are not waited for: nobody reads their rows."""
     named: set[TableName] = set()
     if statement.action == Action.DROP_SCHEMA:
@@ -164,21 +169,31 @@ def _touches(statement: Statement, upstream: Live, wanted: Callable[[TableName],
     return tuple(sorted({statement.file.name, *filter(wanted, named)}))
 
 
-def _moved(statement: Statement, upstream: Live) -> tuple[TableName, ...]:
+def _moved(statement: Statement, upstream: LiveTables) -> tuple[TableName, ...]:
     """The tables whose rows have to be complete for what the statement moves into another table."""
     if statement.action is Action.EXCHANGE_PARTITION:
         return tuple(sorted({statement.file.name, *_named(statement.file, statement.action, upstream)}))
     return () if statement.old_name is None else (statement.old_name,)
 
 
-def _naming(statement: Statement, tables: Sequence[TableName]) -> Statement:
-    """The statement with those of `tables` among the ones that it touches which its text names."""
-    named = {
-        ((reference.database or statement.file.database).lower(), reference.table.lower())
-        for reference in references(statement.file.query, statement.action)
-    }
-    more = {name for name in tables if _folded(name) in named}
-    return replace(statement, touches=tuple(sorted({*statement.touches, *more}))) if more else statement
+class _NamedBy:
+    """The pending statements by the tables that their texts name."""
+
+    def __init__(self) -> None:
+        self._numbers: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+
+    def add(self, number: int, statement: Statement) -> None:
+        for reference in references(statement.file.query, statement.action):
+            database = (reference.database or statement.file.database).lower()
+            self._numbers[database, reference.table.lower()].append(number)
+
+    def numbers(self, name: TableName) -> Sequence[int]:
+        return self._numbers.get(_folded(name), ())
+
+
+def _touching(statement: Statement, table: TableName) -> Statement:
+    """The statement with `table` among those that it touches."""
+    return replace(statement, touches=tuple(sorted({*statement.touches, table})))
 
 
 def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
@@ -203,7 +218,7 @@ def _folded(name: TableName) -> tuple[str, str]:
     return name.database.lower(), name.table.lower()
 
 
-def _named(file: SchemaFile, action: Action, live: Live) -> set[TableName]:
+def _named(file: SchemaFile, action: Action, live: LiveTables) -> set[TableName]:
     """The live tables that the statement names. One without a database that its own does not have is found by its
     name: TiCDC leaves names as typed, and they may have been relative to another database."""
     found: set[TableName] = set()
@@ -212,14 +227,13 @@ def _named(file: SchemaFile, action: Action, live: Live) -> set[TableName]:
     return found
 
 
-def _meant(reference: TableReference, file: SchemaFile, live: Live) -> Sequence[TableName]:
-    same = [name for name in live if name.table.lower() == reference.table.lower()]
-    database = (reference.database or file.database).lower()
-    own = [name for name in same if name.database.lower() == database]
+def _meant(reference: TableReference, file: SchemaFile, live: LiveTables) -> Sequence[TableName]:
+    same = live.called(reference.table)
+    own = live.called(reference.table, reference.database or file.database)
     return own or (same if reference.database is None and len(same) == 1 else ())
 
 
-def _origin(statement: Statement, live: Live) -> TableName | None:
+def _origin(statement: Statement, live: LiveTables) -> TableName | None:
     """The table that a RENAME moves or a LIKE copies."""
     if statement.old_name is not None or statement.action not in CREATE_ACTIONS or "LIKE" not in statement.file.query:
         return statement.old_name
@@ -227,11 +241,11 @@ def _origin(statement: Statement, live: Live) -> TableName | None:
     return None if source is None else next(iter(_meant(source, statement.file, live)), None)
 
 
-def _follow(live: Live, file: SchemaFile, statement: Statement | None) -> None:
+def _follow(live: LiveTables, file: SchemaFile, statement: Statement | None) -> None:
     if statement is not None:
         for name in statement.drops:
-            live.pop(name, None)
+            live.remove(name)
         if statement.action in DROP_ACTIONS:
             return
     if file.table:
-        live[file.name] = file.columns
+        live.put(file.name, file.columns)

@@ -294,8 +294,6 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     sink = acquired(fresh_mariadb)
     rewritten = "consumer.sink.mysql.ddl_plan.rewritten"
     monkeypatch.setattr(rewritten, lambda *_, **__: Rewritten("; ".join(one_short), None))
-        "consumer.sink.mysql.ddl_plan.rewritten", lambda *_, **__: Rewritten("; ".join(one_short), None)
-    )
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
     monkeypatch.setattr(
         "consumer.sink.mysql.ddl_plan.rewritten", lambda *_, **__: Rewritten("; ".join(statements), None, ("three",))

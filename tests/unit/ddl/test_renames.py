@@ -6,6 +6,7 @@ from itertools import permutations
 
 import pytest
 
+from consumer.ddl.live_tables import LiveTables
 from consumer.ddl.renames import find_old_name, order_same_version, rename_pairs
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
@@ -49,14 +50,16 @@ def test_pairs_as_typed() -> None:
     ],
 )
 def test_old_name(query: str, live: list[str], old: str | None) -> None:
-    found = find_old_name(file(query, "x2.n"), dict.fromkeys(names(*live), ID))
+    found = find_old_name(file(query, "x2.n"), LiveTables(dict.fromkeys(names(*live), ID)))
     assert found == (names(old)[0] if old else None)
 
 
 def test_columns_tell_which_table_was_renamed() -> None:
     renamed = file("RENAME TABLE `a` TO `x3`.`n`", "x3.n", ID_V)
-    assert find_old_name(renamed, {TableName("x1", "a"): ID, TableName("x2", "a"): ID_V}) == TableName("x2", "a")
-    assert find_old_name(renamed, {TableName("x1", "a"): ID}) is None
+    assert find_old_name(renamed, LiveTables({TableName("x1", "a"): ID, TableName("x2", "a"): ID_V})) == TableName(
+        "x2", "a"
+    )
+    assert find_old_name(renamed, LiveTables({TableName("x1", "a"): ID})) is None
 
 
 def test_who_frees_a_name_goes_first() -> None:
@@ -91,7 +94,7 @@ def test_tables_that_exchange_their_names_are_one_group() -> None:
 def test_a_change_of_case_waits_for_nobody() -> None:
     only = file("RENAME TABLE `d`.`t` TO `d`.`T`", "d.T")
     assert order_same_version([only]) == [[only]]
-    assert find_old_name(only, {TableName("d", "t"): ID}) == TableName("d", "t")
+    assert find_old_name(only, LiveTables({TableName("d", "t"): ID})) == TableName("d", "t")
 
 
 def test_nothing_to_order() -> None:

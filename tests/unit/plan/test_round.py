@@ -16,7 +16,8 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress
 from consumer.model.steps import Window, ddl_id
 from consumer.plan.assembly import Assembly
-from consumer.plan.round import Round, TableState
+from consumer.plan.round import Round
+from consumer.plan.table_state import TableState
 from consumer.plan.unread import unread_files
 from tests.support.build import data_file, schema_file
 

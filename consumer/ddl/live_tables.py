@@ -1,0 +1,40 @@
+"""The tables that exist at one moment of a history, found by their names without case."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+
+
+class LiveTables:
+    """Tables and their columns. TiDB compares names without case, and remembers how they were spelled."""
+
+    def __init__(self, tables: Mapping[TableName, tuple[Column, ...]] | None = None) -> None:
+        self.columns: dict[TableName, tuple[Column, ...]] = {}
+        self._by_table: defaultdict[str, dict[TableName, None]] = defaultdict(dict)
+        for name, columns in (tables or {}).items():
+            self.put(name, columns)
+
+    def __contains__(self, name: TableName) -> bool:
+        return name in self.columns
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self.columns)
+
+    def put(self, name: TableName, columns: tuple[Column, ...]) -> None:
+        """The table exists, with these columns."""
+        self.columns[name] = columns
+        self._by_table[name.table.lower()][name] = None
+
+    def remove(self, name: TableName) -> None:
+        """The table is gone, if it was there."""
+        if self.columns.pop(name, None) is not None:
+            del self._by_table[name.table.lower()][name]
+
+    def called(self, table: str, database: str | None = None) -> Sequence[TableName]:
+        """The tables of this name, in one database or in all of them."""
+        same = sorted(self._by_table.get(table.lower(), ()))
+        return same if database is None else [name for name in same if name.database.lower() == database.lower()]

@@ -1,0 +1,44 @@
+"""Where one table is in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from consumer.errors import ConsumerError
+from consumer.model.files import DataFile
+from consumer.model.names import TableName
+from consumer.plan.unread import Unread
+
+
+@dataclass(slots=True)
+class TableState:
+    """Every row up to `position` is in the target, or was found not to exist."""
+
+    name: TableName
+    position: int
+    unread: list[Unread]
+    round_bytes: int
+    error: ConsumerError | None = None
+    boundaries: set[int] = field(default_factory=set)
+
+    def lost(self, version: int) -> list[DataFile]:
+        """What a stopped table will never read once its rows begin anew at `version`: TiCDC writes no later rows into
+        folders that are older than that."""
+        if self.error is None:
+            return []
+        return [entry.file for entry in self.unread if entry.file.folder.version < version]
+
+    def lost_rows(self, version: int) -> bool:
+        """Whether files from before `version` were not read to their rows below it, though the table is past it."""
+        unread = (entry for entry in self.unread if entry.file.folder.version < version)
+        return any(entry.next_ts < version for entry in unread)
+
+    def begin(self, version: int) -> None:
+        """The table's rows begin anew at `version`: older folders hold nothing of them."""
+        self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
+
+    def give_up(self, version: int) -> None:
+        """A stopped table lives again: its rows begin anew at `version`."""
+        lost = self.lost(version)
+        self.unread = [entry for entry in self.unread if entry.file not in lost]
+        self.error = None

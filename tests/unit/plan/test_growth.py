@@ -1,0 +1,83 @@
+"""What planning a round costs as it grows: four times the statements take about four times as long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from consumer.model.actions import Action
+from consumer.model.files import Bounds, DataFile, Listing, SchemaFile
+from consumer.model.progress import Progress
+from consumer.plan.assembly import Assembly
+from consumer.plan.table_state import TableState
+from consumer.plan.unread import unread_files
+from tests.support.build import data_file, schema_file
+
+SMALL, LARGE = 500, 2000
+CHECKPOINT = 10**6
+Files = dict[str, list[DataFile]]
+
+
+def new_tables(count: int) -> tuple[list[SchemaFile], Files]:
+    schemas = [schema_file(f"d.t{number}", 10 + number) for number in range(count)]
+    return schemas, {file.root: [data_file(1, file.root, file.version)] for file in schemas}
+
+
+def dropped_with_their_database(count: int) -> tuple[list[SchemaFile], Files]:
+    schemas, files = new_tables(count)
+    return [*schemas, schema_file("d", 10 + count, Action.DROP_SCHEMA, "DROP DATABASE `d`")], files
+
+
+def older_tables(count: int) -> tuple[list[SchemaFile], Files]:
+    """Each is first seen when an earlier statement is pending, which could have named it."""
+    comments = [
+        schema_file(f"d.t{n}", 10 + n, Action.MODIFY_TABLE_COMMENT, f"ALTER TABLE `t{n}` COMMENT 'x'")
+        for n in range(count)
+    ]
+    return comments, {}
+
+
+def truncated_again_and_again(count: int) -> tuple[list[SchemaFile], Files]:
+    truncates = [schema_file("d.t", 11 + n, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`") for n in range(count)]
+    return [schema_file("d.t", 10), *truncates], {}
+
+
+def log_rotation(count: int) -> tuple[list[SchemaFile], Files]:
+    schemas = [schema_file("d.log", 10)]
+    for n in range(0, count, 2):
+        rename = f"RENAME TABLE `d`.`log` TO `d`.`log{n}`"
+        schemas += [schema_file(f"d.log{n}", 11 + n, Action.RENAME_TABLE, rename), schema_file("d.log", 12 + n)]
+    return schemas, {}
+
+
+def seconds(schemas: list[SchemaFile], files: Files) -> float:
+    began = time.process_time()
+    assembly = Assembly.of(Listing(CHECKPOINT, schemas, files), Progress(), lambda name: True)
+    assert list(assembly.faults(Progress(), accept_gap=False)) == []
+    states = {
+        name: TableState(name, 0, unread_files(assembly.files.get(name, ()), {}), 1 << 30) for name in assembly.tables
+    }
+    round_ = assembly.round(states, timeless=False)
+    before, ran = -1, 0
+    while round_.changes != before:
+        before = round_.changes
+        for statement in round_.ready_statements():
+            statement.step(Progress())
+            assert round_.overtaken(statement) == []
+            round_.applied(statement)
+            ran += 1
+        round_.learned({file.path: Bounds(CHECKPOINT, CHECKPOINT, True) for file in round_.wants_bounds()})
+        for load in round_.ready_loads():
+            round_.loaded(load, {planned.file.path: 0 for planned in load.files})
+    assert (ran, list(round_.waiting())) == (len(schemas), [])
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize(
+    "shape", [new_tables, dropped_with_their_database, older_tables, truncated_again_and_again, log_rotation]
+)
+def test_a_round_costs_as_much_as_there_is_in_it(shape: Callable[[int], tuple[list[SchemaFile], Files]]) -> None:
+    small, large = (min(seconds(*shape(count)) for _ in range(2)) for count in (SMALL, LARGE))
+    assert large < 2 * small * LARGE / SMALL, f"{SMALL}: {small:.2f} s, {LARGE}: {large:.2f} s"
