@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from consumer.ddl.tokens import Kind, Token, Tokens, significant, string_value, tokenize
 
+_SHOWN = 200
 _INTRODUCERS = frozenset({"_UTF8MB4", "_UTF8", "_UTF8MB3"})
 _SUMS = frozenset({"+", "-"})
 _PRODUCTS = frozenset({"*", "%", "DIV", "MOD"})
@@ -58,7 +59,10 @@ Expression = ColumnName | Number | Text | Null | Call | Binary
 def parse_expression(text: str) -> Expression:
     """Raises NotUnderstood."""
     parser = _Parser(significant(tokenize(text)))
-    found = parser.sum()
+    try:
+        found = parser.sum()
+    except RecursionError:
+        raise NotUnderstood(f"more parentheses in each other than are looked into: {text[:_SHOWN]} ...") from None
     if parser.peek() is not None:
         raise NotUnderstood(text)
     return found

@@ -84,10 +84,13 @@ def created_object(tokens: Tokens) -> int:
 
 def _names(tokens: Tokens, at: int, role: Role) -> list[TableReference]:
     """A list of names, separated by commas."""
-    found, at = name_at(tokens, at, role)
-    if found is None:
-        return []
-    return [found, *(_names(tokens, at + 1, role) if starts(tokens, ",", at=at) else [])]
+    found: list[TableReference] = []
+    while True:
+        name, at = name_at(tokens, at, role)
+        found += [name] if name is not None else []
+        if name is None or not starts(tokens, ",", at=at):
+            return found
+        at += 1
 
 
 def _create(tokens: Tokens) -> list[TableReference]:
@@ -184,7 +187,7 @@ def _view_tables(tokens: Tokens, at: int) -> list[TableReference]:
         for p in range(len(inner))
         if starts(inner, "WITH") and inner[p].kind is Kind.QUOTED and _is_cte(inner, p + 1)
     }
-    found = _query_tables(inner, is_query=True)
+    found = _query_tables(inner)
     return [table for table in found if table.database or table.table.lower() not in own]
 
 
@@ -193,28 +196,38 @@ def _is_cte(tokens: Tokens, at: int) -> bool:
     return starts(tokens, "AS", "(", at=after)
 
 
-def _query_tables(tokens: Tokens, is_query: bool, in_from: bool = False) -> list[TableReference]:
-    """Tables of a query, of a table list in parentheses (`in_from`), or of the queries inside neither: where no query
-    is, a FROM means nothing, as in ``EXTRACT(YEAR FROM d)``."""
+@dataclass(slots=True)
+class _Level:
+    """Inside of a parenthesis: a query, a table list in its FROM, or neither; where no query is, a FROM means
+    nothing, as in ``EXTRACT(YEAR FROM d)``. `expecting`: a table may come next."""
+
+    is_query: bool
+    in_from: bool = False
+    expecting: bool = False
+
+
+def _query_tables(tokens: Tokens) -> list[TableReference]:
+    """The tables of a query, and of the queries inside it, however deep."""
     found: list[TableReference] = []
-    expecting, at = in_from, 0
+    levels, at = [_Level(is_query=True)], 0
     while at < len(tokens):
-        token = tokens[at]
+        token, level = tokens[at], levels[-1]
         if token.text == "(":
-            end = closing(tokens, at)
-            inner = tokens[at + 1 : end]
-            query = starts(inner, "SELECT") or starts(inner, "WITH")
-            found += _query_tables(inner, query or starts(inner, "("), in_from=expecting and not query)
-            expecting, at = False, end
-        elif token.word == "FROM" and is_query:
-            expecting = in_from = True
+            query = starts(tokens, "SELECT", at=at + 1) or starts(tokens, "WITH", at=at + 1)
+            listed = level.expecting and not query
+            level.expecting = False
+            levels.append(_Level(query or starts(tokens, "(", at=at + 1), listed, listed))
+        elif token.text == ")" and len(levels) > 1:
+            levels.pop()
+        elif token.word == "FROM" and level.is_query:
+            level.expecting = level.in_from = True
         elif token.word in _ENDS_FROM:
-            expecting = in_from = False
-        elif in_from and (token.word in ("JOIN", "STRAIGHT_JOIN") or token.text == ","):
-            expecting = True
-        elif expecting and token.is_name and token.word != "DUAL":
+            level.expecting = level.in_from = False
+        elif level.in_from and (token.word in ("JOIN", "STRAIGHT_JOIN") or token.text == ","):
+            level.expecting = True
+        elif level.expecting and token.is_name and token.word != "DUAL":
             reference, behind = name_at(tokens, at, "from")
             found += [reference] if reference else []
-            expecting, at = False, behind - 1
+            level.expecting, at = False, behind - 1
         at += 1
     return found

@@ -103,3 +103,11 @@ def trash_name(version: int, name: TableName, complete: bool = True) -> TableNam
         checksum = f"_{zlib.crc32(own.encode()):08x}"
         new = prefix + own[: _LONGEST - len(prefix) - len(checksum)] + checksum
     return TableName(name.database, new) if name.table else TableName(new, "")
+
+
+def trash_taken(trash: TableName) -> tuple[str, str]:
+    """Why a table cannot be kept as `trash`, and what to do."""
+    return (
+        f"its rows are to be kept as {trash}, and another table with other rows has that name",
+        f"rename or drop {trash} in the target, then run again",
+    )

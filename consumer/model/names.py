@@ -34,3 +34,9 @@ def ms_to_tso(milliseconds: int) -> int:
 def tso_to_time(tso: int) -> datetime:
     """The physical part of a TSO as a UTC time."""
     return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)
+
+
+def same_name(name: str) -> str:
+    """What names that a server takes for the same one have in common: the lower case of each character by itself.
+    ``straße`` and ``strasse`` are two names."""
+    return name.lower() if name.isascii() else "".join(character.lower()[0] for character in name)

@@ -67,7 +67,8 @@ class StatementRunner:
             step = replace(step, trash=trash_name(statement.version, statement.file.name, complete=False))
         if statement.heals:
             for name in statement.tables:
-                lost = self._manager.consumers[name].lost(statement.version, self._manager.progress)
+                files = self._manager.round.lost(name, statement.version)
+                lost = self._manager.consumers[name].lost(files, self._manager.progress)
                 step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
         return step
 
@@ -117,7 +118,7 @@ class StatementRunner:
 
     def _tell_lost(self, statement: Statement) -> None:
         for table in statement.tables if statement.heals else ():
-            lost = self._manager.round.tables[table].lost(statement.version)
+            lost = self._manager.round.lost(table, statement.version)
             if lost:
                 self._manager.observer.note(
                     f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"

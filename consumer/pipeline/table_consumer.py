@@ -88,9 +88,9 @@ class TableConsumer:
             if folder in changed
         }
 
-    def lost(self, version: int, progress: Progress) -> dict[Folder, FolderProgress]:
-        """The folders that a stopped table is done with once its rows begin anew at `version`."""
-        return self._folders({file.path: 0 for file in self.state.lost(version)}, progress.folders)
+    def lost(self, files: Sequence[DataFile], progress: Progress) -> dict[Folder, FolderProgress]:
+        """The folders that the table is done with once it never reads `files`."""
+        return self._folders({file.path: 0 for file in files}, progress.folders)
 
     def drop(self, version: int) -> None:
         """The table is gone upstream."""

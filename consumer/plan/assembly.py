@@ -121,7 +121,7 @@ class Assembly:
         new beginning are left out here: it is their folder that says that they are gone."""
         for name, state in tables.items() if timeless else ():
             state.begin(self._begun(name, state.position))
-        return Round(self.checkpoint, self.timeline, tables, timeless)
+        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless)
 
     def _begun(self, name: TableName, version: int) -> int:
         """The last new beginning of the table up to `version`, 0 for none."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from consumer.ddl.lineage import Lineage, lineage
 from consumer.errors import SchemaMissing
+from consumer.layout.schema_file import is_table_id
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
 
@@ -25,21 +28,26 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``. `origins` are the tables
+    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``,
+    `newest` the last version of the columns ``(root, checksum)``. `origins` are the tables
     that RENAMEs moved and LIKEs copied, by the paths of their schema files, as far as they are known."""
 
     files: tuple[SchemaFile, ...]
     by_folder: Mapping[tuple[str, int], SchemaFile]
     by_table: Mapping[TableName, tuple[SchemaFile, ...]]
     by_root: Mapping[str, tuple[SchemaFile, ...]]
+    newest: Mapping[tuple[str, int], int]
     origins: Mapping[str, TableName] = field(default_factory=dict)
+    _lineages: dict[str, Lineage] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, schemas: Iterable[SchemaFile]) -> Catalog:
         files = tuple(sorted(schemas, key=lambda file: (file.version, file.path)))
         by_table: defaultdict[TableName, list[SchemaFile]] = defaultdict(list)
         by_root: defaultdict[str, list[SchemaFile]] = defaultdict(list)
+        newest: dict[tuple[str, int], int] = {}
         for file in files:
+            newest[file.root, file.checksum] = file.version
             by_table[file.name].append(file)
             by_root[file.root].append(file)
         return cls(
@@ -47,14 +55,32 @@ class Catalog:
             {(file.root, file.version): file for file in files if file.table},
             {name: tuple(group) for name, group in by_table.items()},
             {root: tuple(group) for root, group in by_root.items()},
+            newest,
         )
 
     def schema(self, folder: Folder) -> SchemaFile | None:
         """The schema file that describes the rows of `folder`, None where the storage does not hold it."""
         return self.by_folder.get((folder.root, folder.version))
 
+    def is_over(self, folder: Folder, version: int) -> bool:
+        """Whether no row above `version`, at which the table's rows began anew, is in the older `folder`. TiCDC writes
+        rows where the newest schema file with their columns is; after a statement that it filtered out, that can be
+        an old one. Folders that ids name, and those of the old form, are never written again."""
+        file = self.schema(folder)
+        if file is None:
+            return False
+        once = is_table_id(folder.root) or file.path.endswith("/schema.json")
+        return once or self.newest[file.root, file.checksum] >= version
+
     def origin(self, file: SchemaFile) -> Sequence[SchemaFile]:
-        """All schema files of the table that `file` moved or copied; none where that is not known."""
+        """The statements that made the table which `file` moved or copied; none where that is not known."""
+        found = self._lineages.get(file.path)
+        if found is None:
+            own = bisect_left(self._source(file), file.version, key=lambda other: other.version)
+            found = self._lineages[file.path] = lineage(self._source(file)[:own], self._source, self._lineages)
+        return found
+
+    def _source(self, file: SchemaFile) -> Sequence[SchemaFile]:
         source = self.origins.get(file.path)
         return () if source is None else self.by_table.get(source, ())
 

@@ -8,12 +8,12 @@ What is waited for is looked at again when it changes, so all of a round costs a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from consumer.errors import ConsumerError
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
-from consumer.model.files import Bounds, DataFile
+from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId
 from consumer.model.steps import Barrier, LoadRows, Window, ddl_id
@@ -28,12 +28,19 @@ from consumer.plan.windows import plan_load, plan_timeless_load
 class Round:
     """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
-    `timeless`: rows say nothing of their time, so folders tell which files come before a statement.
+    `timeless`: rows say nothing of their time, so folders tell which files come before a statement. `is_over` tells
+    whether no row above a version, at which a table's rows begin anew, can be in an older folder.
     """
 
     def __init__(
-        self, checkpoint: int, timeline: Timeline, tables: Mapping[TableName, TableState], timeless: bool = False
+        self,
+        checkpoint: int,
+        timeline: Timeline,
+        tables: Mapping[TableName, TableState],
+        is_over: Callable[[Folder, int], bool],
+        timeless: bool = False,
     ) -> None:
+        self._is_over = is_over
         self.checkpoint = checkpoint
         self.timeless = timeless
         self.tables = dict(tables)
@@ -131,6 +138,14 @@ class Round:
                 self._move(state, load.window.upto)
         return loads
 
+    def lost(self, name: TableName, version: int) -> list[DataFile]:
+        """What the table, if it is stopped, never reads once its rows begin anew at `version`: its unread files from
+        before, where no later row can be in them."""
+        state = self.tables[name]
+        older = [entry.file for entry in state.unread if entry.file.folder.version < version]
+        over = (file for file in older if self.timeless or self._is_over(file.folder, version))
+        return list(over) if state.error is not None else []
+
     # What happened
 
     def learned(self, bounds: Mapping[str, Bounds]) -> None:
@@ -142,7 +157,7 @@ class Round:
             self._queue.remove(gone)
         if statement.heals:
             for name in statement.touches:
-                self.tables[name].give_up(statement.version)
+                self.tables[name].give_up(self.lost(name, statement.version))
             self._ill -= set(statement.touches)
             self._trouble_changed()
             self._queue.again(other for name in statement.touches for other in self._for_health.pop(name, ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError
@@ -21,13 +22,6 @@ class TableState:
     error: ConsumerError | None = None
     boundaries: set[int] = field(default_factory=set)
 
-    def lost(self, version: int) -> list[DataFile]:
-        """What a stopped table will never read once its rows begin anew at `version`: TiCDC writes no later rows into
-        folders that are older than that."""
-        if self.error is None:
-            return []
-        return [entry.file for entry in self.unread if entry.file.folder.version < version]
-
     def lost_rows(self, version: int) -> bool:
         """Whether files from before `version` were not read to their rows below it, though the table is past it."""
         unread = (entry for entry in self.unread if entry.file.folder.version < version)
@@ -37,8 +31,8 @@ class TableState:
         """The table's rows begin anew at `version`: older folders hold nothing of them."""
         self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
 
-    def give_up(self, version: int) -> None:
-        """A stopped table lives again: its rows begin anew at `version`."""
-        lost = self.lost(version)
-        self.unread = [entry for entry in self.unread if entry.file not in lost]
+    def give_up(self, lost: Collection[DataFile]) -> None:
+        """The table lives again, if it was stopped, and will never read `lost`."""
+        gone = {file.path for file in lost}
+        self.unread = [entry for entry in self.unread if entry.file.path not in gone]
         self.error = None

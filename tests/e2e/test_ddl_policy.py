@@ -16,7 +16,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlState
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
-from tests.support.every_target import Target
+from tests.support.every_target import Tables, Target
 from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.observers import Recorder
 
@@ -117,6 +117,28 @@ def test_a_truncate_that_a_resync_runs_again_leaves_the_first_trash_alone(feed: 
     result = app.resync(target.replica.settings(**RENAME), Recorder(), TableName("d", "t"), CrashingLoader(Fuse()))
     assert result.exit_code == 0
     assert target.tables == {"d.__trash_20_t": {1: "1", 2: "2"}, "d.t": {3: "3"}}
+
+
+@pytest.mark.parametrize("kind", ["drop", "truncate"])
+def test_a_foreign_table_under_the_trash_name_is_neither_lost_nor_taken_for_the_kept_one(
+    kind: str, feed: Feed, target: Target
+) -> None:
+    feed.create("d.mine", 15)
+    feed.puts("d.mine", 15, {16: (9, "9")})
+    assert target.once(18, **RENAME).exit_code == 0
+    target.rename("d.mine", "d.__trash_20_t")
+    feed.drop("d.t", 20) if kind == "drop" else feed.truncate("d.t", 20)
+    for checkpoint in (30, 40):
+        result = target.once(checkpoint, **RENAME)
+        table = result.tables[TableName("d", "t")]
+        assert (result.exit_code, table.state) == (5, "stopped")
+        assert "d.__trash_20_t" in table.error
+        assert "rename or drop d.__trash_20_t" in table.hint
+        assert target.tables == {"d.__trash_20_t": {9: "9"}, "d.t": {1: "1", 2: "2"}}
+    target.rename("d.__trash_20_t", "d.mine")
+    assert target.once(50, **RENAME).exit_code == 0
+    empty: Tables = {} if kind == "drop" else {"d.t": {}}
+    assert target.tables == {"d.__trash_20_t": {1: "1", 2: "2"}, "d.mine": {9: "9"}, **empty}
 
 
 def test_a_run_that_dies_anywhere_ends_with_the_same_trash(

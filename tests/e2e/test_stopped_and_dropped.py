@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
+from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica, states
 
 # What is stopped holds up its own barriers only, for as many rounds as it takes
@@ -106,6 +108,38 @@ def test_a_statement_that_ends_the_rows_heals_a_stopped_table(how: str, feed: Fe
     assert comment.name.startswith("schema_15_")
     assert replica.once(50).exit_code == 0
     assert not [note for note in replica.seen.notes if "older than the progress" in note]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_rows_behind_a_truncate_may_lie_in_an_older_folder(stopped: bool, feed: Feed, replica: MemoryReplica) -> None:
+    """A column goes by a statement that TiCDC filtered out: the rows are written where the columns were so before."""
+    wide = (ID, VALUE, Column("w", "INT"))
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {5: (1, "1")})
+    feed.statement("d.t", 10, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT", wide)
+    if stopped:
+        feed.damaged("d.t", 10)
+        assert states(replica.once(15)) == {"d.t": "stopped"}
+    feed.statement("d.t", 20, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", wide)
+    feed.puts("d.t", 2, {30: (3, "30")})
+    assert states(replica.once(40)) == {"d.t": "ok"}
+    assert replica.tables == {"d.t": {3: "30"}}
+
+
+def test_a_damaged_file_that_may_hold_rows_behind_a_truncate_still_stops_its_table(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 2)
+    broken = feed.damaged("d.t", 2)
+    wide = (ID, VALUE, Column("w", "INT"))
+    feed.statement("d.t", 10, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT", wide)
+    feed.statement("d.t", 20, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", wide)
+    result = replica.once(40)
+    assert states(result) == {"d.t": "stopped"}
+    assert broken.name in result.tables[TableName("d", "t")].error
+    broken.write_bytes(feed._line("d.t", 5, 1, "1") + feed._line("d.t", 30, 3, "30"))
+    assert states(replica.once(50)) == {"d.t": "ok"}
+    assert replica.tables == {"d.t": {3: "30"}}
 
 
 def test_a_stopped_table_that_is_dropped_says_no_more_of_its_error(feed: Feed, replica: MemoryReplica) -> None:

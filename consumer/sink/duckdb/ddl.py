@@ -16,6 +16,7 @@ from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
+from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.casts import NotExact, Value, backfill, converted
@@ -34,7 +35,7 @@ from consumer.sink.duckdb.tables import (
     remember,
     visible,
 )
-from consumer.sink.duckdb.trash import moved
+from consumer.sink.duckdb.trash import is_taken, moved
 from consumer.sink.duckdb.types import ELEMENTS
 
 Tables = Mapping[TableName, ReplicaTable]
@@ -64,6 +65,8 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
         raise _refused(step, f"the database {name.database} is the target's own", "filter it in the changefeed")
     try:
         action = Action(step.file.type)
+        if step.trash is not None and is_taken(connection, step, step.trash, tables):
+            raise _refused(step, *trash_taken(step.trash))
         if step.trash is not None and (note := moved(connection, step, step.trash, tables)) is not None:
             return note
         return _execute(connection, step, action, tables, zone)

@@ -11,7 +11,7 @@ from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.connection import qualified
-from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_schema, move_table, remember
+from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_schema, has_rows, move_table, remember
 
 
 def moved(
@@ -38,6 +38,21 @@ def moved(
         if table.upstream is not None:
             remember(connection, table.name, table.upstream)
     return f"{name} is kept as {trash}"
+
+
+def is_taken(
+    connection: duckdb.DuckDBPyConnection, step: ApplyDdl, trash: TableName, tables: Mapping[TableName, ReplicaTable]
+) -> bool:
+    """Whether the place in the trash holds other rows than the table that is to go there. Those that an earlier
+    execution put there, before a resync, are the same."""
+    own, kept = tables.get(step.file.name), describe(connection, [trash]).get(trash)
+    if step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE) or own is None or kept is None:
+        return False
+    if not has_rows(connection, own.name):
+        return False
+    one, other = (f"SELECT * FROM {qualified(connection, name)}" for name in (own.name, kept.name))
+    differ = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one}) LIMIT 1"
+    return list(own.types.items()) != list(kept.types.items()) or bool(connection.execute(differ).fetchall())
 
 
 def _keep_schema(connection: duckdb.DuckDBPyConnection, database: str, trash: str) -> str | None:

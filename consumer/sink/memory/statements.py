@@ -7,6 +7,7 @@ from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
+from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.memory.store import MemoryTable
@@ -55,15 +56,28 @@ def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName
         tables[name] = tables.pop(trash)
         return f"{name} came back from {trash}"
     if action == Action.DROP_SCHEMA:
-        for table in [table for table in tables if table.database == name.database]:
-            tables[TableName(trash.database, table.table)] = tables.pop(table)
-    elif name not in tables or trash in tables:
+        moves = {table: TableName(trash.database, table.table) for table in tables if table.database == name.database}
+        for table, kept in moves.items():
+            _check_free(tables, table, kept, step)
+            tables[kept] = tables.pop(table)
+    elif (name in tables and _check_free(tables, name, trash, step)) or name not in tables or trash in tables:
         return None
     else:
         tables[trash] = tables.pop(name)
         if action == Action.TRUNCATE_TABLE:
             tables[name] = MemoryTable(tables[trash].columns)
     return f"{name} is kept as {trash}"
+
+
+def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: TableName, step: ApplyDdl) -> bool:
+    """Whether the trash holds the table's rows already. Raises DdlRefused where it holds others."""
+    if trash not in tables:
+        return False
+    own, kept = (sorted(map(repr, tables[each].rows)) for each in (name, trash))
+    if own and own != kept:
+        reason, hint = trash_taken(trash)
+        raise DdlRefused(f"{reason}: {step.file.query}", hint=hint, table=str(name))
+    return True
 
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:

@@ -27,7 +27,7 @@ from consumer.sink.mysql.ddl_state import look_again, wait_for_running, was_exec
 from consumer.sink.mysql.ddl_zone import UNKNOWN_ZONE, UTC
 from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.trash import left_to_do
+from consumer.sink.mysql.trash import is_there, left_to_do
 
 SaveIntent = Callable[[pymysql.cursors.Cursor, DdlRecord], None]
 """Writes one intent and commits, on the cursor's own connection."""
@@ -139,9 +139,9 @@ def _move(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, fl
         cursor.execute(statement)
     if plan.step.file.type == Action.RECOVER_TABLE:
         return f"{name} came back from {trash}"
-    if left or plan.resumed:
-        return f"{name} is kept as {trash}"
-    return f"{name} was to be dropped and was not there"
+    if plan.step.file.type != Action.DROP_SCHEMA and not is_there(cursor, trash, flavor):
+        return "" if left else f"{name} was to be dropped and was not there"
+    return f"{name} is kept as {trash}"
 
 
 def _ended_since(

@@ -11,6 +11,7 @@ from consumer.ddl.recover import not_kept_hint
 from consumer.ddl.tokens import split_statements
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
+from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
@@ -22,7 +23,7 @@ from consumer.sink.mysql.ddl_zone import UTC, session_zone
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.hash_partitions import misplaced
 from consumer.sink.mysql.schema import is_reserved
-from consumer.sink.mysql.trash import is_there
+from consumer.sink.mysql.trash import is_taken, is_there
 
 _STATEMENT_SHOWN = 1000
 
@@ -77,6 +78,8 @@ def _planned(
     before = _before(cursor, step, record, server.flavor)
     if not resumed and (reason := _obstacle(cursor, step, before, server.flavor)):
         return DdlOutcome(step, refused(step, reason))
+    if not resumed and step.trash is not None and is_taken(cursor, step, step.trash, server.flavor):
+        return DdlOutcome(step, refused(step, *trash_taken(step.trash)))
     if step.trash is not None and _uses_trash(cursor, step, step.trash, resumed, server.flavor):
         return PlannedDdl(step, (), before, resumed, trash=step.trash)
     try:

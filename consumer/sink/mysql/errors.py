@@ -67,6 +67,9 @@ ALREADY_SO = MISSING | {
 }
 """What a statement meets that has been executed before."""
 
+NOT_A_NAME = frozenset({1300, 3854, 3988})
+"""The server's own names are in a character set that cannot spell this one."""
+
 _HINTS: dict[type[ConsumerError], str] = {
     TargetUnavailable: "try again once the target answers; nothing is lost",
     TargetBusy: "try again; nothing is lost",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consumer.errors import SchemaDrift
+from consumer.model.names import same_name
 from consumer.ports import LoadRequest
 from consumer.sink.mysql.connection import quote
 from consumer.sink.mysql.tables import TargetColumn, TargetTable, UniqueKey
@@ -28,15 +29,15 @@ def kept_columns(request: LoadRequest, table: TargetTable, written: Sequence[str
 
     Raises SchemaDrift where a row of the target cannot be found again, or could be removed without anybody asking.
     """
-    there = {name.casefold() for name in written}
-    kept = [column for column in table.columns if not column.generated and column.name.casefold() not in there]
+    there = {same_name(name) for name in written}
+    kept = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
     if not kept:
         return Kept(())
     names = tuple(column.name for column in kept)
     if not key:
         raise _drift(request, f"{_lack(names)}, and without a key no row can keep them")
-    handle = {written[position].casefold() for position in key}
-    others = [unique for unique in table.unique_keys if {name.casefold() for name in unique.columns} != handle]
+    handle = {same_name(written[position]) for position in key}
+    others = [unique for unique in table.unique_keys if {same_name(name) for name in unique.columns} != handle]
     for unique in others:
         if not _is_written(unique, there) and not _stays_apart(unique, kept):
             raise _drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
@@ -48,7 +49,7 @@ def kept_columns(request: LoadRequest, table: TargetTable, written: Sequence[str
 
 
 def _is_written(unique: UniqueKey, written: set[str]) -> bool:
-    return all(name.casefold() in written for name in unique.columns)
+    return all(same_name(name) in written for name in unique.columns)
 
 
 def _stays_apart(unique: UniqueKey, kept: Sequence[TargetColumn]) -> bool:

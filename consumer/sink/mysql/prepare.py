@@ -10,7 +10,7 @@ import pymysql
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.ports import LoadRequest
 from consumer.sink.missing import table_missing
 from consumer.sink.mysql.connection import Flavor, qualified, quote
@@ -84,7 +84,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} ENGINE = InnoDB",
             table=str(request.table),
         )
-    handle = {names[position].casefold() for position in key}
+    handle = {same_name(names[position]) for position in key}
     return LoadTarget(
         table=request.table,
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
@@ -126,14 +126,14 @@ def _check_table(name: TableName, table: TargetTable, settings: MySqlSettings) -
 
 def _written_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
     """The columns to write, in the target's order: those that both sides have."""
-    sent = {column.name.casefold(): column for column in _visible(request)}
+    sent = {same_name(column.name): column for column in _visible(request)}
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
         raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
     return [
-        (sent[column.name.casefold()], column)
+        (sent[same_name(column.name)], column)
         for column in table.columns
-        if not column.generated and column.name.casefold() in sent
+        if not column.generated and same_name(column.name) in sent
     ]
 
 
@@ -162,11 +162,11 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
         key = min(exact, key=lambda unique: (not _folded(unique.columns) <= written, len(unique.columns)), default=None)
     if key is None:
         return (), False
-    positions = {name.casefold(): number for number, name in enumerate(names)}
-    unwritten = [column for column in key.columns if column.casefold() not in positions]
+    positions = {same_name(name): number for number, name in enumerate(names)}
+    unwritten = [column for column in key.columns if same_name(column) not in positions]
     if unwritten:
         raise CannotBeExact(f"its key has columns that the rows lack: {_listed(unwritten)}", table=str(request.table))
-    return tuple(positions[column.casefold()] for column in key.columns), key.prefix or _coarse(table, key)
+    return tuple(positions[same_name(column)] for column in key.columns), key.prefix or _coarse(table, key)
 
 
 def _coarse(table: TargetTable, key: UniqueKey) -> bool:
@@ -200,7 +200,7 @@ def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column
 
 
 def _folded(names: Sequence[str]) -> set[str]:
-    return {name.casefold() for name in names}
+    return {same_name(name) for name in names}
 
 
 def _listed(names: Sequence[str]) -> str:

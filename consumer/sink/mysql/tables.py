@@ -10,7 +10,8 @@ from typing import Any
 
 import pymysql
 
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
+from consumer.sink.mysql.errors import NOT_A_NAME, errno
 
 _PLAIN = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
 _ESCAPED = re.compile(r"''|\\[\\nr0]")
@@ -62,12 +63,24 @@ class TargetTable:
 
     def column(self, name: str) -> TargetColumn | None:
         """The column of this name; MySQL knows column names without case."""
-        wanted = name.casefold()
-        return next((column for column in self.columns if column.name.casefold() == wanted), None)
+        wanted = same_name(name)
+        return next((column for column in self.columns if same_name(column.name) == wanted), None)
 
 
 def describe(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
-    """Those of `names` that exist, under the names as given. pymysql's errors pass through."""
+    """Those of `names` that exist, under the names as given; one that the server cannot spell does not. pymysql's other
+    errors pass through."""
+    try:
+        return _described(cursor, names)
+    except pymysql.MySQLError as error:
+        if errno(error) not in NOT_A_NAME:
+            raise
+    half, listed = len(names) // 2, list(names)
+    parts = (listed[:half], listed[half:]) if half else ()
+    return {name: table for part in parts for name, table in describe(cursor, part).items()}
+
+
+def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
     spelled = _Spelling(cursor)
     columns: dict[TableName, list[TargetColumn]] = defaultdict(list)
     parts: dict[TableName, dict[str, list[tuple[Any, ...]]]] = defaultdict(lambda: defaultdict(list))

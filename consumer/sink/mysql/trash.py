@@ -15,6 +15,9 @@ from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.connection import FlavorName, qualified, quote
 from consumer.sink.mysql.ddl_state import look
+from consumer.sink.mysql.errors import errno
+
+_NO_SUCH_COLUMN = 1054
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,10 @@ def _between(trash: TableName) -> TableName:
     return TableName(trash.database, "__copy" + trash.table[trash.table.index("_", 2) :])
 
 
-def find(cursor: pymysql.cursors.Cursor, name: TableName, trash: TableName, flavor: FlavorName) -> Found:
-    there, kept = is_there(cursor, name, flavor), is_there(cursor, trash, flavor)
+def find(cursor: pymysql.cursors.Cursor, name: TableName, trash: TableName | None, flavor: FlavorName) -> Found:
+    """Without `trash` only the table itself is looked at."""
+    there = is_there(cursor, name, flavor)
+    kept = trash is not None and is_there(cursor, trash, flavor)
     if not there or kept:
         return Found(there, kept)
     cursor.execute(f"SELECT 1 FROM {_sql(name)} LIMIT 1")
@@ -101,6 +106,31 @@ def find(cursor: pymysql.cursors.Cursor, name: TableName, trash: TableName, flav
     )
     columns = tuple(column for (column,) in cursor.fetchall())
     return Found(there, kept, _is_bound(cursor, own), empty, columns)
+
+
+def is_taken(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, flavor: FlavorName) -> bool:
+    """Whether the place in the trash holds other rows than the table that is to go there. Those that an earlier
+    execution put there, before a resync, are the same."""
+    if step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE) or not is_there(cursor, trash, flavor):
+        return False
+    found = find(cursor, step.file.name, None, flavor)
+    if not found.there or found.empty:
+        return False
+    try:
+        return _print(cursor, step.file.name, found.columns) != _print(cursor, trash, found.columns)
+    except pymysql.MySQLError as error:
+        if errno(error) != _NO_SUCH_COLUMN:
+            raise
+        return True
+
+
+def _print(cursor: pymysql.cursors.Cursor, name: TableName, columns: tuple[str, ...]) -> tuple[object, ...]:
+    """What two tables with the same rows have in common, in whatever order they lie."""
+    row = ", ".join(f"QUOTE({quote(column)})" for column in columns)
+    hashed = f"CAST(CONV(LEFT(MD5(CONCAT_WS(',', {row})), 15), 16, 10) AS UNSIGNED)"
+    cursor.execute(f"SELECT COUNT(*), SUM({hashed}) FROM {_sql(name)}")
+    found: tuple[object, ...] = cursor.fetchone()
+    return found
 
 
 def _is_bound(cursor: pymysql.cursors.Cursor, own: tuple[str, str]) -> bool:

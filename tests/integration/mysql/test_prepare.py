@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
+import pymysql
 import pytest
 
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableMissing
@@ -12,6 +14,7 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
+from consumer.sink.mysql import tables
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.tables import describe
@@ -225,4 +228,37 @@ def test_five_hundred_tables(fresh_mariadb: MariaDb) -> None:
     print(f"500 tables described: {seconds:.2f} s")
     assert all(isinstance(answer, LoadTarget) for answer in answers)
     assert seconds < 5
+    sink.close()
+
+
+def test_names_that_only_look_alike_are_two_columns(fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, "id INT PRIMARY KEY, `straße` INT, `strasse` INT, `ΑΣ` INT, UNIQUE (`STRASSE`, `ασ`)")
+    sent = (ID, Column("strasse", "INT"), Column("STRAßE", "INT"), Column("ας", "INT"))
+    answer = prepared(fresh_mariadb, *sent)
+    assert isinstance(answer, SchemaDrift), "ΑΣ and ας are two names: the sigma at the end of a word is another letter"
+    got = target(fresh_mariadb, *sent[:3], Column("ασ", "INT"))
+    assert got.names == ("id", "straße", "strasse", "ΑΣ")
+    assert [column.name for column in got.columns] == ["id", "STRAßE", "strasse", "ασ"]
+
+
+def test_a_name_that_the_server_cannot_spell_is_only_that_tables_matter(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As MySQL answers a comparison of its own names with one that has characters of four bytes."""
+    create(fresh_mariadb, "id INT PRIMARY KEY, v VARCHAR(9)")
+    real, odd = tables._rows, TableName("d", "😀")
+
+    def rows(cursor: pymysql.cursors.Cursor, query: str, values: tuple[Any, ...]) -> Any:
+        if odd.table in str(values):
+            raise pymysql.err.DataError(3854, "Cannot convert string '\\xF0\\x9F...' from utf8mb4 to utf8mb3")
+        return real(cursor, query, values)
+
+    monkeypatch.setattr(tables, "_rows", rows)
+    sink = MySqlSink(settings(fresh_mariadb))
+    others = [TableName("d", f"none{number}") for number in range(30)]
+    requests = [LoadRequest(name, (ID, V)) for name in (*others[:7], odd, *others[7:], T)]
+    answers = dict(zip([request.table for request in requests], sink.prepare(requests), strict=True))
+    assert isinstance(answers.pop(T), LoadTarget)
+    assert {type(answer) for answer in answers.values()} == {TableMissing}
+    assert list(sink.has_rows([odd, T])) == []
     sink.close()

@@ -109,3 +109,16 @@ def test_like_source_and_exchange_table() -> None:
     assert (exchange.database, exchange.table) == ("p", "ex")
     assert like_source("CREATE TABLE `b` (`like` INT)") is None
     assert exchange_table("TRUNCATE TABLE `t`") is None
+
+
+@pytest.mark.parametrize("deep", [10, 20_000])
+def test_the_depth_of_parentheses_does_not_matter(deep: int) -> None:
+    before, behind = "(" * deep, ")" * deep
+    assert found(f"CREATE VIEW `v` AS SELECT {before}`id`{behind} AS `x` FROM `t`") == ["table .v", "from .t"]
+    query = f"CREATE VIEW `v` AS SELECT 1 FROM {before}`t` JOIN (SELECT 1 FROM `s`) AS `x`{behind} JOIN `u`"
+    assert found(query) == ["table .v", "from .t", "from .s", "from .u"]
+
+
+def test_a_list_of_names_may_be_long() -> None:
+    names = [f"t{number}" for number in range(5000)]
+    assert found("DROP TABLE " + ",".join(f"`{name}`" for name in names)) == [f"table .{name}" for name in names]

@@ -1,0 +1,62 @@
+"""What a table is made of, over any number of renames and copies."""
+
+from __future__ import annotations
+
+import time
+
+from consumer.ddl.keys import unique_keys
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.files import Listing, SchemaFile
+from consumer.model.names import TableName
+from consumer.model.progress import Progress
+from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
+from tests.support.build import schema_file
+
+COLUMNS = (Column("id", "INT", nullable=False), Column("v", "INT", nullable=False))
+CREATE = "CREATE TABLE `{}` (`id` INT NOT NULL,`v` INT NOT NULL,UNIQUE KEY `u`(`v`))"
+RENAMES = 5000
+
+
+def created(table: str, version: int) -> SchemaFile:
+    return schema_file(f"d.{table}", version, Action.CREATE_TABLE, CREATE.format(table), COLUMNS)
+
+
+def renamed(old: str, new: str, version: int) -> SchemaFile:
+    query = f"RENAME TABLE `d`.`{old}` TO `d`.`{new}`"
+    return schema_file(f"d.{new}", version, Action.RENAME_TABLE, query, COLUMNS)
+
+
+def there_and_back(count: int) -> list[SchemaFile]:
+    names = ("a", "b")
+    moves = [renamed(names[at % 2], names[1 - at % 2], 11 + at) for at in range(count)]
+    return [created("a", 10), *moves]
+
+
+def catalog(schemas: list[SchemaFile]) -> Catalog:
+    return Assembly.of(Listing(10**6, schemas, {}), Progress(), lambda name: True).catalog
+
+
+def keys(found: Catalog, table: str, until: int = 10**6) -> tuple[tuple[str, ...], ...]:
+    history = [file for file in found.by_table[TableName("d", table)] if file.version <= until]
+    return unique_keys(history, found.origin)
+
+
+def test_a_table_renamed_thousands_of_times_is_still_what_its_create_made_it() -> None:
+    began = time.process_time()
+    found = catalog(there_and_back(RENAMES))
+    assert keys(found, "a") == keys(found, "b") == (("v",),)
+    assert all(len(found.origin(file)) == 1 for file in found.files[1:])
+    assert time.process_time() - began < 20
+
+
+def test_what_each_rename_moved_is_told_whatever_was_asked_before() -> None:
+    dropped = schema_file("d.a", 13, Action.DROP_INDEX, "ALTER TABLE `a` DROP INDEX `u`", COLUMNS)
+    copied = schema_file("d.c", 12, Action.CREATE_TABLE, "CREATE TABLE `c` LIKE `b`", COLUMNS)
+    schemas = [created("a", 10), renamed("a", "b", 11), copied, renamed("b", "a", 12), dropped, renamed("a", "b", 14)]
+    for order in (("a", "b", "c"), ("b", "c", "a"), ("c", "b", "a")):
+        found = catalog(schemas)
+        answers = {table: keys(found, table) for table in order}
+        assert answers == {"a": (), "b": (), "c": (("v",),)}
+        assert (keys(found, "b", until=13), keys(found, "a", until=12)) == ((("v",),), (("v",),))
