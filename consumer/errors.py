@@ -15,7 +15,9 @@ ConsumerError
     ├── BadConfig              exit 2: a flag, a setting, a login
     ├── TableError             exit 3: stops its table, the others go on
     │   ├── CorruptFile            a data or schema file is not what TiCDC writes
+    │   ├── FileUnreadable         the storage answers, and does not give one file
     │   ├── ChecksumMismatch       a schema file's content and its name disagree
+    │   ├── CameLate               rows or a statement turned up that should have been there before
     │   ├── SchemaMissing          rows without the schema file of their version
     │   ├── SchemaDrift            rows and target table do not have the same columns
     │   │   └── RowsVary               rows have other columns than the load takes them to have
@@ -133,7 +135,13 @@ class TableError(Fatal):
 class CorruptFile(TableError): ...
 
 
+class FileUnreadable(TableError): ...
+
+
 class ChecksumMismatch(TableError): ...
+
+
+class CameLate(TableError): ...
 
 
 class SchemaMissing(TableError): ...

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
-from consumer.model.files import Bounds, DataFile, Listing
+from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
@@ -52,17 +52,25 @@ class StorageReader(Protocol):
     def checkpoint(self) -> int:
         """``checkpoint-ts`` of `metadata`. Raises CheckpointMissing."""
 
-    def listing(self, checkpoint: int, progress: Progress | None = None) -> Listing:
+    def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
         """What lies in the storage now; `checkpoint` was read before and is carried along.
 
         All schema files are in it, and all data files but those that a round after `progress` would pass over: of a
         folder, files below the last one that is done; of a series of dates, folders whose time is over, never the last.
-        Without `progress`, everything.
+        Of the folders in `whole`, everything. Without `progress`, everything of all.
         """
+
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
+        """The number of the data file that each of these index files names. One that says nothing, or is gone, is left
+        out."""
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
         """First and last commit-ts of each file, by path, from its first and last line. There are none where rows say
         nothing of their time."""
+
+    def first_ts(self, file: DataFile) -> int | None:
+        """Commit-ts of a file's first row (``es << 18`` where it has none); None where that cannot be read, or where
+        rows say nothing of their time. Raises StorageChanged."""
 
     def range_reader(self) -> RangeReader: ...
 

@@ -61,6 +61,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.accept_timestamp_key,
         loses_keys(settings),
         settings.never_splits,
+        settings.date_order,
     )
     parts = Parts(reader, sink, loader or SparkLoader(spark), options)
     try:

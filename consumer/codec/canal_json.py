@@ -13,6 +13,7 @@ from consumer.codec.canal_faults import RowLines
 from consumer.codec.canal_rows import Flags, Ints, RowParser, Rows
 from consumer.codec.faults import Place
 from consumer.codec.lines import LineEnds, SliceLines
+from consumer.codec.sight import with_sight
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget
 from consumer.model.names import MAX_TSO
 from consumer.ports import RangeReader
@@ -65,13 +66,14 @@ class SliceDecoder:
         late = rows.ts[rows.ts > upto]
         next_ts = min(int(late.min()), stat.next_ts or MAX_TSO) if late.size else stat.next_ts
         coarse = rows.ts[inside & ~rows.exact]
-        self.stat = FileStat(
+        counted = FileStat(
             stat.path,
             stat.rows + rows.count,
             stat.dropped + int(np.count_nonzero(rows.ts <= after)),
             next_ts,
             max(stat.coarse_ts, int(coarse.max())) if coarse.size else stat.coarse_ts,
         )
+        self.stat = with_sight(counted, stat, rows.ts, (after, upto), self._piece.seen)
 
     def _window(self, rows: Rows) -> tuple[Ints, Ints]:
         """The window of each row."""

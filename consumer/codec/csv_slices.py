@@ -15,6 +15,7 @@ from consumer.codec.csv_form import RowForm, splittable
 from consumer.codec.csv_lines import Header, RecordEnds
 from consumer.codec.csv_rows import RowLayout, Rows, read_rows
 from consumer.codec.lines import SliceLines
+from consumer.codec.sight import with_sight
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget
 from consumer.model.names import MAX_TSO
 from consumer.ports import RangeReader
@@ -106,4 +107,8 @@ class CsvSliceDecoder:
             dropped += int(np.count_nonzero(rows.ts <= self._piece.exact.after))
             late = rows.ts[rows.ts > self._piece.exact.upto]
             next_ts = min(int(late.min()), next_ts or MAX_TSO) if late.size else next_ts
-        self.stat = FileStat(stat.path, stat.rows + len(rows.ts), dropped, next_ts)
+        counted = FileStat(stat.path, stat.rows + len(rows.ts), dropped, next_ts)
+        if not self._dialect.timeless:
+            window = np.full_like(rows.ts, self._piece.exact.after), np.full_like(rows.ts, self._piece.exact.upto)
+            counted = with_sight(counted, stat, rows.ts, window, self._piece.seen)
+        self.stat = counted

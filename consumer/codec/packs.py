@@ -21,6 +21,7 @@ from consumer.codec.csv_lines import RecordEnds
 from consumer.codec.csv_rows import RowLayout, read_rows
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
+from consumer.codec.sight import with_sight
 from consumer.errors import TableError
 from consumer.model.load import FileSlice, FileStat, LoadTask
 from consumer.model.names import MAX_TSO
@@ -74,7 +75,7 @@ def decode_pack(
         changes = rows.changes(inside, _origin(pieces, rows.counts))
     except (ValueError, TableError):
         return None
-    return changes, _stats(pieces, rows, after, upto, np.where(inside & ~rows.exact, rows.ts, 0))
+    return changes, _stats(pieces, rows, after, upto, np.where(inside & ~rows.exact, rows.ts, 0), task.dialect.timeless)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,9 @@ def _origin(pieces: Sequence[FileSlice], counts: Ints) -> Origin:
     )
 
 
-def _stats(pieces: Sequence[FileSlice], rows: _PackRows, after: Ints, upto: Ints, coarse: Ints) -> list[FileStat]:
+def _stats(
+    pieces: Sequence[FileSlice], rows: _PackRows, after: Ints, upto: Ints, coarse: Ints, timeless: bool
+) -> list[FileStat]:
     """`coarse` has the ts of rows inside the window that have no commit-ts, 0 for all others."""
     ts, counts = rows.ts, rows.counts
     starts = np.cumsum(counts) - counts
@@ -146,5 +149,12 @@ def _stats(pieces: Sequence[FileSlice], rows: _PackRows, after: Ints, upto: Ints
     late = np.minimum.reduceat(np.where(ts > upto, ts, MAX_TSO), starts)
     coarse = np.maximum.reduceat(coarse, starts)
     next_ts = np.where(late == MAX_TSO, 0, late)
-    found = zip(pieces, counts.tolist(), dropped.tolist(), next_ts.tolist(), coarse.tolist(), strict=True)
-    return [FileStat(piece.path, *numbers) for piece, *numbers in found]
+    numbers = zip(counts.tolist(), dropped.tolist(), next_ts.tolist(), coarse.tolist(), strict=True)
+    found = [FileStat(piece.path, *of_file) for piece, of_file in zip(pieces, numbers, strict=True)]
+    if timeless:
+        return found
+    parts = zip(*(np.split(numbers, starts[1:]) for numbers in (ts, after, upto)), strict=True)
+    return [
+        with_sight(stat, stat, of_file, (low, high), piece.seen)
+        for stat, (of_file, low, high), piece in zip(found, parts, pieces, strict=True)
+    ]

@@ -147,6 +147,12 @@ class Settings(BaseModel):
         "Apply tables with a TIMESTAMP in their key though the changefeed's clock shows an hour twice.",
         flag=False,
     )
+    date_order: Annotated[str, BeforeValidator(values.date_order)] = _setting(
+        "",
+        "For CSV without commit-ts: whether the files of date folders are in the order of their `date` or of their"
+        " modification `time`, where those differ.",
+        flag=False,
+    )
     log_level: Annotated[str, BeforeValidator(values.log_level)] = _setting(
         "info", "`debug`, `info`, `warning` or `error`.", metavar="LEVEL"
     )

@@ -159,6 +159,11 @@ def log_level(value: object) -> str:
     )
 
 
+def date_order(value: object) -> str:
+    """What orders the files of date folders."""
+    return _one_of(str(value).lower(), ("", "date", "time"))
+
+
 def log_format(value: object) -> str:
     """text or json."""
     return _one_of(str(value).lower(), ("text", "json"))

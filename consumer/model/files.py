@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
-from consumer.model.names import TableName
+from consumer.model.names import TableName, ms_to_tso, tso_to_ms
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One object of a listing. `stamp` tells two contents of one path apart (etag, or modification time)."""
+    """One object of a listing. `stamp` tells two contents of one path apart (etag, or modification time). `modified` is
+    its modification time, in ns since 1970, 0 where the storage says none."""
 
     path: str
     size: int
     stamp: str
+    modified: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,14 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, order=True)
 class DataFile:
-    """One data file. Sorting by (folder, index) is file order within a series."""
+    """One data file. Sorting by (folder, index) is file order within a series; `modified` as in StoredFile."""
 
     folder: Folder
     index: int
     path: str
     size: int
     stamp: str
+    modified: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,10 @@ class Bounds:
     last: int
     exact: bool
 
+    def ends_by(self, ts: int) -> bool:
+        """Whether all of its rows are at or below `ts`."""
+        return self.last <= ts if self.exact else self.last < ms_to_tso(tso_to_ms(ts))
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -84,6 +91,7 @@ class Listing:
     `files` is keyed by root. `unknown` are paths of no known form; `broken` tells of schema files that
     cannot be used, each error's `table` being the file's root. `settled`: the changefeed is past `checkpoint`, so every
     schema file of that version is there too. `partial`: data files that were done with before were left out.
+    `indexes` are the folders' index files; `gone` are folders of the progress that were looked at and hold no file.
     """
 
     checkpoint: int
@@ -93,3 +101,5 @@ class Listing:
     broken: Sequence[ConsumerError] = ()
     settled: bool = False
     partial: bool = False
+    indexes: Mapping[Folder, StoredFile] = field(default_factory=dict)
+    gone: Collection[Folder] = ()

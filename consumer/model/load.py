@@ -75,7 +75,8 @@ class FileSlice:
     """A byte range of a file: the lines that begin in ``[offset, offset + length)``; `size` is the whole file's.
 
     `position` is above every position of the slices before it in its series. `layout` numbers, in the task's `layouts`,
-    the columns that the file's rows have; `stamp` is the listing's.
+    the columns that the file's rows have; `stamp` is the listing's. `seen` are stretches of commit-ts (begin, end, ..),
+    outside of which no row may be, as it should have been there before; () where nobody asks.
     """
 
     path: str
@@ -88,6 +89,7 @@ class FileSlice:
     coarse: Window
     layout: int = 0
     stamp: str = ""
+    seen: tuple[int, ...] = ()
 
 
 Layout = tuple[Column, ...]
@@ -132,7 +134,8 @@ class FileStat:
     commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows inside
     the window that have no commit-ts, 0 for none. `lost_texts` and `doubled_times` count values of a task's slices that
     cannot be proven, in one of its statistics: texts in which TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two
-    moments on the changefeed's clock.
+    moments on the changefeed's clock. `first_ts` and `last_ts` are the least and the greatest commit-ts up to the
+    window's end, `unseen_ts` the least of a dropped row outside of the slice's `seen`; each 0 for none.
     """
 
     path: str
@@ -142,6 +145,9 @@ class FileStat:
     coarse_ts: int = 0
     lost_texts: int = 0
     doubled_times: int = 0
+    first_ts: int = 0
+    last_ts: int = 0
+    unseen_ts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.errors import ProgressMoved
-from consumer.model.files import Folder
-from consumer.model.names import TableName
+from consumer.model.files import DataFile, Folder
+from consumer.model.names import MAX_TSO, TableName
 
 FORMAT_VERSION = 2
 
@@ -48,18 +48,37 @@ class OpenFile:
     size: int
     stamp: str
 
+    def holds(self, file: DataFile) -> bool:
+        """Whether `file` is still what was read, as far as was seen."""
+        return (self.size, self.stamp) in ((0, ""), (file.size, file.stamp))
+
 
 @dataclass(frozen=True, slots=True)
 class FolderProgress:
-    """Files 1..`done` are applied wholly and never read again; `size` and `stamp` are those of file `done`.
+    """Files 1..`done` are applied wholly and not read again; `size` and `stamp` are those of file `done`, 0 and ""
+    where that was not seen.
 
-    `open` are files above `done` that were read: waiting for their rest, or done out of order.
+    `open` are files above `done` that were read: waiting for their rest, or done out of order. `index` is the stamp of
+    the folder's index file as it was when files were last read, "" where there was none. The rows that were read, up to
+    how far their table was, have commit-ts from `first_ts` to `last_ts` (0: there were none, MAX_TSO: not known).
     """
 
     done: int = 0
     size: int = 0
     stamp: str = ""
     open: tuple[OpenFile, ...] = ()
+    index: str = ""
+    first_ts: int = 0
+    last_ts: int = 0
+
+    def with_rows(self, times: Collection[int], position: int) -> FolderProgress:
+        """The folder once rows with these commit-ts were read, where the table was at `position` before."""
+        if not times:
+            return self
+        if not self.last_ts:
+            return replace(self, first_ts=min(times), last_ts=max(times))
+        last = position if self.last_ts == MAX_TSO else self.last_ts
+        return replace(self, first_ts=min(self.first_ts, *times), last_ts=max(last, *times))
 
 
 @dataclass(frozen=True, slots=True, order=True)

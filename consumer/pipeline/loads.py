@@ -15,6 +15,7 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.pipeline.retry import patiently
+from consumer.pipeline.unreadable import given_up, put_off, stop_for_files
 from consumer.pipeline.version_consumer import TableVersionConsumer
 
 if TYPE_CHECKING:
@@ -56,7 +57,12 @@ class LoadRunner:
         wanted = manager.round.wants_bounds()
         if wanted:
             self._learn(manager.reader.bounds(wanted))
-        loads = manager.round.ready_loads()
+        replan = self.run(manager.round.ready_loads())
+        return replan or manager.round.changes != before
+
+    def run(self, loads: Sequence[LoadRows]) -> bool:
+        """Whether any of `loads` ran, or must be planned again."""
+        manager = self._manager
         replan = False
         planned: list[LoadRows] = []
         tasks: list[LoadTask] = []
@@ -71,26 +77,23 @@ class LoadRunner:
                 manager.stop(version.load.table, error)
         if tasks:
             self._run(tasks, planned)
-        return bool(tasks) or replan or manager.round.changes != before
+        return bool(tasks) or replan
 
     def _learn(self, bounds: Mapping[str, Bounds | ConsumerError]) -> None:
         manager = self._manager
         manager.round.learned({path: found for path, found in bounds.items() if isinstance(found, Bounds)})
         failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
-        for name, consumer in manager.consumers.items() if failed else ():
-            error = next((failed[e.file.path] for e in consumer.state.unread if e.file.path in failed), None)
-            if isinstance(error, Retryable):
-                raise error
-            if error is not None:
-                manager.stop(name, error.about(str(name)))
+        if failed:
+            stop_for_files(manager, failed)
 
     def _targets(self, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
         """What the sink says of each table; tables it refuses are stopped."""
         manager = self._manager
         versions, requests = [], []
         for load in loads:
-            never_split = manager.options.never_split(load.table)
-            version = TableVersionConsumer(load, manager.assembly.catalog, manager.options.dialect, never_split)
+            dialect, never_split = manager.options.dialect, manager.options.never_split(load.table)
+            seen = manager.seen(load)
+            version = TableVersionConsumer(load, manager.assembly.catalog, dialect, never_split, seen)
             try:
                 requests.append(version.request(manager.absent.of(load)))
                 versions.append(version)
@@ -144,10 +147,19 @@ class LoadRunner:
             error = busy[0].error
             assert isinstance(error, Retryable)
             if attempt == ATTEMPTS or not error.may_pass:
-                raise error
+                self._give_up(busy, loads)
+                return
             manager.observer.retrying(f"load {busy[0].table}", error, attempt)
             time.sleep(min(2**attempt, 30) / 2)
             left = [outcome.task for outcome in busy]
+
+    def _give_up(self, busy: Sequence[LoadOutcome], loads: Sequence[LoadRows]) -> None:
+        """Raises what all tables have to wait for; what is about one file stops its table, or is put off."""
+        errors = [(loads[o.task.number], given_up(self._manager, o.error)) for o in busy if o.error is not None]
+        for load, error in sorted(errors, key=lambda pair: isinstance(pair[1], Retryable)):
+            if isinstance(error, Retryable) and not put_off(self._manager, load.table, error):
+                raise error
+            self._failed(load, error)
 
     def _record(self, outcomes: Sequence[LoadOutcome], loads: Sequence[LoadRows], seconds: float) -> None:
         manager = self._manager
@@ -174,7 +186,8 @@ class LoadRunner:
 
     def _failed(self, load: LoadRows, error: ConsumerError) -> None:
         """Stop the table, unless the error says what to do otherwise: then the next wave plans the load again."""
-        if not (isinstance(error, RowsVary) and self._manager.absent.learn(load, error)):
+        learnt = isinstance(error, RowsVary) and self._manager.absent.learn(load, error)
+        if not learnt and not isinstance(error, Retryable) and not put_off(self._manager, load.table, error):
             self._manager.stop(load.table, error)
 
     def _commit(self, done: list[LoadOutcome], loads: Sequence[LoadRows]) -> list[LoadOutcome]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from consumer.errors import ConsumerError
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import Listing
+from consumer.model.files import Folder, Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
-from consumer.model.steps import Barrier
+from consumer.model.steps import Barrier, LoadRows
 from consumer.pipeline.absent import AbsentColumns
+from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.retry import patiently
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.date_order import check_dates
+from consumer.plan.late import Stretches
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.ports import Loader, Observer, Sink, StorageReader
@@ -30,7 +33,8 @@ _STATEMENT_SHOWN = 200
 class ManagerOptions:
     """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
     is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
-    rows may not be told, and that this was accepted. `never_split` names tables that no two writers share."""
+    rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
+    says what orders the files of date folders where rows have no time: "time", "date", or "" where nobody says."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -41,14 +45,23 @@ class ManagerOptions:
     accept_timestamp_key: bool = False
     key_loss: bool = False
     never_split: Callable[[TableName], bool] = lambda _: False
+    date_order: str = ""
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
-        """`listing` beside `progress`; where it shows a gap that may be none, beside a full listing."""
-        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention)
+        """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
+        found = self._assembly(listing, progress)
+        whole, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
+        if whole or left_out:
+            again = reader.listing(listing.checkpoint, progress, whole | left_out) if listing.partial else listing
+            listing = replace(again, settled=listing.settled)
+            found = self._assembly(listing, progress, whole)
         if not found.doubts_gap(progress, self.accept_gap):
             return found
         full = replace(reader.listing(listing.checkpoint), settled=listing.settled)
-        return Assembly.of(full, progress, self.wanted, self.policy_of, self.retention)
+        return self._assembly(full, progress, whole)
+
+    def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
+        return Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)
 
 
 def waiting_text(barrier: Barrier) -> str:
@@ -115,19 +128,38 @@ class ConsumerManager:
         self.round = assembly.round(states, self.options.dialect.timeless)
         for name, error in assembly.faults(self.progress, self.options.accept_gap):
             self.stop(name, error)
+        if self.options.dialect.timeless and not self.options.date_order:
+            self._check_dates()
         unread = [entry.file for state in states.values() for entry in state.unread]
         self.observer.round_started(assembly.checkpoint, len(states), len(unread), sum(file.size for file in unread))
         statements, loads = StatementRunner(self), LoadRunner(self)
+        loads.run(look_at_latecomers(self))
         while statements.run_wave() or loads.run_wave():
             pass
         self._finish()
+
+    def _check_dates(self) -> None:
+        for name, consumer in self.consumers.items():
+            if consumer.state.error is None and name in self.assembly.timeline.upstream:
+                unread = [entry.file for entry in consumer.state.unread]
+                if error := check_dates(name, unread, consumer.files, self.progress.folders):
+                    self.stop(name, error)
 
     def _consumer(self, name: TableName) -> TableConsumer:
         wanted = self.options.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
         files = self.assembly.files.get(name, ()) if wanted else ()
         timeless = self.options.dialect.timeless
-        return TableConsumer(name, files, self.progress, self.options.round_bytes, result, timeless)
+        size, whole = self.options.round_bytes, self.assembly.whole
+        indexes, by_time = self.assembly.listing.indexes, self.options.date_order == "time"
+        return TableConsumer(name, files, self.progress, size, result, timeless, whole, indexes, by_time)
+
+    def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
+        """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
+        if self.options.dialect.timeless or self.options.accept_gap:
+            return {}
+        roots = {planned.file.folder.root for planned in load.files}
+        return self.assembly.seen(load.table, roots, self.progress, load.window.after)
 
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on."""
@@ -185,8 +217,9 @@ class ConsumerManager:
         tables |= self.assembly.exclusions(progress)
         tables |= dict.fromkeys(self.assembly.forgotten(progress))
         changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
-        if applied > progress.applied_ts or changed:
-            self.record(ProgressChange(applied_ts=applied, tables=changed))
+        gone = dict.fromkeys(self.assembly.forgotten_folders(progress))
+        if applied > progress.applied_ts or changed or gone:
+            self.record(ProgressChange(applied_ts=applied, tables=changed, folders=gone))
         self.stopped = {name: c.state.error for name, c in self.consumers.items() if c.state.error is not None}
 
     def _ungated(self, name: TableName) -> TableProgress | None:

@@ -77,7 +77,7 @@ class _Preview:
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless
         states = {
-            name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless).state
+            name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
             for name in assembly.tables
         }
         self._round = assembly.round(states, timeless)

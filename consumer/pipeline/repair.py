@@ -7,6 +7,7 @@ from dataclasses import replace
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State
+from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
 
 
@@ -32,6 +33,9 @@ def record_as_done(
         step = statement.step(progress)
         record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
         return replace(step.before.merged(step.after), ddls=(record,))
+    for file in assembly.timeline.overdue:
+        if file.name == table and file.version == version:
+            return ProgressChange(ddls=(DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=reason),))
     pending = sorted({f"{s.file.name} {s.version}" for s in assembly.timeline.pending})
     raise BadConfig(
         f"no statement of {table} with version {version} is pending",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from consumer.errors import ConsumerError
-from consumer.model.files import DataFile, Folder
-from consumer.model.load import LoadOutcome
+from consumer.model.files import DataFile, Folder, StoredFile
+from consumer.model.load import FileStat, LoadOutcome
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
 from consumer.model.steps import LoadRows, Window
+from consumer.plan.date_order import place
 from consumer.plan.table_state import TableState
 from consumer.plan.unread import folder_after, unread_files
 from consumer.plan.windows import ends_with_millisecond
@@ -28,18 +30,24 @@ class TableConsumer:
         round_bytes: int,
         result: TableResult,
         timeless: bool = False,
+        whole: Collection[Folder] = (),
+        indexes: Mapping[Folder, StoredFile] | None = None,
+        by_time: bool = False,
     ) -> None:
         self.name = name
         self.files = files
         self.result = result
-        unread = unread_files(files, progress.folders, timeless)
+        self._indexes = indexes or {}
+        unread = unread_files(files, progress.folders, timeless, whole)
+        if timeless and by_time:
+            unread.sort(key=lambda entry: place(entry.file))
         self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
 
     def change(self, load: LoadRows, outcome: LoadOutcome, progress: Progress) -> ProgressChange:
         """What to record with the rows of `load`. Where there is no checkpoint W stays."""
         return ProgressChange(
             tables={} if load.window.upto == MAX_TSO else {self.name: TableProgress(load.window.upto)},
-            folders=self._folders(self.read(load, outcome), progress.folders),
+            folders=self._folders(self.read(load, outcome), progress.folders, outcome.files, load.window.after),
             audit=(self._audit(load, outcome),),
         )
 
@@ -79,14 +87,32 @@ class TableConsumer:
         return not boundary and not ends_with_millisecond(window.upto) and coarse_ts + (1 << 18) > window.upto
 
     def _folders(
-        self, read: Mapping[str, int], folders: Mapping[Folder, FolderProgress]
+        self,
+        read: Mapping[str, int],
+        folders: Mapping[Folder, FolderProgress],
+        stats: Sequence[FileStat] = (),
+        position: int = 0,
     ) -> dict[Folder, FolderProgress]:
-        changed = {file.folder for file in self.files if file.path in read}
-        return {
-            folder: folder_after(folders.get(folder, FolderProgress()), group, read)
-            for folder, group in groupby(self.files, key=lambda file: file.folder)
-            if folder in changed
-        }
+        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before."""
+        of_path = {file.path: file.folder for file in self.files if file.path in read}
+        times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
+        for stat in stats:
+            if stat.last_ts:
+                times[of_path[stat.path]] += [stat.first_ts, stat.last_ts]
+        found = {}
+        for folder, group in groupby(self.files, key=lambda file: file.folder):
+            if folder in times:
+                after = folder_after(folders.get(folder, FolderProgress()), group, read)
+                found[folder] = replace(after.with_rows(times[folder], position), index=self._stamp(folder))
+        return found
+
+    def _stamp(self, folder: Folder) -> str:
+        """That of the folder's index file."""
+        return self._indexes[folder].stamp if folder in self._indexes else ""
+
+    def noted(self, above: Mapping[str, int], progress: Progress) -> dict[Folder, FolderProgress]:
+        """The folders once it is known of files, by path, from which commit-ts on they have rows."""
+        return self._folders(above, progress.folders)
 
     def lost(self, files: Sequence[DataFile], progress: Progress) -> dict[Folder, FolderProgress]:
         """The folders that the table is done with once it never reads `files`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from consumer.codec.csv_form import splittable
 from consumer.ddl.keys import unique_keys
@@ -13,6 +13,7 @@ from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.pipeline.csv_layouts import csv_layouts
 from consumer.plan.catalog import Catalog, schema_missing
+from consumer.plan.late import Stretches
 from consumer.ports import LoadRequest
 
 SLICE_BYTES = 64 << 20
@@ -23,13 +24,17 @@ POSITION_BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class TableVersionConsumer:
-    """Turns a planned load into what the sink is asked about (`request`) and what executors run (`task`)."""
+    """Turns a planned load into what the sink is asked about (`request`) and what executors run (`task`).
+
+    `seen` are the commit-ts, by partition, that its rows may have; empty where nobody asks.
+    """
 
     load: LoadRows
     catalog: Catalog
     dialect: Dialect
     never_split: bool = False
     """Whether the operator says that no two writers of the changefeed share the table (a partition of it)."""
+    seen: Mapping[str, Stretches] = field(default_factory=dict)
 
     def request(self, absent: tuple[str, ...] = ()) -> LoadRequest:
         """`absent` are columns that the rows lack. Raises SchemaMissing when a folder's schema file is not there."""
@@ -78,6 +83,7 @@ class TableVersionConsumer:
                 planned.coarse,
                 layout=0 if schema is None else layouts[schema.path],
                 stamp=file.stamp,
+                seen=self.seen.get(file.folder.partition, ()),
             )
 
     def _own(self, window: Window, schema: SchemaFile | None) -> Window:
@@ -87,14 +93,9 @@ class TableVersionConsumer:
         checksum, which does not know the order of columns, so where that has changed their cells cannot be told.
         """
         by_position = self.dialect.csv is not None and not self.dialect.csv.output_field_header
-        if schema is None or not by_position or not schema.query or not self._reordered(schema):
+        if schema is None or not by_position or not schema.query or not self.catalog.reordered(schema):
             return window
         return replace(window, after=max(window.after, min(schema.version, window.upto)))
-
-    def _reordered(self, schema: SchemaFile) -> bool:
-        """Whether an earlier schema of the folder's root had the same columns in another order."""
-        alike = (s for s in self.catalog.by_root.get(schema.root, ()) if s.checksum == schema.checksum)
-        return any(other.version < schema.version and other.columns != schema.columns for other in alike)
 
     def _history(self, table: TableName) -> Sequence[SchemaFile]:
         files = self.catalog.by_table.get(table, ())

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from consumer.errors import ConsumerError, GapFound
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import DataFile, Listing
+from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.names import TableName, tso_to_time
-from consumer.model.progress import Progress, State, TableProgress
+from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.plan.catalog import Catalog, schema_missing
+from consumer.plan.forget import cleaned_up, forgotten_folders
 from consumer.plan.gaps import find_gap, find_lost_rest
-from consumer.plan.hazards import hazards
+from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
-from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention, folders_of
+from consumer.plan.notes import notes
+from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
+from consumer.plan.rewrites import doubtful_indexes, rewritten_folders, stale, with_later_ones
 from consumer.plan.round import Round
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
 from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline, needs_company, upstream_order
-from consumer.plan.unread import rewritten_files
-
-SHOWN = 3
+from consumer.ports import StorageReader
 
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
     """`tables` are the tables that this round is about: they exist, are about to, or lack a usable schema file. A
-    database with pending statements of its own is among them, as a table with no name."""
+    database with pending statements of its own is among them, as a table with no name. `whole` are folders that are
+    looked at from their first file on, as files of them were written anew. `read` are the folders of the progress, by
+    root. `overdue` tells of the statements that came late."""
 
     listing: Listing
     catalog: Catalog
@@ -37,6 +40,9 @@ class Assembly:
     broken: Mapping[TableName, ConsumerError]
     wanted: Callable[[TableName], bool]
     clean_up: CleanUp
+    whole: Collection[Folder] = ()
+    read: Mapping[str, Sequence[Folder]] = field(default_factory=dict)
+    overdue: Mapping[TableName, ConsumerError] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -46,11 +52,14 @@ class Assembly:
         wanted: Callable[[TableName], bool],
         policy_of: PolicyOf = evolve,
         retention: Retention = NOT_KNOWN,
+        whole: Collection[Folder] = (),
     ) -> Assembly:
         catalog = Catalog.of(listing.schemas)
         timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled)
         catalog = replace(catalog, origins=timeline.origins)
-        broken = _broken(catalog, listing.broken)
+        # One above the checkpoint may only not be complete yet.
+        due_errors = [e for e in listing.broken if e.version is None or e.version <= listing.checkpoint]
+        broken = _broken(catalog, due_errors)
         # A folder above the checkpoint can be seen before its schema file: nothing in it is due yet.
         due = {
             root: [f for f in files if f.folder.version <= listing.checkpoint or catalog.schema(f.folder) is not None]
@@ -58,7 +67,9 @@ class Assembly:
         }
         files = {name: _since_start(f, progress, name) for name, f in catalog.files_by_table(due).items()}
         clean_up = CleanUp.of(listing, progress, retention)
-        return cls(listing, catalog, timeline, files, broken, wanted, clean_up)
+        overdue = overdue_statements(timeline, progress)
+        read = _by_root(progress.folders)
+        return cls(listing, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue)
 
     @property
     def checkpoint(self) -> int:
@@ -69,7 +80,7 @@ class Assembly:
         pending = self.timeline.pending
         touched = {name for statement in pending for name in statement.touches}
         schemaless = {name for name in self.files if name not in self.catalog.by_table}
-        names = touched | set(self.timeline.live) | set(self.broken) | schemaless
+        names = touched | set(self.timeline.live) | set(self.broken) | schemaless | set(self.overdue)
         return sorted(name for name in names if self.wanted(name) or name in touched)
 
     def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
@@ -87,20 +98,28 @@ class Assembly:
     def faults(self, progress: Progress, accept_gap: bool) -> Iterator[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files."""
         for name in filter(self.wanted, self.tables):
-            error = self._broken(name, progress) or self._schemaless(name, progress)
+            error = self._broken(name, progress) or self._schemaless(name, progress) or self.overdue.get(name)
             if error is None and not accept_gap and name in self.timeline.live:
                 applied_ts = progress.table(name).applied_ts
                 error = self._gap(name, progress, applied_ts, applied_ts)
             if error is not None:
                 yield name, error
 
+    def written_anew(self, reader: StorageReader, progress: Progress, timeless: bool) -> set[Folder]:
+        """The folders to be looked at whole."""
+        alive = [name for name in self.timeline.live if self.wanted(name)]
+        files = [file for name in alive for file in self.files.get(name, ())]
+        doubtful = doubtful_indexes(files, self.listing, progress)
+        named = reader.named(doubtful) if doubtful else {}
+        found = rewritten_folders(files, progress) | stale(named, progress)
+        return with_later_ones(found, progress) if timeless and found else found
+
     def doubts_gap(self, progress: Progress, accept_gap: bool) -> bool:
-        """Whether a gap is new that a full listing may explain: how far the clean-up went shows in files that a partial
-        one leaves out."""
-        return self.listing.partial and any(
-            isinstance(error, GapFound) and error.sentence() != progress.table(name).reason
-            for name, error in self.faults(progress, accept_gap)
-        )
+        """Whether a gap is new that another, full listing may explain: a local storage can show a file before the one
+        in front of it, and how far the clean-up went shows in files that a partial listing leaves out."""
+        found = [(name, error) for name, error in self.faults(progress, accept_gap) if isinstance(error, GapFound)]
+        beginning = () if accept_gap else (self.gap_after(s, progress) for s in self.timeline.pending if s.begins)
+        return any(error.sentence() != progress.table(name).reason for name, error in found) or any(beginning)
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
         """The first hole in the files of the table that begins anew with `statement`."""
@@ -123,6 +142,14 @@ class Assembly:
             state.begin(self._begun(name, state.position))
         return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless)
 
+    def seen(self, name: TableName, roots: Iterable[str], progress: Progress, position: int) -> dict[str, Stretches]:
+        """By partition, the commit-ts that rows in the new files of a table may have, where it is complete up to
+        `position`."""
+        listed = {file.folder for file in self.files.get(name, ())}
+        known = {folder for root in roots for folder in self.read.get(root, ())}
+        places = {folder: progress.folders.get(folder, FolderProgress()) for folder in (*listed, *known)}
+        return seen_rows(places, max(progress.start_ts, self._begun(name, position)), position)
+
     def _begun(self, name: TableName, version: int) -> int:
         """The last new beginning of the table up to `version`, 0 for none."""
         history = self.catalog.by_table.get(name, ())
@@ -134,7 +161,7 @@ class Assembly:
         since, history = self._begun(name, version), self.catalog.by_table.get(name, ())
         files = [file for file in self.files.get(name, ()) if file.folder.version >= since]
         history = tuple(file for file in history if file.version >= since)
-        own = folders_of(progress.folders, {file.root for file in history})
+        own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
         return (
             find_gap(name, files, progress.folders, progress.start_ts)
             or find_lost_rest(name, files, {f: place for f, place in own.items() if f.version >= since}, applied_ts)
@@ -156,35 +183,14 @@ class Assembly:
 
     def notes(self, progress: Progress) -> Iterator[str]:
         """What a person should read once."""
-        unknown = self.listing.unknown
-        if unknown:
-            shown = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
-            yield f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
-        yield from hazards(self.catalog, self.files)
-        yield from self._rewritten(progress)
-        for name, place in sorted(progress.tables.items()):
-            if place.state is State.EMPTYING:
-                yield f"{name}: a resync died before the table was gone: it goes first"
-        if self.timeline.overdue:
-            overdue = self.timeline.overdue
-            shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
-            more = ", ..." if len(overdue) > SHOWN else ""
-            yield f"{len(overdue)} statements are older than the progress and were not executed: {shown}{more}"
-        if 0 < progress.start_ts == progress.applied_ts < min((f.version for f in self.catalog.files), default=0):
-            yield (
-                f"nothing in the storage is as old as the start, {progress.start_ts}: make sure that the changefeed"
-                " began at or before it"
-            )
-        if self.checkpoint < progress.applied_ts:
-            yield (
-                f"checkpoint-ts {self.checkpoint} is below what was applied already ({progress.applied_ts}):"
-                " nothing to do until TiCDC is past it again"
-            )
+        return notes(self, progress)
 
-    def _rewritten(self, progress: Progress) -> Iterator[str]:
-        files = [file for name, group in self.files.items() if self.wanted(name) for file in group]
-        for file, size in rewritten_files(files, progress.folders):
-            yield f"{file.path} changed after it was read, from {size} to {file.size} bytes: its new rows are applied"
+    def forgotten_folders(self, progress: Progress) -> set[Folder]:
+        return forgotten_folders(self.listing, progress, {*self.catalog.by_root, *self.listing.files})
+
+    def left_out(self, progress: Progress) -> set[Folder]:
+        """Folders that were not looked at and can be gone."""
+        return cleaned_up(self.forgotten_folders(progress), self.listing, progress)
 
     def exclusions(self, progress: Progress) -> dict[TableName, TableProgress]:
         """Tables and databases left out by the filter, noted where they are, so that a wider filter later finds their
@@ -222,6 +228,13 @@ def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName)
         return files
     first = (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d")
     return [file for file in files if not file.folder.date or file.folder.date >= first[: len(file.folder.date)]]
+
+
+def _by_root(folders: Iterable[Folder]) -> dict[str, list[Folder]]:
+    found: dict[str, list[Folder]] = {}
+    for folder in folders:
+        found.setdefault(folder.root, []).append(folder)
+    return found
 
 
 def _broken(catalog: Catalog, errors: Sequence[ConsumerError]) -> dict[TableName, ConsumerError]:

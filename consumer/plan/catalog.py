@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from consumer.ddl.lineage import Lineage, lineage
@@ -39,6 +39,7 @@ class Catalog:
     newest: Mapping[tuple[str, int], int]
     origins: Mapping[str, TableName] = field(default_factory=dict)
     _lineages: dict[str, Lineage] = field(default_factory=dict, init=False, compare=False, repr=False)
+    _reordered: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, schemas: Iterable[SchemaFile]) -> Catalog:
@@ -84,6 +85,13 @@ class Catalog:
         source = self.origins.get(file.path)
         return () if source is None else self.by_table.get(source, ())
 
+    def reordered(self, file: SchemaFile) -> bool:
+        """Whether an earlier schema file of the same root had the same columns in another order: the checksum does not
+        know it."""
+        if file.root not in self._reordered:
+            self._reordered[file.root] = frozenset(_reordered(self.by_root.get(file.root, ())))
+        return file.path in self._reordered[file.root]
+
     def owner(self, folder: Folder) -> TableName:
         """Whose rows lie in `folder`. Without its schema file: whoever else owns the root, else the path itself."""
         if (file := self.schema(folder)) is not None:
@@ -106,3 +114,13 @@ class Catalog:
         for group in tables.values():
             group.sort()
         return dict(tables)
+
+
+def _reordered(files: Sequence[SchemaFile]) -> Iterator[str]:
+    """The paths of those of `files`, which are sorted, that some file before has the columns of in another order."""
+    orders: defaultdict[int, set[tuple[str, ...]]] = defaultdict(set)
+    for file in files:
+        order = tuple(column.name for column in file.columns)
+        if orders[file.checksum] - {order}:
+            yield file.path
+        orders[file.checksum].add(order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -10,7 +10,7 @@ from consumer.errors import GapFound
 from consumer.layout.paths import date_level
 from consumer.model.files import Folder, Listing, SchemaFile
 from consumer.model.names import MAX_TSO, TableName, tso_to_time
-from consumer.model.progress import FolderProgress, Progress
+from consumer.model.progress import Progress
 
 _FORMAT = "%Y-%m-%d"
 
@@ -111,8 +111,3 @@ class CleanUp:
     def _lost_its_rows(self, file: SchemaFile) -> bool:
         """TiCDC writes a schema file without a statement only in front of rows."""
         return not file.query and file.version < self.checkpoint and (file.root, file.version) not in self.folders
-
-
-def folders_of(folders: Mapping[Folder, FolderProgress], roots: Collection[str]) -> dict[Folder, FolderProgress]:
-    """Those below `roots`."""
-    return {folder: place for folder, place in folders.items() if folder.root in roots}

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from consumer.errors import ConsumerError
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import DdlId
 from consumer.model.steps import Barrier, LoadRows, Window, ddl_id
 from consumer.plan.queue import Queue, passes
 from consumer.plan.statement import Statement
 from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline
-from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load, plan_timeless_load
 
 
@@ -51,6 +51,7 @@ class Round:
         """Grows whenever a table moves or stops, or a statement goes."""
         self._queue = Queue(timeline.pending)
         self._bounds: dict[str, Bounds] = {}
+        self._looking_again = [state for state in tables.values() if any(e.read_to is not None for e in state.unread)]
         self._refused: dict[DdlId, ConsumerError] = {}
         self._moving: set[TableName] = set(self.tables)
         self._for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
@@ -115,6 +116,8 @@ class Round:
             split = boundary < self.checkpoint
             if split or sum(entry.file.size for entry in state.unread) > state.round_bytes:
                 wanted += [entry.file for entry in state.unread if entry.file.path not in self._bounds]
+            else:
+                wanted += [e.file for e in state.unread if e.read_to is not None and e.file.path not in self._bounds]
         return wanted
 
     def ready_loads(self) -> list[LoadRows]:
@@ -150,6 +153,8 @@ class Round:
 
     def learned(self, bounds: Mapping[str, Bounds]) -> None:
         self._bounds |= bounds
+        for state in self._looking_again:
+            state.unread = [e for e in state.unread if e.needed(self._bounds.get(e.file.path), state.position, MAX_TSO)]
 
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
@@ -177,7 +182,7 @@ class Round:
         """`load` is in the target and recorded; `read` maps each path to its lowest commit-ts left, 0 for none."""
         state = self.tables[load.table]
         state.unread = [
-            Unread(entry.file, read.get(entry.file.path, entry.next_ts))
+            replace(entry, next_ts=read.get(entry.file.path, entry.next_ts))
             for entry in state.unread
             if read.get(entry.file.path) != 0
         ]

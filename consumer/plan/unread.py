@@ -3,74 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from consumer.model.files import DataFile, Folder
+from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.progress import FolderProgress, OpenFile
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied where an earlier read told, else 0."""
+    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied where an earlier read told, else 0.
+
+    `read_to`: it was done, and is looked at because others of its folder were written anew; rows up to there were read.
+    """
 
     file: DataFile
     next_ts: int
+    read_to: int | None = None
+
+    def needed(self, bounds: Bounds | None, after: int, upto: int) -> bool:
+        """Whether rows of it are in the window, as far as is known."""
+        lowest = max(self.next_ts, bounds.first if bounds else 0)
+        old = self.read_to is not None and bounds is not None and bounds.ends_by(min(after, self.read_to))
+        return lowest <= upto and not old
 
 
 def unread_files(
-    files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], timeless: bool = False
+    files: Iterable[DataFile],
+    folders: Mapping[Folder, FolderProgress],
+    timeless: bool = False,
+    whole: Collection[Folder] = (),
 ) -> list[Unread]:
-    """The files of one table that are not done, in file order.
+    """The files of one table that are not done, in file order; `files` are sorted.
 
     A done file is never read again, but the last one of a folder: TiCDC may write it anew after a crash, so another
-    size or stamp makes it unread (its rows at or below the table's progress are dropped as duplicates). Of `timeless`
-    rows none can be dropped: there it takes another size, as a copy of the file has another stamp too.
+    size or stamp makes it unread, and so are all files of the folders in `whole` (rows at or below the table's progress
+    are dropped as duplicates). Of `timeless` rows none can be dropped: what comes behind such a file in its series is
+    read again too, so that the last row of a key is the last in the series.
     """
     found: list[Unread] = []
-
-    def same(size: int, stamp: str, file: DataFile) -> bool:
-        return size == file.size and (timeless or stamp == file.stamp)
-
+    opened: dict[Folder, dict[int, OpenFile]] = {}
+    turned: set[tuple[str, str, str]] = set()
     for file in files:
-        folder = folders.get(file.folder, _NEVER_READ)
-        if file.index < folder.done:
-            continue
-        if file.index == folder.done:
-            if not same(folder.size, folder.stamp, file):
-                found.append(Unread(file, 0))
-            continue
-        known = next((entry for entry in folder.open if entry.index == file.index), None)
-        if known is None or not same(known.size, known.stamp, file):
+        place = folders.get(file.folder, _NEVER_READ)
+        if file.folder not in opened:
+            opened[file.folder] = {entry.index: entry for entry in place.open}
+        known = _known(file.index, place, opened[file.folder])
+        changed = known is not None and not known.holds(file)
+        if timeless and (changed or file.folder in whole):
+            turned.add(file.folder.series)
+        if file.folder.series in turned or changed or (known is None and file.index > place.done):
             found.append(Unread(file, 0))
-        elif known.next_ts:
+        elif known is None or known.next_ts == 0:
+            if file.folder in whole:
+                # The last one is read whatever its rows are: that is recorded of the folder, and ends the doubt.
+                found.append(Unread(file, 0, place.last_ts if file.index < place.done else None))
+        else:
             found.append(Unread(file, known.next_ts))
     return found
+
+
+def _known(index: int, place: FolderProgress, opened: Mapping[int, OpenFile]) -> OpenFile | None:
+    """What is known of a file that was read; of those below the last one that is done, nothing."""
+    if index == place.done:
+        return OpenFile(index, 0, place.size, place.stamp)
+    return opened.get(index)
 
 
 def rewritten_files(
     files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
 ) -> Iterator[tuple[DataFile, int]]:
     """Files that are no longer what was read, each with its size then. Of a folder's done files the last is known."""
+    opened: dict[Folder, dict[int, OpenFile]] = {}
     for file in files:
-        folder = folders.get(file.folder, _NEVER_READ)
-        read = {entry.index: (entry.size, entry.stamp) for entry in folder.open} | {
-            folder.done: (folder.size, folder.stamp)
-        }
-        size, stamp = read.get(file.index, (file.size, file.stamp))
-        if (size, stamp) != (file.size, file.stamp):
-            yield file, size
+        place = folders.get(file.folder)
+        if place is None:
+            continue
+        if file.folder not in opened:
+            opened[file.folder] = {entry.index: entry for entry in place.open}
+        known = _known(file.index, place, opened[file.folder])
+        if known is not None and not known.holds(file):
+            yield file, known.size
 
 
 def folder_after(folder: FolderProgress, files: Iterable[DataFile], read: Mapping[str, int]) -> FolderProgress:
     """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
 
-    `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has.
+    `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
+    back below a done file that was written anew and has rows left.
     """
-    entries = {entry.index: entry for entry in folder.open}
+    listed = list(files)
     done, size, stamp = folder.done, folder.size, folder.stamp
-    listed = [file for file in files if file.index >= done]
+    entries = {entry.index: entry for entry in folder.open}
+    left = next((file.index for file in listed if file.index <= done and read.get(file.path)), None)
+    if left is not None:
+        below = next((file for file in listed if file.index == left - 1), None)
+        known = [file for file in listed if left <= file.index <= done and file.path not in read]
+        entries |= {file.index: OpenFile(file.index, 0, file.size, file.stamp) for file in known}
+        done, size, stamp = (below.index, below.size, below.stamp) if below else (left - 1, 0, "")
     for file in listed:
-        if file.path not in read:
+        if file.path not in read or file.index < done:
             continue
         if file.index == done:
             size, stamp = file.size, file.stamp
@@ -84,7 +115,7 @@ def folder_after(folder: FolderProgress, files: Iterable[DataFile], read: Mappin
             break
         done, size, stamp = file.index, file.size, file.stamp
     rest = tuple(sorted(entry for entry in entries.values() if entry.index > done))
-    return FolderProgress(done, size, stamp, rest)
+    return replace(folder, done=done, size=size, stamp=stamp, open=rest)
 
 
 def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Collection[int]) -> FolderProgress:
@@ -94,9 +125,9 @@ def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Co
     read = [OpenFile(at, 0, file.size, file.stamp) for at, file in listed.items() if done < at <= folder.done]
     rest = tuple(entry for entry in sorted([*read, *folder.open]) if entry.index not in unread)
     if done == folder.done:
-        return FolderProgress(done, folder.size, folder.stamp, rest)
+        return replace(folder, open=rest)
     last = listed.get(done)
-    return FolderProgress(done, last.size if last else 0, last.stamp if last else "", rest)
+    return replace(folder, done=done, size=last.size if last else 0, stamp=last.stamp if last else "", open=rest)
 
 
 _NEVER_READ = FolderProgress()

@@ -23,11 +23,11 @@ def plan_load(
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
     """
-    needed = [entry.file for entry in unread if _lowest(entry, bounds) <= window.upto]
+    needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.upto)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
         needed, upto = _bounded(needed, window, bounds, round_bytes)
         window = Window(window.after, upto)
-    return LoadRows(table, window, _planned(needed, window, boundaries))
+    return LoadRows(table, window, _planned(sorted(needed), window, boundaries))
 
 
 def plan_timeless_load(
@@ -36,16 +36,11 @@ def plan_timeless_load(
     """The load of rows that say nothing of their time: files are read wholly, and their folders alone say which.
 
     A statement's own folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds:
-    nothing tells where all series of files have come equally far.
+    nothing tells where all series of files have come equally far. The order of `unread` is that of the rows.
     """
     below = window.upto if window.upto in boundaries else window.upto + 1
     files = [entry.file for entry in unread if entry.file.folder.version < below]
     return LoadRows(table, window, _planned(files, window, boundaries))
-
-
-def _lowest(entry: Unread, bounds: Mapping[str, Bounds]) -> int:
-    known = bounds.get(entry.file.path)
-    return max(entry.next_ts, known.first if known else 0)
 
 
 def _bounded(
@@ -70,7 +65,7 @@ def _planned(files: Sequence[DataFile], window: Window, boundaries: Collection[i
     ordinals: defaultdict[tuple[str, str, str], int] = defaultdict(int)
     numbers: dict[tuple[str, str, str], int] = {}
     planned: list[PlannedFile] = []
-    for file in sorted(files):
+    for file in files:
         series = file.folder.series
         number = numbers.setdefault(series, len(numbers))
         planned.append(PlannedFile(file, number, ordinals[series], window, coarse_window(window, file, boundaries)))

@@ -18,12 +18,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from consumer.errors import BadConfig
+from consumer.model.names import MAX_TSO
 from consumer.model.progress import FORMAT_VERSION
 
 ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
     2: {
         ("consumer", "written_by"): "''",
         ("consumer", "time_zone"): "''",
+        ("folder_progress", "index_stamp"): "''",
+        ("folder_progress", "first_ts"): "0",
+        ("folder_progress", "last_ts"): str(MAX_TSO),
     },
 }
 """Format -> (table, column) -> what it is, as SQL, in rows that are older."""

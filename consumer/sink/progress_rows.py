@@ -27,7 +27,7 @@ AUDIT_DAYS = 30
 """How long audit rows are kept."""
 _CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone"
 _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
-_FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files"
+_FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files, index_stamp, first_ts, last_ts"
 _DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
 
 CONSUMERS = (
@@ -53,7 +53,7 @@ def progress_of(select: Select) -> Progress:
         start_ts=start_ts,
         time_zone=time_zone,
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
-        folders={Folder(*row[:5]): FolderProgress(row[5], row[6], row[7], _opened(row[8])) for row in folders},
+        folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in ddls},
     )
 
@@ -61,6 +61,10 @@ def progress_of(select: Select) -> Progress:
 def open_files(kept: FolderProgress) -> str:
     """What the column `open_files` holds."""
     return json.dumps([astuple(file) for file in kept.open])
+
+
+def _folder(done: int, size: int, stamp: str, opened: str, *rest: Any) -> FolderProgress:
+    return FolderProgress(done, size, stamp, _opened(opened), *rest)
 
 
 def _opened(text: str) -> tuple[OpenFile, ...]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for
 from consumer.codec.doubts import with_doubts
+from consumer.codec.sight import refuse_late
 from consumer.errors import ConsumerError
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
@@ -47,6 +48,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
             return _load_keyless(task, session, reader)
         stats, changes = decode_folded(task.slices, task, reader)
         folded = fold_keyed(changes, task.target.key, final=True)
+        refuse_late(stats, task)
         results: list[Result] = [*stats]
         if folded.num_rows:
             results.append(session.write(task.target, folded))
@@ -65,6 +67,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
             (piece.series, piece.position, pa.concat_tables([change_schema(task.target).empty_table(), *tables]))
         )
         stats.append(decoder.stat)
+    refuse_late(stats, task)
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.clock.doubled)]
     net = fold_keyless(files, task.target.table, task.parts)
@@ -98,6 +101,7 @@ def decode_to_buckets(
     """The first half of the keyed shape: ``(bucket, Arrow IPC stream)``, ``(STATS, ..)`` and ``(FAILED, ..)`` pairs."""
     try:
         stats, changes = decode_folded(pieces, task, reader)
+        refuse_late(stats, task)
     except ConsumerError as error:
         yield FAILED, pickle.dumps(_of_table(error, task.target))
         return

@@ -32,6 +32,15 @@ def read_bounds(reader: RangeReader, file: DataFile, terminator: bytes) -> Bound
     return Bounds(_coarse_ts(file, first), _coarse_ts(file, last), exact=False)
 
 
+def read_first(reader: RangeReader, file: DataFile, terminator: bytes) -> int:
+    """The commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
+    first = FileEnds(reader, file).at_head(lambda head, whole: _first_row(head, terminator, whole))
+    if first is None:
+        raise _corrupt(file, "its first line is not a JSON object")
+    exact = _commit_ts(first)
+    return _coarse_ts(file, first) if exact is None else exact
+
+
 def _first_row(content: bytes, terminator: bytes, whole: bool) -> _Row | None:
     rows = (_row(content[:end]) for end in _ends(content, terminator, whole))
     return next((row for row in rows if row is not None), None)

@@ -49,6 +49,15 @@ def read_csv_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bo
     return Bounds(head.commit_ts, last, exact=True)
 
 
+def read_csv_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+    """The commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
+    csv = dialect.csv or CsvFormat()
+    head = FileEnds(reader, file).at_head(lambda content, _: _head(content, file, csv, dialect.terminator))
+    if head is None:
+        raise _no_row(file)
+    return head.commit_ts
+
+
 def _head(content: bytes, file: DataFile, csv: CsvFormat, terminator: bytes) -> _Head | None:
     start = 0
     if csv.output_field_header:

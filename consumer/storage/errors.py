@@ -117,7 +117,7 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
     hint = (
         "check the login and the location in the upstream URI" if kind is BadConfig else "check that it can be reached"
     )
-    return kind(f"cannot read {what} {place}: {settings.redact(_reason(error))}", hint=hint)
+    return kind(f"cannot read {what} {place}: {settings.redact(_reason(error))}", hint=hint, path=path)
 
 
 def refusal(error: BaseException | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Protocol
 
 from consumer.errors import StorageChanged, StorageUnavailable
@@ -39,6 +40,15 @@ def changed(path: str) -> StorageChanged:
     return StorageChanged(
         "it was written anew after it was listed", hint="run again: the next listing finds it as it is now", path=path
     )
+
+
+def nanoseconds(moment: object) -> int:
+    """A modification time as a storage tells it, ISO 8601 or a datetime, in ns since 1970; 0 for anything else."""
+    try:
+        time = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
+    except ValueError:
+        return 0
+    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp() * 1000) * 1_000_000
 
 
 def check_length(file: Stored, offset: int, length: int, content: bytes) -> bytes:

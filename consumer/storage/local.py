@@ -48,7 +48,7 @@ class LocalFiles:
                     if not entry.is_dir():
                         if spans.covering(path) is None:
                             state = entry.stat()
-                            yield StoredFile(path, state.st_size, str(state.st_mtime_ns))
+                            yield StoredFile(path, state.st_size, str(state.st_mtime_ns), state.st_mtime_ns)
                         continue
                     if spans.covers_directory(path):
                         continue

@@ -7,22 +7,30 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from consumer.errors import CheckpointMissing, ConsumerError, TableError
+from consumer.errors import (
+    CheckpointMissing,
+    ConsumerError,
+    CorruptFile,
+    FileUnreadable,
+    StorageUnavailable,
+    TableError,
+)
 from consumer.layout.checkpoint_file import parse_checkpoint
-from consumer.layout.paths import DataPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
+from consumer.layout.index_file import parse_index_file
+from consumer.layout.paths import DataPath, IndexPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
 from consumer.layout.schema_file import parse_schema_file
-from consumer.model.files import Bounds, DataFile, Listing, SchemaFile, StoredFile
+from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader
-from consumer.storage.bounds import read_bounds
-from consumer.storage.csv_bounds import read_csv_bounds
+from consumer.storage.bounds import read_bounds, read_first
+from consumer.storage.csv_bounds import read_csv_bounds, read_csv_first
 from consumer.storage.files import open_files
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 
-_METADATA_SIZE = 4096
-"""Far more than the one number in it takes."""
+_SMALL_SIZE = 4096
+"""Far more than the one number in `metadata` takes, or the one name in an index file."""
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -50,7 +58,7 @@ class FsspecReader:
         self._schemas: dict[StoredFile, SchemaFile | TableError] = {}
 
     def checkpoint(self) -> int:
-        content = self._files.read_if_there("metadata", _METADATA_SIZE)
+        content = self._files.read_if_there("metadata", _SMALL_SIZE)
         if content is None:
             raise CheckpointMissing(
                 f"there is no file metadata in {self.identity}",
@@ -58,19 +66,24 @@ class FsspecReader:
             )
         return parse_checkpoint(content)
 
-    def listing(self, checkpoint: int, progress: Progress | None = None) -> Listing:
+    def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
         ours = progress is not None and progress.upstream == self.identity
-        spans = read_spans(progress) if progress is not None and ours else Spans()
+        spans = read_spans(progress, whole) if progress is not None and ours else Spans()
         stored = self._files.scan(spans)
         schema_paths = {file: found for file in stored if (found := schema_path(file.path)) is not None}
         parser = PathParser(known_versions(schema_paths.values()), self._date_separator)
         files: dict[str, list[DataFile]] = {}
+        indexes: dict[Folder, StoredFile] = {}
         unknown = []
         for file in stored:
             match parser.parse(file.path):
+                case DataPath() if not file.size:
+                    continue  # a local writer has only made it yet; TiCDC writes none
                 case DataPath(folder, index, _):
-                    data = DataFile(folder, index, file.path, file.size, file.stamp)
+                    data = DataFile(folder, index, file.path, file.size, file.stamp, file.modified)
                     files.setdefault(folder.root, []).append(data)
+                case IndexPath(folder, _):
+                    indexes[folder] = file
                 case Unknown(path):
                     unknown.append(path)
         for group in files.values():
@@ -79,7 +92,24 @@ class FsspecReader:
         schemas = [schema for schema in parsed if isinstance(schema, SchemaFile)]
         schemas.sort(key=lambda schema: (schema.version, schema.path))
         broken = [error for error in parsed if isinstance(error, TableError)]
-        return Listing(checkpoint, schemas, files, sorted(unknown), broken, partial=bool(spans.all))
+        listed = {file.folder for group in files.values() for file in group}
+        known = progress.folders if progress is not None and ours else ()
+        gone = tuple(f for f in known if f not in listed and f not in spans.closed)
+        return Listing(
+            checkpoint,
+            schemas,
+            files,
+            sorted(unknown),
+            broken,
+            partial=bool(spans.all),
+            indexes=indexes,
+            gone=gone,
+        )
+
+    def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
+        contents = self._concurrently(lambda file: self._files.read_if_there(file.path, _SMALL_SIZE), indexes.values())
+        found = {folder: _named(folder, content) for folder, content in zip(indexes, contents, strict=True)}
+        return {folder: number for folder, number in found.items() if number is not None}
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
         if self._dialect.timeless:
@@ -87,27 +117,61 @@ class FsspecReader:
         found = self._concurrently(partial(_bounds_or_error, self._files, self._dialect), files)
         return dict(zip((file.path for file in files), found, strict=True))
 
+    def first_ts(self, file: DataFile) -> int | None:
+        csv, terminator = self._dialect.csv, self._dialect.terminator
+        try:
+            if self._dialect.timeless:
+                self._files.read(file, 0, 1)
+                return None
+            if csv is not None:
+                return read_csv_first(self._files, file, self._dialect)
+            return read_first(self._files, file, terminator)
+        except CorruptFile:
+            return None
+
     def range_reader(self) -> RangeReader:
         return self._files
 
     def _parsed_schemas(self, paths: Mapping[StoredFile, SchemaPath]) -> Sequence[SchemaFile | TableError]:
         """The schema files of a listing; one that has vanished since is left out, like one that was never there."""
         new = [file for file in paths if file not in self._schemas]
-        contents = self._concurrently(lambda file: self._files.read_if_there(file.path, file.size), new)
-        read = zip(new, contents, strict=True)
-        known = {file: parsed for file, parsed in self._schemas.items() if file in paths}
-        known |= {file: _schema_or_error(paths[file], content) for file, content in read if content is not None}
-        self._schemas = known
-        return list(known.values())
+        contents = dict(zip(new, self._concurrently(self._schema_content, new), strict=True))
+        broken = [
+            _unreadable(paths[file], error) for file, error in contents.items() if isinstance(error, StorageUnavailable)
+        ]
+        if broken:
+            self._files.read_if_there("metadata", _SMALL_SIZE)  # the storage itself must answer
+        read = {file: _schema_or_error(paths[file], text) for file, text in contents.items() if isinstance(text, bytes)}
+        self._schemas = {file: parsed for file, parsed in self._schemas.items() if file in paths} | read
+        return [*self._schemas.values(), *broken]
+
+    def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable | None:
+        try:
+            return self._files.read_if_there(file.path, file.size)
+        except StorageUnavailable as error:
+            return error
 
     def _concurrently(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
         with ThreadPoolExecutor(self._pool_size, thread_name_prefix="storage") as pool:
             return list(pool.map(function, items))
 
 
+def _named(folder: Folder, content: bytes | None) -> int | None:
+    try:
+        return None if content is None else parse_index_file(IndexPath(folder), content).index
+    except CorruptFile:
+        return None
+
+
 def _file_order(file: DataFile) -> tuple[int, str, str, str, int]:
     folder = file.folder
     return (folder.version, folder.partition, folder.date, folder.dispatcher, file.index)
+
+
+def _unreadable(path: SchemaPath, error: ConsumerError) -> FileUnreadable:
+    return FileUnreadable(
+        error.message, hint="make the file readable again", table=path.root, path=error.path, version=path.version
+    )
 
 
 def _schema_or_error(path: SchemaPath, content: bytes) -> SchemaFile | TableError:
@@ -122,5 +186,5 @@ def _bounds_or_error(reader: RangeReader, dialect: Dialect, file: DataFile) -> B
         if dialect.csv is not None:
             return read_csv_bounds(reader, file, dialect)
         return read_bounds(reader, file, dialect.terminator)
-    except TableError as error:
+    except ConsumerError as error:
         return error

@@ -12,7 +12,7 @@ from consumer.errors import BadConfig
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
 from consumer.storage.errors import Translated, refusal
-from consumer.storage.files import changed, check_length
+from consumer.storage.files import changed, check_length, nanoseconds
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
@@ -78,7 +78,8 @@ class RemoteFiles:
 
     def _stored(self, info: dict[str, Any]) -> StoredFile:
         path = str(info["name"]).strip("/")[len(self.settings.base) + 1 :]
-        return StoredFile(path, int(info["size"] or 0), _stamp(info))
+        modified = nanoseconds(info.get("last_modified") or info.get("updated"))
+        return StoredFile(path, int(info["size"] or 0), _stamp(info), modified)
 
     def _range(self, path: str, offset: int, length: int, stamp: str = "") -> bytes:
         """One request, for the file with that stamp if one is given. No storage has empty ranges."""

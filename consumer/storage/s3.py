@@ -17,7 +17,7 @@ from typing import Any
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
 from consumer.storage.errors import Translated, refusal
-from consumer.storage.files import changed, check_length
+from consumer.storage.files import changed, check_length, nanoseconds
 from consumer.storage.patience import patiently
 from consumer.storage.s3_client import s3_client
 from consumer.storage.settings import StorageSettings
@@ -109,7 +109,9 @@ class S3Files:
 
     def _stored(self, entry: dict[str, Any]) -> StoredFile | None:
         path = entry["Key"][len(self._key("")) :]
-        return StoredFile(path, entry["Size"], entry["ETag"]) if path and not path.endswith("/") else None
+        if not path or path.endswith("/"):
+            return None
+        return StoredFile(path, entry["Size"], entry["ETag"], nanoseconds(entry.get("LastModified")))
 
     def _key(self, path: str) -> str:
         return f"{self.settings.prefix}/{path}" if self.settings.prefix else path

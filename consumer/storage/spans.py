@@ -7,14 +7,15 @@ The files of a dispatcher sort in a stretch of their own, so a new dispatcher li
 
 A date folder is over once its table is two days past its end: TiCDC names it by the clock of the node that writes, in
 that node's zone. What lies between two folders that are over is over too. The newest one of a series of dates is never
-closed, so a listing always shows the last file that was read.
+closed, so a listing always shows the last file that was read; nor is the oldest of all, which tells by its absence that
+TiCDC's clean-up was there.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -44,7 +45,9 @@ class Span:
 class Spans:
     """Spans that do not overlap, in path order."""
 
-    def __init__(self, spans: Iterable[Span] = ()) -> None:
+    def __init__(self, spans: Iterable[Span] = (), closed: Collection[Folder] = ()) -> None:
+        self.closed = closed
+        """Folders of which nothing at all is looked at."""
         self.all: list[Span] = []
         for span in sorted(spans):
             if self.all and span.first < self.all[-1].end:
@@ -73,22 +76,33 @@ class Spans:
         return sum(span.count for span in self.all)
 
 
-def read_spans(progress: Progress) -> Spans:
-    """What a listing may leave out: no file in it would make a round after `progress` do anything else."""
+def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
+    """What a listing may leave out: no file in it would make a round after `progress` do anything else. Nothing is left
+    out of the folders in `whole`."""
     series: defaultdict[tuple[str, int, str], _Dates] = defaultdict(dict)
     for folder, place in progress.folders.items():
         dates = series[folder.root, folder.version, folder.partition]
         dates.setdefault(folder.date, {})[folder] = place
     over_before = _over_before(progress)
     found: list[Span] = []
-    for (root, _, _), dates in series.items():
-        closed = _closed(dates, over_before(root))
+    closed_dates: dict[tuple[str, int, str], set[str]] = {}
+    for key, dates in series.items():
+        open_dates = {date for date in dates if not dates[date].keys().isdisjoint(whole)}
+        closed_dates[key] = _closed(dates, over_before(key[0])) - open_dates
+    oldest = min(((min(closed), key) for key, closed in closed_dates.items() if closed), default=None)
+    if oldest is not None:
+        closed_dates[oldest[1]].remove(oldest[0])
+    folders: set[Folder] = set()
+    for key, dates in series.items():
+        closed = closed_dates[key]
+        folders.update(folder for date in closed for folder in dates[date])
         for (over, _), run in groupby(sorted(dates), partial(_neighbourhood, closed)):
             if over:
                 found.append(_closed_span([dates[date] for date in run]))
             else:
-                found.extend(_below_done(folder, place) for date in run for folder, place in dates[date].items())
-    return Spans(span for span in found if span.count > 0)
+                places = (pair for date in run for pair in dates[date].items())
+                found.extend(_below_done(folder, place) for folder, place in places if folder not in whole)
+    return Spans((span for span in found if span.count > 0), folders)
 
 
 def _below_done(folder: Folder, place: FolderProgress) -> Span:

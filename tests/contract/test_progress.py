@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 
 from consumer.errors import ProgressMoved, WrongUpstream
@@ -25,7 +26,7 @@ from tests.contract.acts import (
     SHOP,
     UPSTREAM,
 )
-from tests.contract.targets import Target
+from tests.contract.targets import DuckDb, Memory, Server, Target
 
 FOLDER = Folder("shop/item", 2, "7", "2026-11-21", "12345")
 
@@ -38,7 +39,9 @@ CHANGE = ProgressChange(
         TableName("shop", "Gone"): TableProgress(9, State.DROPPED),
     },
     folders={
-        FOLDER: FolderProgress(12, 5_000_000_000, '"etag"', (OpenFile(14, 470611625733521410, 3, "s"),)),
+        FOLDER: FolderProgress(
+            12, 5_000_000_000, '"etag"', (OpenFile(14, 470611625733521410, 3, "s"),), '"of the index"', 7, 1 << 62
+        ),
         Folder("shop/log", 2): FolderProgress(),
     },
     ddls=(
@@ -131,3 +134,19 @@ def test_a_rewind_moves_a_table_back(sink: Sink) -> None:
     sink.record(ProgressChange(applied_ts=30, tables={SHOP: TableProgress(40)}))
     sink.empty_table(SHOP, ProgressChange(tables={SHOP: TableProgress(7)}, rewind=True))
     assert sink.progress().table(SHOP) == TableProgress(7)
+
+
+def test_old_audit_rows_go_when_a_round_ends(target: Target, sink: Sink) -> None:
+    if isinstance(target, Memory):
+        pytest.skip("the memory target keeps no times")
+    sink.record(ProgressChange(audit=(AuditRow("load", SHOP, 1, 2), AuditRow("load", LOG, 1, 2))))
+    long_ago = "UPDATE storage_consumer.audit SET finished = TIMESTAMP '2001-01-01 00:00:00' WHERE table_name = 'log'"
+    if isinstance(target, Server):
+        target.server.execute(long_ago)
+    else:
+        assert isinstance(target, DuckDb)
+        with duckdb.connect(str(target.path)) as connection:
+            connection.execute(long_ago)
+    sink.record(ProgressChange(applied_ts=5))
+    assert target.rows(TableName("storage_consumer", "audit"))[0].count("item") == 1
+    assert len(target.rows(TableName("storage_consumer", "audit"))) == 1

@@ -16,7 +16,7 @@ import pytest
 
 from consumer.errors import BadConfig, LeaseHeld
 from consumer.model.files import Folder
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import (
     FORMAT_VERSION,
     DdlId,
@@ -41,7 +41,9 @@ FIRST = Progress(
     start_ts=30,
     tables={TableName("shop", "item"): TableProgress(20, State.STOPPED, "a reason", "a hint")},
     folders={
-        Folder("shop/item", 5, "7", "2026-01-02", "9"): FolderProgress(12, 34, "etag", (OpenFile(14, 35, 3, "s"),))
+        Folder("shop/item", 5, "7", "2026-01-02", "9"): FolderProgress(
+            12, 34, "etag", (OpenFile(14, 35, 3, "s"),), last_ts=MAX_TSO
+        )
     },
     ddls={
         record.id: record

@@ -57,6 +57,19 @@ def test_folders_that_were_read_may_go(feed: Feed, replica: MemoryReplica) -> No
     assert set(replica.tables["d.t"]) == {1, 5, 6, 12}
 
 
+def test_folders_that_are_gone_are_forgotten_day_by_day(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.u", at(7, 1))
+    for day in range(7, 20):
+        for table, version in (("d.t", at(1, 1)), ("d.u", at(7, 1))):
+            feed.puts(table, version, {at(day): (day, "x")}, date=f"2026-11-{day:02}")
+        clean_up(feed, before=day - 3)
+        assert replica.once(at(day, 18), tz="UTC").exit_code == 0
+        kept = {folder.date for folder in replica.sink.progress().folders}
+        assert kept <= {f"2026-11-{kept_day:02}" for kept_day in range(min(day - 4, 7), day + 1)}
+    assert len(replica.sink.progress().folders) <= 10
+    assert set(replica.tables["d.u"]) == set(range(7, 20))
+
+
 def test_an_idle_storage_whose_folders_are_all_gone_is_no_gap(feed: Feed, replica: MemoryReplica) -> None:
     """The consumer looked every day: what came later than its last look cannot be deleted yet."""
     for day in range(7, 20):

@@ -81,11 +81,16 @@ def decode_slowly(lines: Sequence[Line], piece: FileSlice, target: LoadTarget) -
     found: list[Any] = []
     own = [line for offset, line in lines if piece.offset <= offset < piece.offset + piece.length]
     dropped, above, coarse_ts = 0, [], 0
+    timed: list[int] = []
+    unseen: list[int] = []
     for place, line in enumerate(own, 1):
         row = orjson.loads(line)
         exact = "_tidb" in row
         ts = row["_tidb"]["commitTs"] if exact else row["es"] << 18
         window = piece.exact if exact else piece.coarse
+        timed += [ts] if ts <= window.upto else []
+        stretches = zip(piece.seen[::2], piece.seen[1::2], strict=True)
+        unseen += [ts] if piece.seen and ts <= window.after and not any(b <= ts < e for b, e in stretches) else []
         if ts <= window.after:
             dropped += 1
         elif ts > window.upto:
@@ -96,7 +101,10 @@ def decode_slowly(lines: Sequence[Line], piece: FileSlice, target: LoadTarget) -
             for put, values in _changes(row, target):
                 tombstone = not exact and not put and row["type"] == "UPDATE"
                 found.append((ts, put, series, -1 if tombstone else rank, *values))
-    return found, FileStat(piece.path, len(own), dropped, min(above, default=0), coarse_ts)
+    least, most, late = min(timed, default=0), max(timed, default=0), min(unseen, default=0)
+    return found, FileStat(
+        piece.path, len(own), dropped, min(above, default=0), coarse_ts, first_ts=least, last_ts=most, unseen_ts=late
+    )
 
 
 def _changes(row: dict[str, Any], target: LoadTarget) -> Iterator[tuple[bool, list[Any]]]:

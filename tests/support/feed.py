@@ -9,7 +9,8 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.layout.checkpoint_file import render_checkpoint
-from consumer.layout.paths import DataPath, render
+from consumer.layout.index_file import render_index_file
+from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.columns import Column
@@ -81,6 +82,11 @@ class Feed:
         number = number or self._numbers.get(folder, 0) + 1
         self._numbers[folder] = number
         return self._write(render(DataPath(folder, number, extension)), content)
+
+    def index(self, table: str, version: int, number: int, date: str = "") -> Path:
+        """The folder's index file, naming that number."""
+        newest = DataPath(Folder(table.replace(".", "/"), version, date=date), number)
+        return self._write(render(IndexPath(newest.folder)), render_index_file(newest))
 
     def damaged(self, table: str, version: int) -> Path:
         """A file that stops its table."""

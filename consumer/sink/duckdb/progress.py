@@ -71,7 +71,7 @@ def consumers(connection: duckdb.DuckDBPyConnection | None) -> dict[str, int]:
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str, time_zone: str) -> None:
-    """Write the consumer's row when it is the first run, and drop audit rows older than 30 days. Raises WrongUpstream
+    """Write the consumer's row when it is the first run. Raises WrongUpstream
     where the row is another upstream's, BadConfig where it is bound to another time zone."""
     found = connection.execute(
         "SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = ?", (name,)
@@ -89,11 +89,6 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str, ti
     connection.execute(
         "UPDATE storage_consumer.consumer SET written_by = ?, time_zone = ? WHERE name = ?",
         (__version__, time_zone, name),
-    )
-    connection.execute(
-        "DELETE FROM storage_consumer.audit "
-        f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {AUDIT_DAYS} DAY",
-        (name,),
     )
 
 
@@ -122,6 +117,7 @@ def store(
             "UPDATE storage_consumer.consumer SET applied_ts = ?, updated = now() AT TIME ZONE 'UTC' WHERE name = ?",
             (change.applied_ts, name),
         )
+        _prune_audit(connection, name)
     if change.start_ts is not None:
         connection.execute("UPDATE storage_consumer.consumer SET start_ts = ? WHERE name = ?", (change.start_ts, name))
     _forget_tombstones(connection, name, change)
@@ -188,6 +184,9 @@ def _folder_row(folder: Folder, kept: FolderProgress) -> Row:
         "size": kept.size,
         "stamp": kept.stamp,
         "open_files": open_files(kept),
+        "index_stamp": kept.index,
+        "first_ts": kept.first_ts,
+        "last_ts": kept.last_ts,
     }
 
 
@@ -247,6 +246,14 @@ def _replace(
         connection.execute(
             f"INSERT INTO storage_consumer.{table} {incoming}", {"rows": json.dumps(list(last.values()))}
         )
+
+
+def _prune_audit(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    connection.execute(
+        "DELETE FROM storage_consumer.audit "
+        f"WHERE name = ? AND finished < (now() AT TIME ZONE 'UTC') - INTERVAL {AUDIT_DAYS} DAY",
+        (name,),
+    )
 
 
 def _append_audit(connection: duckdb.DuckDBPyConnection, name: str, epoch: int, change: ProgressChange) -> None:

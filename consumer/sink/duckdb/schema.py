@@ -41,6 +41,9 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "size": "BIGINT",
         "stamp": "VARCHAR",
         "open_files": "VARCHAR",
+        "index_stamp": "VARCHAR",
+        "first_ts": "UBIGINT",
+        "last_ts": "UBIGINT",
     },
     "ddl": {
         **_TABLE,

@@ -82,7 +82,7 @@ def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str, time_zone
     )
 
 
-def prune_audit(cursor: pymysql.cursors.Cursor, name: str) -> None:
+def _prune_audit(cursor: pymysql.cursors.Cursor, name: str) -> None:
     """Drop audit rows older than 30 days."""
     cursor.execute(
         "DELETE FROM storage_consumer.audit WHERE name = %s AND finished < UTC_TIMESTAMP(3) - INTERVAL %s DAY",
@@ -105,6 +105,7 @@ def store(
             "UPDATE storage_consumer.consumer SET applied_ts = %s, updated = UTC_TIMESTAMP(3) WHERE name = %s",
             (change.applied_ts, name),
         )
+        _prune_audit(cursor, name)
     if change.start_ts is not None:
         cursor.execute("UPDATE storage_consumer.consumer SET start_ts = %s WHERE name = %s", (change.start_ts, name))
     _store_tables(cursor, name, change)
@@ -156,7 +157,7 @@ def _store_folders(cursor: pymysql.cursors.Cursor, name: str, change: ProgressCh
     rows = (
         (
             *(name, _folder_id(folder), *astuple(folder)),
-            *(kept.done, kept.size, kept.stamp, open_files(kept)),
+            *(kept.done, kept.size, kept.stamp, open_files(kept), kept.index, kept.first_ts, kept.last_ts),
         )
         for folder, kept in change.folders.items()
         if kept is not None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import pymysql
 
+from consumer.model.names import MAX_TSO
 from consumer.sink.progress_formats import Layout
 
 SCHEMA = "storage_consumer"
@@ -52,6 +53,9 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "size": "BIGINT NOT NULL",
         "stamp": "TEXT NOT NULL",
         "open_files": "LONGTEXT NOT NULL",
+        "index_stamp": "TEXT NOT NULL",
+        "first_ts": "BIGINT UNSIGNED NOT NULL",
+        "last_ts": f"BIGINT UNSIGNED NOT NULL DEFAULT {MAX_TSO}",
     },
     "ddl": {
         **_TABLE,

@@ -24,7 +24,7 @@ from consumer.sink.mysql.driver import Driver
 from consumer.sink.mysql.lease import LOADS, LeaseLock, check_epoch, raise_epoch, raise_lane
 from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
-from consumer.sink.mysql.progress import consumers, load, prune_audit, register, store
+from consumer.sink.mysql.progress import consumers, load, register, store
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables import describe
 
@@ -49,7 +49,6 @@ class MySqlSink:
             with self._driver.transaction(None) as cursor:
                 register(cursor, self._settings.name, upstream, self._settings.time_zone)
                 self._epoch = raise_epoch(cursor, self._settings.name, None)
-                prune_audit(cursor, self._settings.name)
         except ConsumerError:
             lock.release()
             raise

@@ -84,7 +84,9 @@ def test_rows_without_commit_ts_go_by_millisecond_and_place() -> None:
         (6 << 18, True, 0, 0, "4", "a"),
         (6 << 18, False, 3, POSITION + 4, "3", None),
     ]
-    assert decoder.stat == FileStat(piece.path, rows=6, dropped=1, next_ts=9 << 18, coarse_ts=6 << 18)
+    assert decoder.stat == FileStat(
+        piece.path, rows=6, dropped=1, next_ts=9 << 18, coarse_ts=6 << 18, first_ts=4 << 18, last_ts=6 << 18
+    )
 
 
 def test_commit_ts_is_exact_above_what_a_double_holds() -> None:
@@ -95,11 +97,11 @@ def test_commit_ts_is_exact_above_what_a_double_holds() -> None:
 
 def test_the_window_counts_what_it_leaves_out() -> None:
     content = file_of(*(row_line("INSERT", {"id": str(ts), "v": "a"}, commit_ts=ts) for ts in (9, 5, 6, 8, 7, 12, 4)))
-    piece = replace(whole(content), exact=Window(5, 7))
+    piece = replace(whole(content), exact=Window(5, 7), seen=(0, 4, 5, 6))
     for block_bytes in (1, 1 << 20):
         decoder = SliceDecoder(MemoryReader(content), piece, KEYED, dialect(), block_bytes)
         assert [row[0] for row in as_rows(list(decoder.batches()))] == [6, 7]
-        assert decoder.stat == FileStat(piece.path, rows=7, dropped=2, next_ts=8)
+        assert decoder.stat == FileStat(piece.path, rows=7, dropped=2, next_ts=8, first_ts=4, last_ts=7, unseen_ts=4)
 
 
 def test_a_table_with_no_key_gives_whole_old_rows() -> None:

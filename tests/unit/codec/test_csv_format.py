@@ -112,7 +112,7 @@ def test_rows_outside_the_window_are_counted() -> None:
     content = b"".join(record("I", ["k", None, None], TEXTS, WITH_TS, ts) + b"\n" for ts in (3, 4, 5, 9, 8, 7))
     decoder = decoder_of(content, TEXTS, WITH_TS, piece=whole(content, Window(3, 5)))
     assert [row[0] for row in as_rows(list(decoder.batches()))] == [4, 5]
-    assert decoder.stat == FileStat("d/t/1/CDC1.json", 6, 1, 7)
+    assert decoder.stat == FileStat("d/t/1/CDC1.json", 6, 1, 7, first_ts=3, last_ts=5)
 
 
 def test_rows_without_commit_ts_have_their_place() -> None:

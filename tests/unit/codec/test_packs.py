@@ -57,7 +57,8 @@ def test_a_pack_is_what_its_lines_say_file_by_file(seed: int) -> None:
         content, lines = join([line_of(draw) for _ in range(draw.randrange(1, 6))], CR_LF)
         low = draw.randrange(0, 20)
         exact, coarse = Window(low, low + 8), Window(low << 18, (low + 9) << 18)
-        piece = piece_of(f"f{number}", len(content), number, exact, coarse)
+        seen = draw.choice(((), (0, low // 2, low, 1 << 40)))
+        piece = replace(piece_of(f"f{number}", len(content), number, exact, coarse), seen=seen)
         files.contents[piece.path] = content
         pieces.append(piece)
         expected, stat = decode_slowly(lines, piece, TARGET)

@@ -1,5 +1,6 @@
 """Which files are read again, and what a folder remembers."""
 
+from consumer.model.files import Bounds
 from consumer.model.progress import FolderProgress, OpenFile
 from consumer.plan.unread import Unread, folder_after, unread_files
 from tests.support.build import data_file
@@ -18,11 +19,16 @@ def test_the_last_done_file_is_read_again_when_it_was_written_anew() -> None:
     assert unread_files(FILES, folders)[0] == Unread(FILES[1], 0)
 
 
-def test_without_time_a_copy_of_the_last_done_file_is_not_read_again_but_another_file_is() -> None:
-    copied = {FOLDER: FolderProgress(done=2, size=100, stamp="other", open=(OpenFile(4, 0, 100, "other"),))}
-    assert unread_files(FILES, copied, timeless=True) == [Unread(FILES[2], 0)]
-    anew = {FOLDER: FolderProgress(done=2, size=99, stamp="a")}
-    assert unread_files(FILES, anew, timeless=True)[0] == Unread(FILES[1], 0)
+def test_without_time_what_comes_behind_a_file_that_was_written_anew_is_read_again_too() -> None:
+    later = data_file(1, date="2026-03-02")
+    elsewhere = data_file(1, partition="7")
+    done = FolderProgress(done=1, size=100, stamp="a")
+    known = {later.folder: done, elsewhere.folder: done}
+    files = [*FILES[:3], elsewhere, later]
+    for anew in (FolderProgress(2, 99, "a"), FolderProgress(2, 100, "other")):
+        found = unread_files(files, {FOLDER: anew, **known}, timeless=True)
+        assert [entry.file for entry in found] == [FILES[1], FILES[2], later]
+    assert unread_files(files[:2], {FOLDER: FolderProgress(2, 100, "a")}, timeless=True) == []
 
 
 def test_an_open_file_keeps_its_next_ts_and_a_file_done_out_of_order_is_left_alone() -> None:
@@ -47,3 +53,43 @@ def test_reading_the_rewritten_last_file_keeps_its_new_identity() -> None:
     after = folder_after(FolderProgress(2, 100, "a"), [FILES[0], rewritten], {rewritten.path: 0})
     assert after == FolderProgress(2, 70, "b")
     assert unread_files([FILES[0], rewritten], {FOLDER: after}) == []
+
+
+def test_a_rewritten_file_with_rows_left_is_open_again_and_the_files_behind_it_stay_done() -> None:
+    anew = data_file(2, size=70, stamp="b")
+    files = [FILES[0], anew, FILES[2]]
+    after = folder_after(FolderProgress(3, 100, "a"), files, {anew.path: 30})
+    assert after == FolderProgress(1, 100, "a", (OpenFile(2, 30, 70, "b"), OpenFile(3, 0, 100, "a")))
+    assert unread_files(files, {FOLDER: after}) == [Unread(anew, 30)]
+    assert folder_after(after, files, {anew.path: 0}) == FolderProgress(3, 100, "a")
+
+
+def test_what_was_not_listed_below_a_rewritten_file_is_not_taken_for_another() -> None:
+    anew = data_file(2, size=70, stamp="b")
+    after = folder_after(FolderProgress(2, 100, "a"), [anew], {anew.path: 30})
+    assert after == FolderProgress(1, 0, "", (OpenFile(2, 30, 70, "b"),))
+    assert unread_files([FILES[0], anew], {FOLDER: after}) == [Unread(anew, 30)]
+
+
+def test_all_done_files_of_a_folder_that_is_looked_at_whole_are_unread() -> None:
+    folders = {FOLDER: FolderProgress(3, 100, "a", last_ts=50)}
+    assert unread_files(FILES, folders, whole={FOLDER}) == [
+        Unread(FILES[0], 0, 50),
+        Unread(FILES[1], 0, 50),
+        Unread(FILES[2], 0),
+        Unread(FILES[3], 0),
+    ]
+
+
+def test_a_file_looked_at_again_is_needed_only_for_rows_that_were_not_read() -> None:
+    entry = Unread(FILES[0], 0, 1 << 62)
+    assert [entry.needed(Bounds(5, last, True), 20, 30) for last in (20, 21)] == [False, True]
+    assert entry.needed(None, 20, 30)
+    assert [Unread(FILES[0], 0, 15).needed(Bounds(5, last, True), 20, 30) for last in (15, 16)] == [False, True]
+    assert not entry.needed(Bounds(31, 40, True), 20, 30)
+    millisecond = 1 << 18
+    coarse = [
+        entry.needed(Bounds(0, last, False), 2 * millisecond + 5, 9 * millisecond)
+        for last in (millisecond, 2 * millisecond)
+    ]
+    assert coarse == [False, True]

@@ -16,8 +16,13 @@ NOON = ms_to_tso(int(datetime(2026, 3, 10, 12, tzinfo=UTC).timestamp() * 1000))
 DONE = FolderProgress(9, 1, "a")
 
 
+OLDEST = dict.fromkeys((Folder("a/a", 1, "", "1999-12-30"), Folder("a/a", 1, "", "1999-12-31")), FolderProgress())
+"""The oldest date of all is never closed: here it is this one, without a file to leave out."""
+
+
 def spans(*folders: Folder, place: FolderProgress = DONE, **progress: object) -> Spans:
-    return read_spans(Progress("u", NOON, folders=dict.fromkeys(folders, place), **progress))  # type: ignore[arg-type]
+    known = {**OLDEST, **dict.fromkeys(folders, place)}
+    return read_spans(Progress("u", NOON, folders=known, **progress))  # type: ignore[arg-type]
 
 
 def left_out(found: Spans, *paths: str) -> list[str]:
@@ -90,6 +95,16 @@ def test_a_date_is_over_two_days_after_its_end_but_never_the_newest() -> None:
     assert closed(spans(*dated("2024", "2025", "2026")), *dated("2024", "2025", "2026")) == ["2024", "2025"]
 
 
+def test_the_oldest_date_of_all_is_looked_at_for_one_table() -> None:
+    folders = dated("2026-03-05", "2026-03-06", "2026-03-10")
+    others = dated("2026-03-05", "2026-03-10", root="d/u")
+    found = read_spans(Progress("u", NOON, folders=dict.fromkeys([*others, *folders], DONE)))
+    assert found.closed == {folders[1], others[0]}
+    assert left_out(found, "d/t/5/2026-03-05/meta/CDC.index", "d/u/5/2026-03-05/meta/CDC.index") == [
+        "d/u/5/2026-03-05/meta/CDC.index"
+    ]
+
+
 def test_dates_are_over_for_the_table_not_for_the_others() -> None:
     folders = dated("2026-03-01", "2026-03-02", "2026-03-03")
     behind = TableProgress(NOON - ms_to_tso(7 * 86_400_000), State.STOPPED)
@@ -111,7 +126,7 @@ def test_a_table_id_may_be_any_table() -> None:
 def test_an_open_file_keeps_its_folder_open() -> None:
     folders = dict.fromkeys(dated("2026-03-01", "2026-03-02", "2026-03-03"), DONE)
     waits = FolderProgress(3, 1, "a", (OpenFile(5, NOON, 1, "a"),))
-    found = read_spans(Progress("u", NOON, folders={**folders, dated("2026-03-02")[0]: waits}))
+    found = read_spans(Progress("u", NOON, folders={**OLDEST, **folders, dated("2026-03-02")[0]: waits}))
     assert closed(found, *folders) == ["2026-03-01"]
     assert [span.count for span in found.all] == [10, 2, 8]
 
@@ -124,6 +139,17 @@ def test_neighbours_that_are_over_are_one_stretch_within_a_year() -> None:
         ("d/t/5/2025-01-01/", "d/t/5/2025-06-300"),
     ]
     assert left_out(found, "d/t/5/20251/2026-03-10/CDC00000000000000000001.json") == []
+
+
+def test_nothing_is_left_out_of_a_folder_that_is_wanted_whole() -> None:
+    folders = dated("2026-03-01", "2026-03-02", "2026-03-03", "2026-03-10")
+    progress = Progress("u", NOON, folders=dict.fromkeys(folders, DONE))
+    for wanted in folders:
+        found = read_spans(progress, {wanted})
+        first = [f"d/t/5/{folder.date}/CDC00000000000000000001.json" for folder in folders]
+        assert [path for path in first if path not in left_out(found, path)] == [
+            f"d/t/5/{wanted.date}/CDC00000000000000000001.json"
+        ]
 
 
 def test_nothing_is_left_out_without_progress_or_checkpoint() -> None:

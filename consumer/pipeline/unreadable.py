@@ -1,0 +1,79 @@
+"""Files that cannot be read: some need not be, as they are still being written; the others stop their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from consumer.errors import (
+    CheckpointMissing,
+    ConsumerError,
+    CorruptFile,
+    FileUnreadable,
+    Retryable,
+    StorageChanged,
+    StorageUnavailable,
+)
+from consumer.model.files import DataFile
+from consumer.model.names import TableName
+
+if TYPE_CHECKING:
+    from consumer.pipeline.manager import ConsumerManager
+
+
+def put_off(manager: ConsumerManager, table: TableName, error: ConsumerError) -> bool:
+    """Whether the file that `error` is about is left to a later round: no row of it is due.
+
+    A file that changed after it was listed was being written then, and one whose first row is above the checkpoint, or
+    that of the file in front of it, has rows above it alone, or rows that were sent again.
+    """
+    state = manager.consumers[table].state
+    entry = next((entry for entry in state.unread if entry.file.path == error.path), None)
+    # What was there before, and is needed, must be read.
+    if entry is None or entry.next_ts or not isinstance(error, (CorruptFile, StorageChanged)):
+        return False
+    file = entry.file
+    in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
+    if not isinstance(error, StorageChanged) and not any(_is_above(manager, f) for f in (file, *in_front[-1:])):
+        return False
+    state.unread = [other for other in state.unread if other is not entry]
+    manager.observer.note(f"{table}: {file.path} is not complete yet, and is left to a later round")
+    return True
+
+
+def stop_for_files(manager: ConsumerManager, failed: Mapping[str, ConsumerError]) -> None:
+    """Stop the tables whose files, by path, could not be looked at. Raises Retryable where that is not about a file."""
+    for name, consumer in manager.consumers.items():
+        errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
+        error = next((error for error in errors if not put_off(manager, name, error)), None)
+        error = None if error is None else given_up(manager, error)
+        if isinstance(error, Retryable):
+            raise error
+        if error is not None:
+            manager.stop(name, error.about(str(name)))
+
+
+def _is_above(manager: ConsumerManager, file: DataFile) -> bool:
+    try:
+        first = manager.reader.first_ts(file)
+    except StorageChanged:
+        return True
+    return first is not None and first > manager.assembly.checkpoint
+
+
+def given_up(manager: ConsumerManager, error: ConsumerError) -> ConsumerError:
+    """What `error` is once trying again did not help: a file that a storage does not give, while it answers otherwise,
+    is an error of its table."""
+    if not isinstance(error, StorageUnavailable) or not error.path:
+        return error
+    try:
+        manager.reader.checkpoint()
+    except CheckpointMissing:
+        pass
+    except ConsumerError:
+        return error
+    return FileUnreadable(
+        error.message,
+        hint="make the file readable again, or take it away and accept the loss of its rows with --accept-gap",
+        path=error.path,
+    )

@@ -1,0 +1,94 @@
+"""Rows without a time are ordered by their place, and nodes name date folders by the clocks of their own zones.
+
+So a table that moves to another node can have its newer rows in the folder of an earlier date. Where files were
+modified in another order than their folders' dates are in, one of the two is wrong: the nodes' zones differ, or the
+storage was copied. Times that lie outside of their folders' dates are a copy's, and say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+
+from consumer.errors import CannotBeExact
+from consumer.model.files import DataFile, Folder
+from consumer.model.names import TableName
+from consumer.model.progress import FolderProgress
+
+_ZONES = tuple(timedelta(hours=hours) for hours in (-13, -6, 0, 8, 15))
+_Series = tuple[str, int, str, str]
+
+
+def place(file: DataFile) -> tuple[object, ...]:
+    """What sorts the files of a table by when they were written."""
+    return (*_series(file), file.modified, file.folder.date, file.index)
+
+
+def check_dates(
+    table: TableName, unread: Iterable[DataFile], listed: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
+) -> CannotBeExact | None:
+    """Why the order of the `unread` files of a table is not known, None where it is; `listed` are all of its files."""
+    waiting = {file.path for file in unread}
+    by_series = groupby(sorted(listed, key=_by_date), key=_series)
+    for _, group in by_series:
+        files = [file for file in group if file.folder.date]
+        for error in (_turned(files, waiting), _came_late(files, waiting, folders)):
+            if error is not None:
+                error.table = str(table)
+                return error
+    return None
+
+
+def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
+    """Two files to be read whose times and dates are in opposite orders."""
+    latest: DataFile | None = None
+    new = [file for file in files if file.path in waiting and _fits(file)]
+    for _, group in groupby(new, key=lambda file: file.folder.date):
+        same = list(group)
+        wrong = next((file for file in same if latest is not None and file.modified < latest.modified), None)
+        if wrong is not None and latest is not None:
+            return CannotBeExact(
+                f"it was modified after {wrong.path}, whose date is later, and rows without a commit-ts do not say"
+                " which came first",
+                hint='date-order = "time" in [consumer] takes the times of the files for their order (TiCDC nodes in'
+                ' several zones), date-order = "date" the dates of their folders (a copy of a storage)',
+                path=latest.path,
+            )
+        latest = max([*same, *([latest] if latest else [])], key=lambda file: file.modified)
+    return None
+
+
+def _came_late(
+    files: list[DataFile], waiting: set[str], folders: Mapping[Folder, FolderProgress]
+) -> CannotBeExact | None:
+    """A file to be read of a date before one that was read, unless its time says that it was written later."""
+    read = [file for file in files if file.path not in waiting and file.folder in folders]
+    newest = max(read, key=lambda file: (file.folder.date, file.index), default=None)
+    for file in files if newest is not None else ():
+        old = file.path in waiting and file.folder.date < newest.folder.date  # type: ignore[union-attr]
+        if old and not (_fits(file) and file.modified > newest.modified):  # type: ignore[union-attr]
+            return CannotBeExact(
+                f"it was not there when files of {newest.folder.date} were applied, and rows without a commit-ts do not"  # type: ignore[union-attr]
+                " say whether they are older",
+                hint="load the table again with resync",
+                path=file.path,
+            )
+    return None
+
+
+def _fits(file: DataFile) -> bool:
+    """Whether the folder's date was that of some zone when the file was modified."""
+    if not file.modified:
+        return False
+    moment = datetime.fromtimestamp(file.modified / 1e9, UTC)
+    return any((moment + zone).isoformat().startswith(file.folder.date) for zone in _ZONES)
+
+
+def _series(file: DataFile) -> _Series:
+    folder = file.folder
+    return folder.root, folder.version, folder.partition, folder.dispatcher
+
+
+def _by_date(file: DataFile) -> tuple[object, ...]:
+    return (*_series(file), file.folder.date, file.index)

@@ -1,0 +1,70 @@
+"""What came late: rows and statements that were not there when their table was brought to where it is.
+
+Every row up to a checkpoint is in the storage, so a row at or below a table's progress that turns up in a new file was
+either sent again, after a restart, and then its first copy was read, or it was missing when the progress was made: a
+file was copied later than `metadata`, or was lost and is back. A commit-ts that lies in no stretch that was read is
+that of a row which nobody read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from consumer.errors import CameLate
+from consumer.model.actions import Action
+from consumer.model.files import Folder, SchemaFile
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import FolderProgress, Progress
+from consumer.plan.timeline import Timeline
+
+Stretches = tuple[int, ...]
+"""Begin, end, begin, end, .. of stretches of commit-ts, ascending, the ends not included."""
+
+
+def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: int) -> dict[str, Stretches]:
+    """By partition, the commit-ts that may be in new files of a table whose folders are `folders`: what was read, all
+    up to `floor` (the beginning of its rows, or of the target), and what is above its `position`."""
+    always = [(0, floor + 1), (position + 1, MAX_TSO)]
+    read = [
+        (folder.partition, (place.first_ts, place.last_ts + 1)) for folder, place in folders.items() if place.last_ts
+    ]
+    found = {}
+    for partition in {folder.partition for folder in folders}:
+        # Where partitions have no level of their own, or had none, their rows lie together.
+        own = [stretch for other, stretch in read if other in (partition, "") or not partition]
+        found[partition] = _joined([*always, *own])
+    return found
+
+
+def _joined(stretches: Iterable[tuple[int, int]]) -> Stretches:
+    joined: list[int] = []
+    for begin, end in sorted(stretches):
+        if joined and begin <= joined[-1]:
+            joined[-1] = max(joined[-1], end)
+        else:
+            joined += [begin, end]
+    return tuple(joined)
+
+
+def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName, CameLate]:
+    """By table (or database), the first of its statements that is older than the progress and was not there then. A
+    table that came and went in the meantime is not missed; a database comes with its tables."""
+    known = {(ddl.database, ddl.table) for ddl in progress.ddls}
+    found: dict[TableName, CameLate] = {}
+    for file in timeline.overdue:
+        missed = file.name in timeline.upstream or (file.database, file.table) in known
+        if missed or not (file.table or file.type == Action.CREATE_SCHEMA):
+            found.setdefault(file.name, _overdue(file, progress.table(file.name).applied_ts))
+    return found
+
+
+def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
+    return CameLate(
+        f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
+        hint="load the table again with resync, or do by hand what the statement means and record it:"
+        f" storage-consumer skip-ddl --table '{file.name}' --version {file.version}; whoever copies a storage must"
+        " bring `metadata` last",
+        table=str(file.name),
+        path=file.path,
+        version=file.version,
+    )

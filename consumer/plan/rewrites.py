@@ -1,0 +1,51 @@
+"""Folders whose files TiCDC has written anew: what was read of them is not all that is there.
+
+After a restart TiCDC goes on behind the number that a folder's index file names. Where that is stale or lost (an error
+in writing it is passed over), files that are there are written anew, one after the other, below the last one, which
+alone is looked at in every round. Then the index file has changed, and names a number that was read long ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from consumer.model.files import DataFile, Folder, Listing, StoredFile
+from consumer.model.progress import Progress
+from consumer.plan.unread import rewritten_files
+
+
+def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Folder]:
+    """Those whose last done file is another one now: what is below it may be, too."""
+    changed = rewritten_files(files, progress.folders)
+    return {file.folder for file, _ in changed if file.index == progress.folders[file.folder].done}
+
+
+def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile]:
+    """Index files that have changed since their folders were read, though no new file is there. `files` are those to
+    be asked about."""
+    new: dict[Folder, bool] = {}
+    for file in files:
+        place = progress.folders.get(file.folder)
+        if place is not None and place.index:
+            above = file.index > max((place.done, *(entry.index for entry in place.open[-1:])))
+            new[file.folder] = new.get(file.folder, False) or above
+    indexes = {
+        folder: listing.indexes[folder] for folder, above in new.items() if not above and folder in listing.indexes
+    }
+    return {folder: file for folder, file in indexes.items() if file.stamp != progress.folders[folder].index}
+
+
+def stale(named: Mapping[Folder, int], progress: Progress) -> set[Folder]:
+    """The folders whose index file names a number below the last one that is done."""
+    return {folder for folder, number in named.items() if number < progress.folders[folder].done}
+
+
+def with_later_ones(folders: Collection[Folder], progress: Progress) -> set[Folder]:
+    """`folders` with those behind them in their series: rows without a time are put right by reading on from there."""
+    first: dict[tuple[str, str, str], Folder] = {}
+    for folder in folders:
+        first[folder.series] = min(folder, first.get(folder.series, folder))
+    later = (
+        folder for folder in progress.folders if folder >= first.get(folder.series, folder) and folder.series in first
+    )
+    return {*folders, *later}

@@ -1,0 +1,178 @@
+"""Files and statements that turn up below what a table is complete to: sent again, or not there when they should."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.model.names import TableName
+from tests.support.feed import Feed, MemoryReplica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+T = TableName("d", "t")
+
+
+def hide(path: Path) -> bytes:
+    """Take a file away, as one that a copy of the storage has not brought yet."""
+    content = path.read_bytes()
+    path.unlink()
+    return content
+
+
+def resync(replica: MemoryReplica, table: TableName) -> None:
+    assert app.resync(replica.settings(), Recorder(), table, InlineLoader()).exit_code == 0
+
+
+@pytest.mark.parametrize("checkpoint", [50, 60])
+def test_the_last_file_of_a_folder_that_comes_late_stops_its_table(
+    checkpoint: int, feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    last = feed.puts("d.t", 2, {20: (2, "b"), 55: (3, "c")})
+    content = hide(last)
+    assert replica.once(50).exit_code == 0
+    last.write_bytes(content)
+    for _ in range(2):
+        result = replica.once(checkpoint)
+        assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
+        assert last.name in result.tables[T].error
+        assert "commit-ts 20" in result.tables[T].error
+    resync(replica, T)
+    assert replica.once(60).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
+def test_late_rows_can_be_accepted_as_lost(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    replica.once(50)
+    feed.puts("d.t", 2, {20: (2, "b"), 55: (3, "c")})
+    assert replica.once(60).exit_code == 3
+    assert replica.once(60, accept_gap=True).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 3: "c"}}
+    feed.puts("d.t", 2, {20: (2, "b"), 55: (3, "c")})
+    assert replica.once(70).exit_code == 0
+
+
+def test_rows_sent_again_are_dropped_and_counted(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a"), 20: (2, "b")})
+    feed.puts("d.t", 2, {30: (3, "c")})
+    replica.once(35)
+    for rows in ({20: (2, "b"), 30: (3, "c")}, {30: (3, "c")}, {30: (3, "c"), 40: (4, "d")}):
+        feed.puts("d.t", 2, rows)
+    result = replica.once(35)
+    assert (result.exit_code, result.tables[T].dropped_rows) == (0, 4)
+    result = replica.once(45)
+    assert (result.exit_code, replica.tables) == (0, {"d.t": {1: "a", 2: "b", 3: "c", 4: "d"}})
+    assert app.status(replica.settings(), Recorder()).unread.files == 0  # type: ignore[union-attr]
+
+
+def test_a_number_that_the_index_file_named_is_used_again_for_rows_sent_again(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a"), 20: (2, "b")})
+    feed.index("d.t", 2, 2)
+    replica.once(25)
+    feed.puts("d.t", 2, {20: (2, "b"), 30: (3, "c")}, number=2)
+    assert replica.once(35).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
+def test_the_last_file_of_yesterday_that_comes_late_stops_its_table(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")}, date="2026-11-21")
+    last = feed.puts("d.t", 2, {20: (2, "b")}, date="2026-11-21")
+    feed.puts("d.t", 2, {30: (3, "c")}, date="2026-11-22")
+    content = hide(last)
+    assert replica.once(35).exit_code == 0
+    last.write_bytes(content)
+    result = replica.once(45)
+    assert result.exit_code == 3
+    assert last.name in result.tables[T].error
+
+
+def test_rows_from_before_the_rows_began_anew_are_not_missed(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    late = feed.puts("d.t", 2, {10: (1, "a")})
+    content = hide(late)
+    feed.truncate("d.t", 20)
+    feed.puts("d.t", 20, {30: (3, "c")})
+    replica.once(35)
+    late.write_bytes(content)
+    feed.puts("d.t", 20, {15: (2, "b"), 40: (4, "d")})
+    assert replica.once(45).exit_code == 0
+    assert replica.tables == {"d.t": {3: "c", 4: "d"}}
+
+
+def test_files_above_a_checkpoint_that_stands_still_are_asked_for_their_rows_once(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from consumer.storage.reader import FsspecReader
+
+    asked: list[int] = []
+    bounds = FsspecReader.bounds
+    monkeypatch.setattr(FsspecReader, "bounds", lambda self, files: asked.append(len(files)) or bounds(self, files))
+    feed.create("d.t", 2)
+    replica.once(50)
+    for number in range(20):
+        feed.puts("d.t", 2, {60 + number: (number, "x")})
+    for _ in range(3):
+        assert replica.once(50).exit_code == 0
+    assert sum(asked) == 20
+    replica.once(65)
+    assert set(replica.tables["d.t"]) == set(range(6))
+
+
+def test_a_database_that_comes_late_stops_its_tables_until_they_are_loaded(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.database("e", 3)
+    feed.create("e.u", 4)
+    feed.puts("e.u", 4, {11: (1, "u")})
+    shutil.move(feed.folder / "e", feed.folder.parent / "elsewhere")
+    assert replica.once(50).exit_code == 0
+    shutil.move(feed.folder.parent / "elsewhere", feed.folder / "e")
+    for checkpoint in (50, 60):
+        result = replica.once(checkpoint)
+        assert (result.exit_code, states(result)) == (3, {"d.t": "ok", "e.u": "stopped"})
+        assert "CREATE TABLE `u`" in result.tables[TableName("e", "u")].error
+    resync(replica, TableName("e", "u"))
+    assert replica.once(70).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a"}, "e.u": {1: "u"}}
+
+
+def test_a_statement_that_comes_late_can_be_done_by_hand(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    replica.once(50)
+    feed.truncate("d.t", 30)
+    result = replica.once(60)
+    assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
+    app.skip_ddl(replica.settings(), Recorder(), T, 30, "it was empty")
+    assert replica.once(60).exit_code == 0
+
+
+def test_a_table_older_than_the_changefeed_that_comes_late_stops(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    replica.once(50)
+    feed.describe("d.old", 3)
+    replica.holds("d.old")
+    feed.puts("d.old", 3, {20: (1, "x")})
+    result = replica.once(60)
+    assert states(result) == {"d.t": "ok", "d.old": "stopped"}
+    assert "commit-ts 20" in result.tables[TableName("d", "old")].error
+
+
+def test_what_is_older_than_the_snapshot_is_not_late(feed: Feed, replica: MemoryReplica) -> None:
+    feed.describe("d.t", 10)
+    replica.holds("d.t", (1, "a"))
+    feed.puts("d.t", 10, {20: (1, "a"), 40: (2, "b")})
+    assert replica.once(35, start_ts="30").exit_code == 0
+    feed.puts("d.t", 10, {20: (1, "a"), 45: (2, "c")})
+    assert replica.once(50, start_ts="30").exit_code == 0

@@ -1,0 +1,184 @@
+"""Files that are still on their way while a listing is made, and files that cannot be read at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from consumer.errors import StorageUnavailable
+from consumer.model.files import Listing
+from consumer.model.names import TableName
+from consumer.pipeline.manager import ConsumerManager
+from consumer.storage.local import LocalFiles
+from consumer.storage.reader import FsspecReader
+from tests.support.feed import Feed, MemoryReplica, states
+
+
+def overlook(monkeypatch: pytest.MonkeyPatch, looks: int, number: int) -> None:
+    """The first listings do not show the files of that number."""
+    real: Callable[..., Listing] = FsspecReader.listing
+    left = [looks]
+
+    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+        found = real(self, *arguments)
+        left[0] -= 1
+        if left[0] < 0:
+            return found
+        files = {root: [file for file in group if file.index != number] for root, group in found.files.items()}
+        return replace(found, files=files)
+
+    monkeypatch.setattr(FsspecReader, "listing", listing)
+
+
+@pytest.mark.parametrize("first_run", [True, False])
+def test_a_number_that_is_listed_before_the_one_in_front_of_it_is_no_gap(
+    first_run: bool, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    if not first_run:
+        replica.once(15)
+    feed.puts("d.t", 2, {20: (2, "b")})
+    feed.puts("d.t", 2, {21: (3, "c")})
+    overlook(monkeypatch, 1, 2)
+    assert states(replica.once(16)) == {"d.t": "ok"}
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
+def test_a_number_that_stays_away_is_a_gap_that_is_looked_for_once(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    replica.once(15)
+    feed.puts("d.t", 2, {20: (2, "b")})
+    feed.puts("d.t", 2, {21: (3, "c")})
+    overlook(monkeypatch, 2, 2)
+    result = replica.once(16)
+    assert (result.exit_code, states(result)) == (5, {"d.t": "stopped"})
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
+# Files that are being written
+
+
+@pytest.mark.parametrize("cut", [0, 60, "line"])
+def test_a_half_written_file_above_the_checkpoint_stops_nothing(
+    cut: int | str, feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.puts("d.t", 2, {20: (2, "b"), 25: (2, "c")})
+    last = feed.puts("d.t", 2, {30: (3, "d"), 40: (4, "e")})
+    whole = last.read_bytes()
+    last.write_bytes(whole[: whole.index(b"\r\n") + 12] if cut == "line" else whole[: int(cut)])
+    assert states(replica.once(15)) == {"d.t": "ok"}
+    assert replica.tables == {"d.t": {1: "a"}}
+    last.write_bytes(whole)
+    assert replica.once(45).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "c", 3: "d", 4: "e"}}
+
+
+def test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    last = feed.puts("d.t", 2, {20: (2, "b")})
+    real: Callable[..., Listing] = FsspecReader.listing
+
+    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+        found = real(self, *arguments)
+        with last.open("ab") as file:
+            file.write(feed._line("d.t", 21, 3, "c"))
+        return found
+
+    monkeypatch.setattr(FsspecReader, "listing", listing)
+    assert replica.once(15).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a"}}
+    monkeypatch.undo()
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
+def test_a_damaged_file_below_the_checkpoint_stops_its_table(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    path = feed.puts("d.t", 2, {10: (1, "a"), 12: (2, "b")})
+    path.write_bytes(path.read_bytes()[:-20])
+    assert states(replica.once(15)) == {"d.t": "stopped"}
+
+
+def test_a_half_written_schema_file_above_the_checkpoint_stops_nothing(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    for path, half in ((feed.create("d.u", 50), 40), (feed.truncate("d.t", 51), 0)):
+        whole = path.read_bytes()
+        path.write_bytes(whole[:half])
+        assert states(replica.once(20)) == {"d.t": "ok"}
+        path.write_bytes(whole)
+    feed.puts("d.u", 50, {60: (1, "u")})
+    assert replica.once(70).exit_code == 0
+    assert replica.tables == {"d.t": {}, "d.u": {1: "u"}}
+
+
+# Files that cannot be read
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    """The storage does not give files whose path has `word`."""
+    for method in ("read", "read_if_there"):
+        real = getattr(LocalFiles, method)
+
+        def refuse(self: LocalFiles, file: Any, *rest: int, real: Any = real) -> Any:
+            path = file if isinstance(file, str) else file.path
+            if word in path:
+                raise StorageUnavailable(f"cannot read file {path}: access is denied", path=path)
+            return real(self, file, *rest)
+
+        monkeypatch.setattr(LocalFiles, method, refuse)
+
+
+@pytest.mark.parametrize("word", ["u/2/CDC00000000000000000001", "u/meta/schema"])
+@pytest.mark.parametrize("round_bytes", ["1", "1GiB"])
+def test_a_file_that_cannot_be_read_stops_its_table_alone(
+    word: str, round_bytes: str, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    for table in ("d.t", "d.u"):
+        feed.create(table, 2)
+        feed.puts(table, 2, {10: (1, "a")})
+        feed.puts(table, 2, {12: (2, "b")})
+    deny(monkeypatch, word)
+    result = replica.once(15, round_bytes=round_bytes)
+    assert (result.exit_code, states(result)) == (3, {"d.t": "ok", "d.u": "stopped"})
+    assert "access is denied" in result.tables[TableName("d", "u")].error
+    monkeypatch.undo()
+    assert replica.once(20).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b"}, "d.u": {1: "a", 2: "b"}}
+
+
+def test_a_storage_that_does_not_answer_at_all_stops_no_table(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.checkpoint(15)
+    real = ConsumerManager.run_round
+
+    def run_round(self: ConsumerManager, listing: Listing) -> None:
+        deny(monkeypatch, "")
+        real(self, listing)
+
+    monkeypatch.setattr(ConsumerManager, "run_round", run_round)
+    with pytest.raises(StorageUnavailable):
+        replica.once()
+    monkeypatch.undo()
+    assert replica.once(20).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a"}}

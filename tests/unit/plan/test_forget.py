@@ -1,0 +1,49 @@
+"""Which folders the progress forgets once they are gone."""
+
+from __future__ import annotations
+
+from consumer.model.files import DataFile, Folder, Listing
+from consumer.model.progress import FolderProgress, OpenFile, Progress
+from consumer.plan.forget import cleaned_up, forgotten_folders
+
+DONE = FolderProgress(9, 1, "a", last_ts=7)
+
+
+def dated(*dates: str, root: str = "d/t", version: int = 5, dispatcher: str = "") -> list[Folder]:
+    return [Folder(root, version, "", date, dispatcher) for date in dates]
+
+
+def listing(gone: list[Folder], *listed: Folder) -> Listing:
+    files = {folder.root: [DataFile(folder, 9, "p", 1, "a")] for folder in listed}
+    return Listing(100, (), files, gone=gone)
+
+
+def test_what_is_gone_is_forgotten_but_the_newest_of_each_version() -> None:
+    old, new = dated("2026-03-01", "2026-03-02", "2026-03-03"), dated("2026-03-04", version=6)
+    progress = Progress("u", folders=dict.fromkeys([*old, *new], DONE))
+    assert forgotten_folders(listing(old, *new), progress, {"d/t"}) == set(old[:2])
+    assert forgotten_folders(listing([*old, *new]), progress, {"d/t"}) == set(old[:2])
+    assert forgotten_folders(listing([*old, *new]), progress, set()) == {*old, *new}
+    assert forgotten_folders(listing([]), progress, {"d/t"}) == set()
+
+
+def test_of_old_dispatchers_the_one_with_the_last_rows_stays() -> None:
+    first, second = dated("", dispatcher="1"), dated("", dispatcher="2")
+    places = {first[0]: FolderProgress(9, 1, "a", last_ts=8), second[0]: DONE}
+    assert forgotten_folders(listing([*first, *second]), Progress("u", folders=places), {"d/t"}) == set(second)
+
+
+def test_a_folder_with_rows_still_to_be_read_is_not_forgotten() -> None:
+    old, newest = dated("2026-03-01", "2026-03-02")
+    waits = FolderProgress(3, 1, "a", (OpenFile(5, 50, 1, "a"),))
+    progress = Progress("u", folders={old: waits, newest: DONE})
+    assert forgotten_folders(listing([old], newest), progress, {"d/t"}) == set()
+
+
+def test_folders_that_were_left_out_are_looked_at_once_one_of_their_date_is_gone() -> None:
+    first, second, third = dated("2026-03-01", "2026-03-02", "2026-03-03")
+    others = dated("2026-03-01", "2026-03-02", "2026-03-03", root="d/u")
+    progress = Progress("u", folders=dict.fromkeys([first, second, third, *others], DONE))
+    seen = listing([first], third, others[2])
+    assert cleaned_up({first}, seen, progress) == {others[0]}
+    assert cleaned_up(set(), seen, progress) == set()
