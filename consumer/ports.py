@@ -114,12 +114,14 @@ class Loader(Protocol):
 class LoadRequest:
     """What the sink is asked about before a load: the columns that the schema file lists, and the NOT NULL unique keys
     that the statements in storage declared (column names, in order of preference), for targets that do not keep keys
-    themselves. `absent` are those of the columns that the rows do not have."""
+    themselves. `absent` are those of the columns that the rows do not have. `indexes` are the names of upstream's
+    indexes and the column sets of its unique ones, in lower case; None where the statements do not tell them all."""
 
     table: TableName
     columns: tuple[Column, ...]
     unique_keys: tuple[tuple[str, ...], ...] = ()
     absent: tuple[str, ...] = ()
+    indexes: frozenset[str | frozenset[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

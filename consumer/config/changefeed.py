@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consumer.config.changefeed_keys import CHANGEFEED_KEYS, CLOUD_STORAGE_KEYS, CSV_KEYS, FILTER_KEYS, SINK_KEYS
+from consumer.config.changefeed_keys import (
+    CHANGEFEED_KEYS,
+    CLOUD_STORAGE_KEYS,
+    CSV_KEYS,
+    EFFECTS,
+    FILTER_KEYS,
+    QUEUE_KEYS,
+    SINK_KEYS,
+)
 from consumer.config.settings import Settings, file_key_of, key_of
 from consumer.errors import BadConfig
 
@@ -20,11 +28,13 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """What a file says: raw values by setting, the key each was found under, and keys that were passed over."""
+    """What a file says: raw values by setting, the key each was found under, and keys that were passed over.
+    `effects` are sentences on keys that decide what TiCDC writes, and that no consumer can undo."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
 
 
 def read_changefeed(path: str) -> FileValues:
@@ -42,7 +52,14 @@ def read_changefeed(path: str) -> FileValues:
     tables = {"": body, "[sink]": sink, "[sink.csv]": csv, "[sink.cloud-storage-config]": storage}
     values = {**_changefeed_values(tables, filters), **_own(own, path)}
     places = {field: file_key_of(field) for field in values} | _places(values, own)
-    return FileValues(values, places, tuple(ignored))
+    return FileValues(values, places, tuple(ignored), tuple(_effects({"[filter]": filters, "[sink]": sink})))
+
+
+def _effects(tables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    found = {place: tables[place[0]].get(place[1]) for place in EFFECTS}
+    if isinstance(rules := found["[sink]", "dispatchers"], list):
+        found["[sink]", "dispatchers"] = [rule for rule in rules if set(rule) - QUEUE_KEYS]
+    return [f"{table} {key}: {EFFECTS[table, key]}" for (table, key), value in found.items() if value]
 
 
 def _places(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:

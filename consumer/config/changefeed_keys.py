@@ -114,3 +114,20 @@ FILTER_KEYS = frozenset(
     }
 )
 """[filter]"""
+
+EFFECTS = {
+    (
+        "[filter]",
+        "event-filters",
+    ): "TiCDC does not write the rows and statements that they name: the replica lacks them",
+    ("[filter]", "ignore-txn-start-ts"): "TiCDC does not write these transactions: the replica lacks them",
+    ("[filter]", "ignore-txn-commit-ts"): "TiCDC does not write these transactions: the replica lacks them",
+    ("[filter]", "ignore-dbs"): "TiCDC does not write these databases: the replica lacks them",
+    ("[filter]", "ignore-tables"): "TiCDC does not write these tables: the replica lacks them",
+    ("[sink]", "column-selectors"): "rows have the selected columns only: others keep what the target has, or defaults",
+    ("[sink]", "dispatchers"): "they route tables: the files, and so the replica, have the names after routing",
+}
+"""What keys of the changefeed's file do to the files it writes, which is all that a consumer sees."""
+
+QUEUE_KEYS = frozenset({"matcher", "dispatcher", "partition", "topic", "index", "columns"})
+"""What a dispatcher says to a message queue alone."""

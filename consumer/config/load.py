@@ -46,6 +46,7 @@ def load(
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
     _of_uri(raw, spelt)
     notes = tuple(f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored)
+    notes += tuple(f"{path}: {effect}" for effect in file.effects)
     settings = _checked(kind, raw, spelt)
     if kind is Settings:
         check_csv(settings)
@@ -69,7 +70,7 @@ def _of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
         query = parse_qs(urlsplit(str(raw.get("upstream_uri", ""))).query)
     except ValueError:
         return  # not a URI: refused by the setting's own check, with a better sentence
-    for field in ("protocol", "output_raw_change_event", "file_expiration_days"):
+    for field in ("protocol", "date_separator", "terminator", "output_raw_change_event", "file_expiration_days"):
         given = query.get(key_of(field))
         if given:
             raw[field], spelt[field] = given[-1], f"{key_of(field)} in --upstream-uri"

@@ -17,11 +17,12 @@ from consumer.model.files import SchemaFile
 class _Keys:
     """The indexes of one table, by lower-case name; None: one that is no key (not unique, a prefix, an expression).
     Column names are lower case. `guessed` are indexes whose names were TiDB's to choose, `virtual` the columns that
-    rows do not carry."""
+    rows do not carry. `created`: all of the table's indexes are known, from its CREATE TABLE on."""
 
     indexes: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
     virtual: set[str] = field(default_factory=set)
+    created: bool = False
 
     def add(self, index: Index, reserved: Collection[str] = ()) -> None:
         """Take an index in; one without a name gets TiDB's, around the names that are taken or `reserved`."""
@@ -86,8 +87,16 @@ def unique_keys(history: Sequence[SchemaFile], origin: Origin) -> tuple[tuple[st
     return tuple(sorted(dict.fromkeys(found), key=len))
 
 
+def declared_indexes(history: Sequence[SchemaFile], origin: Origin) -> frozenset[str | frozenset[str]] | None:
+    """Every index of the table that `history` describes: its name, and of a unique one the set of its columns, all in
+    lower case. None where the statements do not begin with its CREATE TABLE."""
+    keys = state_after(history, origin, _Keys, _execute)
+    return frozenset([*keys.indexes, *map(frozenset, filter(None, keys.indexes.values()))]) if keys.created else None
+
+
 def _execute(keys: _Keys, file: SchemaFile) -> _Keys:
     statement = statement_of(file.query)
+    keys.created |= statement.kind == "CREATE TABLE"
     if statement.kind in ("CREATE TABLE", "CREATE INDEX"):
         _define(keys, statement)
     elif statement.kind == "DROP INDEX":

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import Ints, key_codes, last_of, row_codes, row_hash
@@ -36,8 +37,10 @@ def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool) -> pa.Table:
 
 
 def bucket_of(changes: pa.Table, key: Sequence[int], buckets: int) -> Ints:
-    """Each row's bucket in [0, buckets), by the bytes of its key alone: the same in every process and batch."""
-    hashed = row_hash(_key_columns(changes, key))
+    """Each row's bucket in [0, buckets), by the bytes of its key alone: the same in every process and batch.
+
+    Texts that differ in trailing blanks only come together, as targets may take them for equal."""
+    hashed = row_hash([_trimmed(column) for column in _key_columns(changes, key)])
     return (hashed % np.uint64(buckets)).astype(np.int64)
 
 
@@ -54,6 +57,12 @@ def split_by_bucket(changes: pa.Table, key: Sequence[int], buckets: int) -> list
         (int(number), ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
         for number in np.flatnonzero(sizes)
     ]
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_string(column.type) or not pc.any(pc.ends_with(column, " ")).as_py():
+        return column
+    return pc.utf8_rtrim(column, " ")
 
 
 def _key_columns(changes: pa.Table, key: Sequence[int]) -> list[pa.ChunkedArray]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumer.codec.csv_form import splittable
-from consumer.ddl.keys import unique_keys
+from consumer.ddl.keys import declared_indexes, unique_keys
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
 from consumer.model.names import TableName
@@ -43,8 +43,9 @@ class TableVersionConsumer:
         table = self.load.table
         # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
         history = self._history(table) or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
-        columns, keys = history[-1].columns, unique_keys(self._history(table), self.catalog.origin)
-        return LoadRequest(table, columns, keys, absent)
+        statements, origin = self._history(table), self.catalog.origin
+        keys, indexes = unique_keys(statements, origin), declared_indexes(statements, origin)
+        return LoadRequest(table, history[-1].columns, keys, absent, indexes)
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
         """Raises CannotBeExact where it is not known how CSV rows are to be read."""

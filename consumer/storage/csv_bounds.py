@@ -73,7 +73,10 @@ def _head(content: bytes, file: DataFile, csv: CsvFormat, terminator: bytes) -> 
 
 def _first_cells(csv: CsvFormat, terminator: bytes) -> re.Pattern[bytes]:
     quote, delimiter = re.escape(csv.quote.encode()), re.escape(csv.delimiter.encode())
-    cell = b"%b(?:[^%b]|%b)*+%b" % (quote, quote, quote * 2, quote) if quote else rb"(?:\\.|[^\\])*?"
+    if quote:
+        cell = b"%b(?:[^%b]|%b)*+%b" % (quote, quote, quote * 2, quote)
+    else:
+        cell = rb"(?:\\.|(?!%b)[^\\\r\n])*+" % delimiter  # a delimiter in a cell is escaped, and so is a line break
     return re.compile(
         b"%b[IUD]%b%b(?P<names>%b%b%b%b)(?P<ts>[0-9]{1,19})(?=%b|%b)"
         % (quote, quote, delimiter, cell, delimiter, cell, delimiter, delimiter, re.escape(terminator)),

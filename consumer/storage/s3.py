@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from consumer.errors import StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
 from consumer.storage.errors import Translated, refusal
@@ -36,6 +37,10 @@ class _Unordered(Exception):
     """Keys do not come in byte order."""
 
 
+class _NoLeaps(Exception):
+    """The server does not begin where it is asked to."""
+
+
 @dataclass(frozen=True, slots=True)
 class S3Files:
     """A file's stamp is its etag."""
@@ -50,9 +55,12 @@ class S3Files:
                     with ThreadPoolExecutor(THREADS, thread_name_prefix="listing") as pool:
                         found = pool.map(lambda part: self._walk(spans, part[0], part[1], in_order=True), parts)
                         return [file for files in found for file in files]
-                except _Unordered:
+                except (_Unordered, _NoLeaps):
                     pass
-            return self._walk(spans, "", None, in_order=False)
+            try:
+                return self._walk(spans, "", None, in_order=False)
+            except _NoLeaps:
+                return self._walk(spans, "", None, in_order=False, leaps=False)
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
         with Translated(self.settings, "file", file.path):
@@ -75,25 +83,32 @@ class S3Files:
                     return None
                 raise
 
-    def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool) -> list[StoredFile]:
-        """The files outside of spans, with keys above `after` and below `end`, one page after the other. Raises
-        _Unordered where `in_order` is asked for and not kept."""
+    def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool, leaps: bool = True) -> list[StoredFile]:
+        """The files outside of spans, with keys above `after` and below `end`, one page after the other; without
+        `leaps` those inside are listed too, and passed over. Raises _Unordered where `in_order` is asked for and not
+        kept, _NoLeaps."""
         found: list[StoredFile] = []
         request = self._leap(spans, after) if after else {}
+        begin = after
         while True:
             page = self._page(request)
             files = [file for entry in page.get("Contents", ()) if (file := self._stored(entry)) is not None]
+            if files and files[0].path <= begin:
+                raise _NoLeaps
             if in_order and any(first >= second for first, second in pairwise([after, *(f.path for f in files)])):
                 raise _Unordered
             found.extend(file for file in files if spans.covering(file.path) is None and not _reached(file, end))
-            if not page["IsTruncated"] or (files and _reached(files[-1], end)):
+            token = page.get("NextContinuationToken")
+            if not page.get("IsTruncated", token is not None) or (files and _reached(files[-1], end)):
                 return found
             after = files[-1].path if files else after
-            span = spans.covering(after)
+            span = spans.covering(after) if leaps else None
+            if span is None and token is None:
+                raise StorageUnavailable("the storage's listing breaks off: it says that there is more, and not where")
             if span is None:
-                request = {"ContinuationToken": page["NextContinuationToken"]}
+                begin, request = "", {"ContinuationToken": token}
             else:
-                after = span.end
+                begin = after = span.end
                 request = self._leap(spans, after)
 
     def _leap(self, spans: Spans, after: str) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -35,9 +36,11 @@ class StorageSettings:
         if scheme != "file" and not bucket:
             raise BadConfig(f"the upstream URI names no bucket: {scheme}://BUCKET/PREFIX")
         given = dict(_parameters(query))
-        if unknown := sorted(given.keys() - STORAGE_OPTIONS[scheme] - CHANGEFEED_PARAMETERS):
-            raise BadConfig(f"parameter {unknown[0]!r} of the upstream URI is not known for {scheme}:// storage")
-        options = {name: value for name, value in given.items() if name in STORAGE_OPTIONS[scheme]}
+        known = STORAGE_OPTIONS[scheme]
+        given = {_option_name(name, known): value for name, value in given.items()}
+        if unknown := sorted(given.keys() - known - CHANGEFEED_PARAMETERS):
+            raise _not_known(unknown[0], scheme)
+        options = {name: value for name, value in given.items() if name in known}
         _check(options)
         return cls(
             scheme,
@@ -101,10 +104,21 @@ def _split(uri: str) -> tuple[str, str, str, str]:
 
 
 def _parameters(query: str) -> Iterator[tuple[str, str]]:
-    """Names as TiCDC's storage library compares them: lower case, with dashes."""
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
-        yield unquote(name).lower().replace("_", "-"), unquote(value)
+        yield unquote(name), unquote(value)
+
+
+def _option_name(name: str, known: Collection[str]) -> str:
+    """TiCDC's storage library compares its options in lower case and with dashes, TiCDC itself its own as they are."""
+    spelled = name.lower().replace("_", "-")
+    return spelled if spelled in known else name
+
+
+def _not_known(name: str, scheme: str) -> BadConfig:
+    near = get_close_matches(name.lower(), STORAGE_OPTIONS[scheme] | CHANGEFEED_PARAMETERS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return BadConfig(f"parameter {name!r} of the upstream URI is not known for {scheme}:// storage{meant}")
 
 
 def _check(options: Mapping[str, str]) -> None:

@@ -9,10 +9,13 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import pymysql
+from pymysql.connections import MySQLResult
+from pymysql.constants import CLIENT
 
 from consumer.errors import BadConfig
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.tls import HINT, tls_options, unproven
 
 Purpose = Literal["dml", "ddl"]
 FlavorName = Literal["mysql", "mariadb", "tidb"]
@@ -54,14 +57,17 @@ def flavor_of(connection: pymysql.Connection) -> Flavor:
         return Flavor.parse(cursor.fetchone()[0])
 
 
-def connect(settings: MySqlSettings, purpose: Purpose, autocommit: bool = False) -> pymysql.Connection:
+def connect(
+    settings: MySqlSettings, purpose: Purpose, autocommit: bool = False, *, loads: bool = False
+) -> pymysql.Connection:
     """A connection whose session is set for `purpose`: "dml" for rows and progress, "ddl" for upstream's statements.
+    `loads`: it may send rows by LOAD DATA LOCAL.
 
     Raises BadConfig (login, certificates) and TargetUnavailable. pymysql does not reconnect by itself, so a
     connection has this session for all its life.
     """
     try:
-        connection = _open(settings, purpose, autocommit)
+        connection = _open(settings, purpose, autocommit, loads)
     except pymysql.MySQLError as error:
         raise _translated(settings, error) from error
     try:
@@ -87,11 +93,31 @@ def qualified(database: str, table: str) -> str:
 
 
 class _Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's, but for the TLS context of a server whose certificate nobody asked to check: reading the system's
-    certificates takes 20 ms, so one context serves all connections of the process."""
+    """pymysql's, but for two things: one TLS context serves where the server is not checked, and no answer of a server
+    makes it send a file: who loads rows answers that request itself, from memory."""
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)
+
+    def _read_query_result(self, unbuffered: bool = False) -> int:
+        self._result = None
+        result = _NoFiles(self)
+        result.init_unbuffered_query() if unbuffered else result.read()
+        self._result = result
+        if result.server_status is not None:
+            self.server_status = result.server_status
+        return int(result.affected_rows)
+
+
+class _NoFiles(MySQLResult):  # type: ignore[misc]
+    """The answer to a statement that sends no file."""
+
+    def _read_load_local_packet(self, first_packet: Any) -> None:
+        self.connection._force_close()
+        raise BadConfig(
+            "the server asked for a file of this machine in answer to a statement that sends none: it is no target",
+            hint="check the address in --downstream-uri, and ask for TLS that proves the server (ssl-mode)",
+        )
 
 
 @lru_cache(maxsize=1)
@@ -102,7 +128,7 @@ def _unverified_context() -> ssl.SSLContext:
     return context
 
 
-def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool) -> pymysql.Connection:
+def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bool) -> pymysql.Connection:
     return _Connection(
         host=settings.host,
         port=settings.port,
@@ -112,23 +138,12 @@ def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool) -> pymysq
         charset="utf8mb4",
         collation="utf8mb4_bin",
         autocommit=autocommit,
-        local_infile=True,
-        ssl=_ssl_context(settings),
+        # Only the flag: with `local_infile` pymysql would open the files that a server asks for.
+        client_flag=CLIENT.LOCAL_FILES if loads else 0,
+        **tls_options(settings),
         connect_timeout=settings.connect_timeout,
         read_timeout=_READ_TIMEOUT_SECONDS[purpose],
     )
-
-
-def _ssl_context(settings: MySqlSettings) -> ssl.SSLContext | None:
-    if not (settings.ssl_ca or settings.ssl_cert):
-        return None
-    try:
-        context = ssl.create_default_context(cafile=settings.ssl_ca or None)
-        if settings.ssl_cert:
-            context.load_cert_chain(settings.ssl_cert, settings.ssl_key or None)
-    except OSError as error:
-        raise BadConfig(f"the downstream's ssl-ca, ssl-cert or ssl-key cannot be used: {error}") from error
-    return context
 
 
 def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[str]:
@@ -138,6 +153,7 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
         "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
         "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
         "unique_checks": 1,
+        "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
         "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS[purpose],
         "net_read_timeout": SILENCE_SECONDS,
         "net_write_timeout": SILENCE_SECONDS,
@@ -169,6 +185,6 @@ def _literal(value: str | int) -> str:
 
 
 def _translated(settings: MySqlSettings, error: pymysql.MySQLError) -> Exception:
-    known = translate(error, "start")
+    known = BadConfig(str(error.args[-1]), hint=HINT) if unproven(error) else translate(error, "start")
     known.message = f"{settings.user}@{settings.address}: {known.message}"
     return known

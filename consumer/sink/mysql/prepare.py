@@ -14,6 +14,7 @@ from consumer.model.names import TableName, same_name
 from consumer.ports import LoadRequest
 from consumer.sink.missing import table_missing
 from consumer.sink.mysql.connection import Flavor, qualified, quote
+from consumer.sink.mysql.fits import misfit
 from consumer.sink.mysql.kept import IN_LINE, kept_columns
 from consumer.sink.mysql.rounded import refuse_indistinct
 from consumer.sink.mysql.schema import is_reserved
@@ -75,9 +76,12 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     _check_table(request.table, table, shared.settings)
     refuse_indistinct(request.table, table)
     columns = _written_columns(request, table)
+    _check_types(request.table, columns)
     names = tuple(target.name for _, target in columns)
     key, ordered = _handle_key(request, table, names)
     kept = kept_columns(request, table, names, key)
+    _check_extra_keys(request, table, names)
+    checked = _checked_keys(table, names, key)
     if not key and table.engine.lower() not in _TRANSACTIONAL:
         raise CannotBeExact(
             f"a table with no key needs transactions, its engine {table.engine} has none",
@@ -90,7 +94,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
         names=names,
         key=key,
-        ordered=ordered or kept.together,
+        ordered=ordered or kept.together or bool(checked),
         settings=MySqlTarget(
             data_types=tuple(target.data_type for _, target in columns),
             column_types=tuple(target.type for _, target in columns),
@@ -102,6 +106,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             table=table.name.table,
             auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
             required=kept.required,
+            checked=checked,
         ),
         kept=kept.names,
         absent=request.absent,
@@ -137,6 +142,17 @@ def _written_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
     ]
 
 
+def _check_types(name: TableName, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+    for column, target in columns:
+        if reason := misfit(column, target):
+            raise SchemaDrift(
+                f"column {quote(column.name)} is {_type(column)} upstream and {target.type} in the target: {reason}",
+                hint=f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(target.name)} "
+                f"{_type(column)}; then run again, or resync the table where rows are in it",
+                table=str(name),
+            )
+
+
 def _drift(name: TableName, text: str) -> SchemaDrift:
     return SchemaDrift(text, hint=IN_LINE, table=str(name))
 
@@ -167,6 +183,37 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     if unwritten:
         raise CannotBeExact(f"its key has columns that the rows lack: {_listed(unwritten)}", table=str(request.table))
     return tuple(positions[same_name(column)] for column in key.columns), key.prefix or _coarse(table, key)
+
+
+def _check_extra_keys(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> None:
+    """A unique key that upstream does not have lets REPLACE remove rows that upstream keeps; one with columns that the
+    rows lack is `kept_columns`' to judge."""
+    known = request.indexes
+    if known is None:
+        return
+    primary = frozenset(column.name.lower() for column in request.columns if column.is_pk)
+    for unique in table.unique_keys:
+        columns = frozenset(name.lower() for name in unique.columns)
+        if not _folded(unique.columns) <= _folded(names):
+            continue
+        if unique.name.lower() not in known and columns not in known and columns != primary:
+            raise CannotBeExact(
+                f"the target table has a unique key {quote(unique.name)} on {_listed(unique.columns)}, which upstream"
+                " does not have: rows that are equal there would be lost",
+                hint=f"ALTER TABLE {request.table} DROP INDEX {quote(unique.name)}; then resync the table",
+                table=str(request.table),
+            )
+
+
+def _checked_keys(table: TargetTable, names: Sequence[str], key: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The unique keys, as positions in `names`, whose collations take texts for equal that differ in more than trailing
+    blanks. Upstream's may be the same, or not: TiDB compares bytes where its new collations are switched off."""
+    if not key:
+        return ()
+    positions = {name.casefold(): number for number, name in enumerate(names)}
+    coarse = (unique.columns for unique in table.unique_keys if not unique.prefix and _coarse(table, unique))
+    folded = ([column.casefold() for column in columns] for columns in coarse)
+    return tuple(tuple(positions[c] for c in columns) for columns in folded if all(c in positions for c in columns))
 
 
 def _coarse(table: TargetTable, key: UniqueKey) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
 
 _DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
 _NAME_LIMIT = 64
+SslMode = Literal["", "DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
+"""MySQL's own names; "" where the URI says nothing."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -34,6 +36,7 @@ class MySqlSettings:
     connect_timeout: int = 10
     socket: str = ""
     allow_triggers: bool = False
+    ssl_mode: SslMode = ""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= _NAME_LIMIT:
@@ -86,6 +89,9 @@ class MySqlTarget:
 
     `required` are those of LoadTarget.kept that a new row must give a value: NOT NULL, without a default.
 
+    `checked` are unique keys, as positions, that may compare more coarsely than upstream's: rows are compared before
+    they are written.
+
     `auto_increment` is the column that the server can number itself, "" for none.
 
     A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
@@ -101,6 +107,7 @@ class MySqlTarget:
     database: str
     table: str
     required: tuple[str, ...] = ()
+    checked: tuple[tuple[int, ...], ...] = ()
     auto_increment: str = ""
 
 
@@ -123,6 +130,8 @@ def _option(name: str, value: str) -> tuple[str, Any]:
     known = name.replace("-", "_")
     if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket"):
         return known, value
+    if known == "ssl_mode":
+        return known, _ssl_mode(value)
     if known in ("worker_count", "connect_timeout"):
         if not value.isdecimal() or int(value) < 1:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be a whole number above 0")
@@ -132,3 +141,11 @@ def _option(name: str, value: str) -> tuple[str, Any]:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be true or false")
         return known, value == "true"
     raise BadConfig(f"the downstream URI has an unknown option {name!r}")
+
+
+def _ssl_mode(value: str) -> str:
+    mode = value.upper().replace("-", "_")
+    modes = [name for name in get_args(SslMode) if name]
+    if mode not in modes:
+        raise BadConfig(f"the downstream URI's ssl-mode is {value!r}, it must be one of {', '.join(modes)}")
+    return mode

@@ -85,7 +85,7 @@ class Transactions:
 
     def _open(self) -> pymysql.Connection:
         if self._connection is None:
-            connection = connect(self._settings, "dml")
+            connection = connect(self._settings, "dml", loads=True)
             self._connection = connection
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@max_allowed_packet")

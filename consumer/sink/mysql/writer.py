@@ -22,6 +22,7 @@ from consumer.sink.mysql.lease import DRIVER
 from consumer.sink.mysql.load_data import NotLoaded, load
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.transactions import Transactions
+from consumer.sink.mysql.twins import refuse_blank_twins, refuse_staged_twins
 from consumer.sink.mysql.values import by_key, error_values, mysql_target
 
 _PUT_ROWS = 100_000
@@ -74,11 +75,13 @@ class MySqlSession:
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
         """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first; in one
         transaction where all rows must be completed before one is written."""
+        if not changes.num_rows:
+            return Receipt(puts=0, deletes=0)
         is_put = changes.column("put")
         rows = changes.select([f"c{position}" for position in range(len(target.columns))])
         puts = by_key(target, rows.filter(is_put))
         deletes = by_key(target, rows.filter(pc.invert(is_put)).select([f"c{position}" for position in target.key]))
-        together = bool(target.kept) and target.ordered
+        together = _is_staged(target) and target.ordered
         batches = [_Batch(puts if puts.num_rows else None, deletes)] if together else _batches(puts, deletes)
         defaulted = sum(self._write(target, batch) for batch in batches)
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted)
@@ -110,16 +113,19 @@ class MySqlSession:
                     cursor.execute(statement)
             if batch.puts is None:
                 return 0
-            if not target.kept:
+            if not _is_staged(target):
+                refuse_blank_twins(cursor, target, batch.puts)
                 put(cursor, target, batch.puts, self._transactions.max_allowed_packet)
                 return 0
             for piece in pieces(batch.puts, _PUT_ROWS, _PUT_BYTES):
                 put(cursor, staged(target), piece, self._transactions.max_allowed_packet)
+            if mysql_target(target).checked:
+                refuse_staged_twins(cursor, target)
             with replace.not_strict(cursor) if _has_odd(target, batch.puts) else nullcontext():
                 return write_staged(cursor, target)
 
         def before(cursor: pymysql.cursors.Cursor) -> None:
-            if target.kept and batch.puts is not None:
+            if _is_staged(target) and batch.puts is not None:
                 make_stage(cursor, target)
 
         return self._transactions.run(str(target.table), work, before)
@@ -127,7 +133,7 @@ class MySqlSession:
     def _can_load(self, target: LoadTarget, puts: pa.Table | None) -> bool:
         """LOAD DATA is quicker for any number of rows. TiDB's is optimistic: it fails where two meet at a key."""
         settings = mysql_target(target)
-        safe = settings.flavor != "tidb" or not (settings.secondary_unique or target.kept)
+        safe = settings.flavor != "tidb" or not (settings.secondary_unique or _is_staged(target))
         return puts is not None and safe and settings.local_infile and self._local_infile
 
 
@@ -147,6 +153,11 @@ def _load(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, pa
         replace.put(cursor, target, puts.filter(odd), packet)
         puts = puts.filter(pc.invert(odd))
     load(cursor.connection, target, puts)
+
+
+def _is_staged(target: LoadTarget) -> bool:
+    """Whether rows are looked at in the target, beside what is there, before one is written."""
+    return bool(target.kept or mysql_target(target).checked)
 
 
 def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:

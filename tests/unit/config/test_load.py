@@ -101,7 +101,7 @@ def test_a_changefeeds_own_file_is_read(tmp_path: Path) -> None:
     assert (settings.protocol, settings.date_separator, settings.terminator) == ("canal-json", "month", b"\n")
     assert (settings.file_index_width, settings.case_sensitive) == (6, True)
     assert settings.tables == ("shop.*", "!shop.tmp_*")
-    assert loaded.notes == ()
+    assert [note.partition(": ")[2].partition(":")[0] for note in loaded.notes] == ["[filter] event-filters"]
 
 
 @pytest.mark.parametrize("width", [0, 5, 21])
@@ -213,3 +213,25 @@ def test_kubernetes_own_variables_are_not_ours() -> None:
 
 def test_an_empty_variable_is_not_set() -> None:
     assert load(FLAGS, {"STORAGE_CONSUMER_TZ": "", "STORAGE_CONSUMER_TABLES": ""}).settings.tz == "System"
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('[[filter.event-filters]]\nmatcher = ["d.*"]\nignore-event = ["delete"]', "[filter] event-filters"),
+        ("[filter]\nignore-txn-start-ts = [1, 2]", "[filter] ignore-txn-start-ts"),
+        ('[[sink.column-selectors]]\nmatcher = ["d.*"]\ncolumns = ["a"]', "[sink] column-selectors"),
+        ('[sink]\ndispatchers = [{matcher = ["d.*"], target-schema = "e"}]', "[sink] dispatchers"),
+    ],
+)
+def test_what_the_changefeed_leaves_out_of_the_files_is_told(text: str, key: str, tmp_path: Path) -> None:
+    file = tmp_path / "changefeed.toml"
+    file.write_text(text)
+    [note] = load({"upstream_uri": "file:///d?protocol=canal-json"}, {}, str(file)).notes
+    assert note.startswith(f"{file}: {key}: ")
+
+
+def test_what_the_uri_says_of_the_files_counts() -> None:
+    uri = "file:///d?protocol=canal-json&date-separator=month&terminator=%0A"
+    settings = load({"upstream_uri": uri}, {}).settings
+    assert (settings.date_separator, settings.terminator) == ("month", b"\n")

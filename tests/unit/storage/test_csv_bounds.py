@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +82,12 @@ def test_a_file_without_commit_ts_is_told_by_its_first_row() -> None:
     with pytest.raises(CorruptFile, match="operation, table, schema and commit-ts") as caught:
         bounds_of(content, FORMATS[0])
     assert "[sink.csv]" in caught.value.hint
+
+
+@pytest.mark.parametrize("filler", [b"a,", b"\\a", b"a"])
+def test_a_first_row_that_is_none_is_told_at_once(filler: bytes) -> None:
+    csv = CsvFormat(",", "", include_commit_ts=True)
+    started = time.process_time()
+    with pytest.raises(CorruptFile):
+        bounds_of(b"I," + filler * 100_000, csv)
+    assert time.process_time() - started < 5

@@ -90,7 +90,7 @@ def test_a_sas_token_and_a_login_of_the_environment(query: str, options: dict[st
 
 
 def test_the_changefeeds_own_parameters_are_kept() -> None:
-    uri = "file:///d?protocol=canal-json&enable_tidb_extension=true&Flush-Interval=5s&kafka-version=2.4.0"
+    uri = "file:///d?protocol=canal-json&enable-tidb-extension=true&flush-interval=5s&kafka-version=2.4.0"
     assert StorageSettings.from_uri(uri).parameters == {
         "protocol": "canal-json",
         "enable-tidb-extension": "true",
@@ -138,3 +138,21 @@ def test_settings_travel() -> None:
     settings = StorageSettings.from_uri(S3)
     assert pickle.loads(pickle.dumps(settings)) == settings
     assert len({settings, StorageSettings.from_uri(S3)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameter", "near"),
+    [
+        ("worker_count", "worker-count"),
+        ("Protocol", "protocol"),
+        ("output_raw_change_event", "output-raw-change-event"),
+    ],
+)
+def test_a_parameter_that_ticdc_does_not_know_by_this_name(parameter: str, near: str) -> None:
+    with pytest.raises(BadConfig, match=rf"'{parameter}' .* did you mean {near}\?"):
+        StorageSettings.from_uri(f"file:///data/cdc?{parameter}=1")
+
+
+def test_the_storages_own_options_are_compared_as_its_library_does() -> None:
+    uri = "s3://bucket?Access_Key=AK&secret_access_key=s&REGION=eu"
+    assert StorageSettings.from_uri(uri).fsspec_options()["key"] == "AK"

@@ -1,0 +1,62 @@
+"""Whether a column of the target holds every value of upstream's as it is.
+
+Strict mode refuses what is out of range, and notes what is cut off; what is named here a server changes without a word.
+"""
+
+from __future__ import annotations
+
+import re
+
+from consumer.model.columns import Column, Family
+from consumer.sink.mysql.tables import TargetColumn
+
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_LONG_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BLOBS = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_SAME: dict[Family, frozenset[str]] = {
+    Family.INTEGER: _INTEGERS | {"decimal"} | _LONG_TEXTS,
+    Family.DECIMAL: frozenset({"decimal"}) | _LONG_TEXTS,
+    Family.FLOAT: frozenset({"float", "double"}),
+    Family.DOUBLE: frozenset({"double"}),
+    Family.YEAR: frozenset({"year"}) | _INTEGERS | _LONG_TEXTS,
+    Family.DATE: frozenset({"date", "datetime"}) | _LONG_TEXTS,
+    Family.DATETIME: frozenset({"datetime"}) | _LONG_TEXTS,
+    Family.TIMESTAMP: frozenset({"timestamp"}),
+    Family.TIME: frozenset({"time"}) | _LONG_TEXTS,
+    Family.TEXT: _LONG_TEXTS,
+    Family.BINARY: _BLOBS,
+    Family.JSON: frozenset({"json"}) | _LONG_TEXTS,
+}
+"""The types that hold a family's values unchanged; families that are not named are the writer's to check."""
+
+
+def misfit(column: Column, target: TargetColumn) -> str:
+    """What the target's column would change, "" for nothing."""
+    allowed = _SAME.get(column.family)
+    if allowed is None:
+        return ""
+    if column.type in ("CHAR", "BINARY") and target.data_type == column.type.lower():
+        longer = column.type == "BINARY" and column.length is not None and _numbers(target)[:1] != [column.length]
+        return "its values would be padded with zero bytes" if longer else ""
+    if target.data_type not in allowed:
+        return "its values would be changed"
+    if target.data_type in ("datetime", "timestamp", "time") and (_numbers(target) or [0])[0] < (column.scale or 0):
+        return "its fractions of seconds would be rounded"
+    if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):
+        return "its digits behind the point would be rounded"
+    return ""
+
+
+def _is_cut(column: Column, target: TargetColumn) -> bool:
+    digits = _numbers(target)[1:]
+    if not digits:
+        return target.data_type == "decimal" and bool(column.scale)
+    if column.family in (Family.FLOAT, Family.DOUBLE):
+        return column.scale is None or column.scale > digits[0]
+    return (column.scale or 0) > digits[0]
+
+
+def _numbers(target: TargetColumn) -> list[int]:
+    """The numbers in ``decimal(10,2)``, ``datetime(3)``, ``binary(8)``."""
+    found = re.match(r"\w+\(([\d,]+)\)", target.type)
+    return [int(number) for number in found[1].split(",")] if found else []

@@ -1,0 +1,138 @@
+"""Unique keys of the target that are coarser than upstream's, or that upstream does not have, never lose a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from tests.servers import MariaDb
+from tests.support.build import ID
+from tests.support.feed import Feed, Replica, states
+
+K = Column("k", "VARCHAR", length=20, nullable=False, is_pk=True)
+E = Column("e", "VARCHAR", length=40)
+CREATE = "CREATE TABLE `t` (`k` VARCHAR(20) PRIMARY KEY,`e` VARCHAR(40)) DEFAULT CHARSET=utf8mb4 COLLATE={}"
+
+
+def line(ts: int, row: dict[str, str], kind: str = "INSERT") -> bytes:
+    message = {
+        "id": 0, "database": "d", "table": "t", "pkNames": [next(iter(row))], "isDdl": False, "type": kind, "es": 0,
+        "ts": 0, "sql": "", "sqlType": {}, "mysqlType": dict.fromkeys(row, "varchar"), "old": None, "data": [row],
+        "_tidb": {"commitTs": ts},
+    }  # fmt: skip
+    return json.dumps(message).encode() + b"\r\n"
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    found = Feed(tmp_path)
+    found.database("d", 1)
+    return found
+
+
+def put(feed: Feed, ts: int, *keys: str) -> None:
+    feed.file("d.t", 2, b"".join(line(ts + n, {"k": key, "e": str(ts + n)}) for n, key in enumerate(keys)))
+
+
+def rows(server: MariaDb) -> Sequence[object]:
+    return sorted(server.execute("SELECT * FROM d.t"))
+
+
+@pytest.mark.parametrize(
+    ("collation", "first", "second"),
+    [
+        ("utf8mb4_general_ci", ("a", "A"), ()),
+        ("utf8mb4_general_ci", ("a", "b"), ("A",)),
+        ("utf8mb4_bin", ("a", "a "), ()),
+        ("utf8mb4_bin", ("a", "b"), ("a ",)),
+    ],
+)
+def test_a_key_that_takes_two_rows_for_one(
+    collation: str, first: Sequence[str], second: Sequence[str], feed: Feed, fresh_mariadb: MariaDb
+) -> None:
+    """TiDB compares bytes, whatever the column says, where its new collations are switched off."""
+    feed.statement("d.t", 2, Action.CREATE_TABLE, CREATE.format(collation), (K, E))
+    put(feed, 10, *first)
+    replica = Replica(feed, fresh_mariadb.url())
+    result = replica.once(20)
+    before = rows(fresh_mariadb)
+    if second:
+        assert result.exit_code == 0
+        put(feed, 30, *second)
+        result = replica.once(40)
+    assert result.exit_code == 3
+    [error] = [table.error for table in result.tables.values() if table.error]
+    assert "unique key on `k`" in error
+    assert rows(fresh_mariadb) == before  # rolled back
+    assert len(before) == (2 if second else 0)
+
+
+def test_keys_that_upstream_compares_so_too(feed: Feed, fresh_mariadb: MariaDb) -> None:
+    """One after the other they are fine, whichever way the key is spelled."""
+    feed.statement("d.t", 2, Action.CREATE_TABLE, CREATE.format("utf8mb4_general_ci"), (K, E))
+    put(feed, 10, "a", "b", "c ")
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(20).exit_code == 0
+    gone = line(30, {"k": "a"}, "DELETE") + line(32, {"k": "c "}, "DELETE")
+    feed.file("d.t", 2, gone + line(33, {"k": "A", "e": "33"}) + line(34, {"k": "C", "e": "34"}))
+    assert replica.once(40).exit_code == 0
+    assert rows(fresh_mariadb) == [("A", "33"), ("C", "34"), ("b", "11")]
+    put(feed, 50, "A")
+    assert replica.once(60).exit_code == 0
+    assert rows(fresh_mariadb) == [("A", "50"), ("C", "34"), ("b", "11")]
+
+
+@pytest.mark.parametrize("second", ["X@Y", "x@y "])
+def test_a_secondary_key_with_a_coarser_collation(second: str, feed: Feed, fresh_mariadb: MariaDb) -> None:
+    ci = "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+    fresh_mariadb.execute(
+        "CREATE DATABASE d", f"CREATE TABLE d.t (id INT PRIMARY KEY, e VARCHAR(40) {ci}, UNIQUE u (e))"
+    )
+    feed.describe("d.t", 2, (ID, E))
+    feed.file("d.t", 2, line(10, {"id": "1", "e": "x@y"}) + line(11, {"id": "2", "e": "z"}))
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(20).exit_code == 0
+    swapped = line(30, {"id": "1", "e": "Z"}) + line(30, {"id": "2", "e": "X@Y"})
+    feed.file("d.t", 2, swapped)  # values that move between rows are no loss
+    assert replica.once(40).exit_code == 0
+    assert rows(fresh_mariadb) == [(1, "Z"), (2, "X@Y")]
+    feed.file("d.t", 2, line(50, {"id": "3", "e": second}))
+    result = replica.once(60)
+    assert result.exit_code == 3
+    assert rows(fresh_mariadb) == [(1, "Z"), (2, "X@Y")]
+
+
+def test_a_unique_key_that_only_the_target_has(feed: Feed, fresh_mariadb: MariaDb) -> None:
+    feed.create("d.t", 2)
+    replica = Replica(feed, fresh_mariadb.url())
+    replica.once(5)
+    fresh_mariadb.execute("ALTER TABLE d.t ADD UNIQUE KEY x (v)")
+    feed.puts("d.t", 2, {10: (1, "7"), 11: (2, "7")})
+    result = replica.once(20)
+    assert states(result) == {"d.t": "stopped"}
+    [table] = result.tables.values()
+    assert "unique key `x` on `v`" in table.error
+    fresh_mariadb.execute("ALTER TABLE d.t DROP INDEX x")
+    assert replica.once(20).exit_code == 0
+    assert len(rows(fresh_mariadb)) == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "ALTER TABLE `t` ADD UNIQUE KEY `u` (`v`)",
+        "ALTER TABLE `t` ADD UNIQUE (`v`,`id`)",
+        "CREATE UNIQUE INDEX `u` ON `t` (`v`)",
+    ],
+)
+def test_the_keys_that_statements_made_are_known(query: str, feed: Feed, fresh_mariadb: MariaDb) -> None:
+    feed.create("d.t", 2)
+    feed.statement("d.t", 3, Action.ADD_INDEX, query)
+    feed.puts("d.t", 3, {10: (1, "7"), 11: (2, "8")})
+    assert Replica(feed, fresh_mariadb.url()).once(20).exit_code == 0
+    assert len(rows(fresh_mariadb)) == 2

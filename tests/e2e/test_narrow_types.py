@@ -1,0 +1,106 @@
+"""Columns of a restored target that would change values stop their table before a row is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from consumer.model.columns import Column
+from tests.servers import MariaDb
+from tests.support.build import ID
+from tests.support.feed import Feed, Replica
+
+MOMENT = "2026-01-01 00:00:00.987"
+
+
+def feed_of(folder: Path, column: Column, value: str) -> Feed:
+    feed = Feed(folder)
+    feed.database("d", 1)
+    feed.describe("d.t", 2, (ID, column))
+    row = json.loads(feed._line("d.t", 10, 1, ""))
+    row |= {"data": [{"id": "1", "c": value}], "mysqlType": {"id": "int", "c": column.type.lower()}}
+    feed.file("d.t", 2, json.dumps(row).encode() + b"\r\n")
+    return feed
+
+
+def column(kind: str, length: int | None = None, scale: int | None = None) -> Column:
+    return Column("c", kind, length=length, scale=scale)
+
+
+def made(server: MariaDb, definition: str) -> Sequence[object]:
+    server.execute("CREATE DATABASE d", f"CREATE TABLE d.t (id INT PRIMARY KEY, c {definition})")
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("upstream", "value", "definition"),
+    [
+        (column("DATETIME", scale=3), MOMENT, "DATETIME"),
+        (column("DATETIME", scale=3), MOMENT, "DATETIME(2)"),
+        (column("TIMESTAMP", scale=3), MOMENT, "TIMESTAMP NULL"),
+        (column("TIMESTAMP", scale=3), MOMENT, "DATETIME(3)"),
+        (column("TIME", scale=3), "10:00:00.987", "TIME"),
+        (column("DATETIME", scale=3), MOMENT, "DATE"),
+        (column("DOUBLE", 22), "1.23456789012345", "FLOAT"),
+        (column("DOUBLE", 22), "1.23456789012345", "DOUBLE(10,2)"),
+        (column("FLOAT", 12), "1.2345", "FLOAT(7,2)"),
+        (column("DECIMAL", 10, 4), "1.2345", "DECIMAL(10,2)"),
+        (column("DECIMAL", 10, 4), "1.2345", "DOUBLE"),
+        (column("BIGINT", 20), "9007199254740993", "DOUBLE"),
+        (column("VARCHAR", 10), "a  ", "CHAR(10)"),
+        (column("VARBINARY", 8), "ab", "BINARY(8)"),
+        (column("BINARY", 4), "ab\0\0", "BINARY(8)"),
+    ],
+    ids=lambda case: f"{case.type}" if isinstance(case, Column) else None,
+)
+def test_a_narrower_type_stops_its_table(
+    upstream: Column, value: str, definition: str, fresh_mariadb: MariaDb, tmp_path: Path
+) -> None:
+    made(fresh_mariadb, definition)
+    result = Replica(feed_of(tmp_path, upstream, value), fresh_mariadb.url()).once(20, tz="UTC")
+    assert result.exit_code == 3
+    [table] = result.tables.values()
+    assert f"column `c` is {upstream.type}" in table.error
+    assert fresh_mariadb.execute("SELECT * FROM d.t") == []
+
+
+@pytest.mark.parametrize(
+    ("upstream", "value", "definition", "shown"),
+    [
+        (column("DATETIME", scale=3), MOMENT, "DATETIME(6)", f"{MOMENT}000"),
+        (column("DATETIME", scale=3), MOMENT, "VARCHAR(40)", MOMENT),
+        (column("DATE"), "2026-01-01", "DATETIME", "2026-01-01 00:00:00"),
+        (column("FLOAT", 12), "0.1", "DOUBLE", "0.10000000149011612"),
+        (column("DECIMAL", 10, 4), "1.2345", "DECIMAL(20,6)", "1.234500"),
+        (column("INT", 11), "7", "BIGINT UNSIGNED", "7"),
+        (column("INT", 11), "7", "DECIMAL(10,0)", "7"),
+        (column("CHAR", 10), "a", "VARCHAR(10)", "a"),
+        (column("VARCHAR", 10), "a ", "LONGTEXT", "a "),
+        (column("BINARY", 2), "ab", "VARBINARY(8)", "ab"),
+        (column("YEAR", 4), "2026", "YEAR", "2026"),
+        (column("JSON"), '{"a": 1}', "JSON", '{"a": 1}'),
+    ],
+    ids=lambda case: f"{case.type}" if isinstance(case, Column) else None,
+)
+def test_a_wider_type_holds_the_value(
+    upstream: Column, value: str, definition: str, shown: str, fresh_mariadb: MariaDb, tmp_path: Path
+) -> None:
+    made(fresh_mariadb, definition)
+    assert Replica(feed_of(tmp_path, upstream, value), fresh_mariadb.url()).once(20, tz="UTC").exit_code == 0
+    assert fresh_mariadb.execute("SELECT CONVERT(c USING utf8mb4) FROM d.t") == [(shown,)]
+
+
+def test_blanks_that_are_cut_off_are_told_by_a_server_that_keeps_notes_back(
+    fresh_mariadb: MariaDb, tmp_path: Path
+) -> None:
+    made(fresh_mariadb, "VARCHAR(2)")
+    fresh_mariadb.execute("SET GLOBAL sql_notes = 0")
+    try:
+        result = Replica(feed_of(tmp_path, column("VARCHAR", 10), "a    "), fresh_mariadb.url()).once(20, tz="UTC")
+    finally:
+        fresh_mariadb.execute("SET GLOBAL sql_notes = 1")
+    assert result.exit_code == 3
+    assert fresh_mariadb.execute("SELECT * FROM d.t") == []
