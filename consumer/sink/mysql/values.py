@@ -78,6 +78,15 @@ def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...])
     return [_key_literal(target, position, _array(rows, position)) for position in positions]
 
 
+def as_signed(column: Column, numbers: pa.Array) -> pa.Array:
+    """Whole-number literals below 2**64 as servers know them that take 64 bits for a signed number. Raises CorruptFile
+    for a greater one."""
+    try:
+        return pc.cast(pc.cast(numbers, pa.uint64()).view(pa.int64()), pa.string())
+    except pa.ArrowInvalid as error:
+        raise _not_a_value(column, str(error)) from error
+
+
 def from_text(target: LoadTarget, position: int, text: str) -> str:
     """The SQL expression that turns `text`, an expression with a value of `texts`, into the column's value."""
     match form_of(target, position):

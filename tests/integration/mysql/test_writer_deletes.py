@@ -10,6 +10,7 @@ from consumer.model.columns import Column
 from tests.integration.mysql.writing import changes, make_target, write
 from tests.servers import MariaDb
 
+_LABELS = ",".join(f"'l{number}'" for number in range(64))
 # name -> (column's DDL, its type in the schema file, distinct values, the key's column if it is not all of `c`)
 KEYS: dict[str, tuple[str, str, tuple[Any, ...], str]] = {
     "int": ("INT NOT NULL", "INT", ("-1", "0", "2147483647"), "c"),
@@ -22,6 +23,7 @@ KEYS: dict[str, tuple[str, str, tuple[Any, ...], str]] = {
     "year": ("YEAR NOT NULL", "YEAR", ("0", "2000", "1901"), "c"),
     "enum": ("ENUM('2','1','x') NOT NULL", "ENUM", ("0", "1", "2"), "c"),
     "set": ("SET('2','1','x') NOT NULL", "SET", ("0", "1", "3"), "c"),
+    "set64": (f"SET({_LABELS}) NOT NULL", "SET", ("1", str(1 << 63), str((1 << 63) + 1), str((1 << 64) - 1)), "c"),
     "date": ("DATE NOT NULL", "DATE", ("0000-00-00", "2024-00-00", "2023-02-31"), "c"),
     "datetime": ("DATETIME(6) NOT NULL", "DATETIME", ("2024-01-01 00:00:00.000001", "2024-01-01 00:00:00.000002"), "c"),
     "timestamp": ("TIMESTAMP(3) NOT NULL", "TIMESTAMP", ("2024-01-01 00:00:00.001", "2024-07-01 00:00:00.000"), "c"),
