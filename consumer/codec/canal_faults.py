@@ -12,6 +12,7 @@ from consumer.codec.canal_rows import RowParser
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
 from consumer.errors import CorruptFile
+from consumer.model.names import TableName
 
 _MAX_SHOWN = 60
 
@@ -59,7 +60,7 @@ def find_fault(text: bytes, parser: RowParser) -> tuple[int, str]:
         half = len(lines) // 2
         lines = lines[half:] if _is_good(lines[:half], parser) else lines[:half]
     number, line = lines[0]
-    return number, _fault(line) or _parser_says(line, parser)
+    return number, _fault(line, parser.table) or _parser_says(line, parser)
 
 
 def _is_good(lines: list[tuple[int, bytes]], parser: RowParser) -> bool:
@@ -78,7 +79,7 @@ def _parser_says(line: bytes, parser: RowParser) -> str:
     return "expected one row change a line"
 
 
-def _fault(line: bytes) -> str:
+def _fault(line: bytes, table: TableName) -> str:
     """What makes `line` no row change, "" when nothing is seen."""
     try:
         row = orjson.loads(line)
@@ -89,7 +90,18 @@ def _fault(line: bytes) -> str:
         return f"expected a JSON object, found {_shown(row)}"
     if row.get("type") not in ("INSERT", "UPDATE", "DELETE"):
         return f"expected `type` INSERT, UPDATE or DELETE, found {_shown(row.get('type'))}"
-    return _fault_of_time(row) or _fault_of_data(row.get("data"))
+    return _fault_of_source(row, table) or _fault_of_time(row) or _fault_of_data(row.get("data"))
+
+
+def _fault_of_source(row: dict[str, Any], table: TableName) -> str:
+    """TiCDC writes a table's rows, and no statements, under that table's name."""
+    if row.get("isDdl"):
+        return "expected a row, found a statement (`isDdl` is true)"
+    for member, name in (("database", table.database), ("table", table.table)):
+        found = row.get(member)
+        if not isinstance(found, str) or found.casefold() != name.casefold():
+            return f"expected a row of {table}, found `{member}` {_shown(found)}"
+    return ""
 
 
 def _fault_of_time(row: dict[str, Any]) -> str:

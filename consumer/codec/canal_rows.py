@@ -58,10 +58,14 @@ class RowParser:
     """Reads the members that a target needs; all others are skipped."""
 
     def __init__(self, target: LoadTarget) -> None:
+        self.table = target.table
         data = [(name, pa.string()) for name in (*(column.name for column in target.columns), *target.absent)]
         self._typed = [n for n, column in enumerate(target.columns) if column.nullable]
         self._typed += range(len(target.columns), len(data))
         members = [
+            ("database", pa.string()),
+            ("table", pa.string()),
+            ("isDdl", pa.bool_()),
             ("type", pa.string()),
             ("es", pa.int64()),
             ("_tidb", pa.struct([("commitTs", pa.int64())])),
@@ -84,7 +88,18 @@ class RowParser:
             raise NotRows(str(error)) from error
         if table.num_rows != count:
             raise NotRows("a line with two values")
+        self._check_source(table)
         return _rows(table, self._typed)
+
+    def _check_source(self, table: pa.Table) -> None:
+        """All rows are changes of the target's table. Case does not tell two names apart upstream."""
+        if pc.any(table.column("isDdl")).as_py():
+            raise NotRows("isDdl")
+        for member, name in (("database", self.table.database), ("table", self.table.table)):
+            names = _column(table, member)
+            others = names.filter(pc.invert(pc.fill_null(pc.equal(names, name), False))).unique().to_pylist()
+            if any(other is None or other.casefold() != name.casefold() for other in others):
+                raise NotRows(member)
 
 
 def _checked_lines(lines: bytes) -> tuple[bytes, int]:

@@ -14,6 +14,7 @@ from consumer.codec.csv_faults import Records
 from consumer.codec.csv_form import OPERATIONS, RowForm
 from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget
+from consumer.model.names import TableName
 
 _DELETE = ord("D")
 _COMMIT_TS = "^[0-9]{1,19}$"
@@ -24,8 +25,10 @@ class RowLayout:
     """The columns of a file's rows: `names` in the order of the cells, and what is known of each column by its name.
 
     `key` are the names, in that order, of what a DELETE has that carries the key alone; () where there is no such row.
+    `table` is the one whose rows they are.
     """
 
+    table: TableName
     names: tuple[str, ...]
     key: tuple[str, ...]
     columns: dict[str, Column]
@@ -50,7 +53,7 @@ class RowLayout:
 def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayout:
     columns = {column.name: column for column in (*target.columns, *layout)}
     key = {target.columns[position].name for position in target.key}
-    return RowLayout(tuple(names), tuple(name for name in names if name in key), columns)
+    return RowLayout(target.table, tuple(names), tuple(name for name in names if name in key), columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: Records) 
     if not np.all(whole | short):
         wrong = int(np.argmin(whole | short))
         raise records.wrong_count(wrong, cells.record(wrong), layout.names, form)
+    _check_source(cells, layout.table, form, records)
     if form.is_update is not None:
         _check_flags(cells, form, form.is_update, records)
     ts = (
@@ -96,6 +100,18 @@ def _operations(cells: Cells, form: RowForm, records: Records) -> Ints:
             return letters.astype(np.int64)
     wrong = int(np.argmin(right))
     raise records.wrong_operation(wrong, cells.record(wrong), form)
+
+
+def _check_source(cells: Cells, table: TableName, form: RowForm, records: Records) -> None:
+    """All rows are changes of `table`. Case does not tell two names apart upstream."""
+    for position, name in ((1, table.table), (2, table.database)):
+        names = cells.take(cells.first[:-1] + position)
+        different = pc.not_equal(names, name.encode())
+        others = names.filter(different).unique().to_pylist()
+        wrong = [other for other in others if other.decode(errors="replace").casefold() != name.casefold()]
+        if wrong:
+            record = pc.index(names, wrong[0]).as_py()
+            raise records.wrong_cell(record, position, f"the name of {table}", cells.record(record), form)
 
 
 def _commit_ts(cells: Cells, form: RowForm, position: int, records: Records) -> Ints:

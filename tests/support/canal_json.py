@@ -17,6 +17,7 @@ from consumer.model.steps import Window
 from consumer.ports import Stored
 
 ALL = Window(0, MAX_TSO)
+TABLE = TableName("d", "t")
 Line = tuple[int, bytes]
 """Where a line begins in its file, and the line without its terminator."""
 
@@ -33,8 +34,8 @@ class MemoryReader:
         return self.content[offset : offset + length]
 
 
-def target_of(columns: Sequence[Column], key: Sequence[int] = (0,)) -> LoadTarget:
-    return LoadTarget(TableName("d", "t"), tuple(columns), tuple(column.name for column in columns), tuple(key))
+def target_of(columns: Sequence[Column], key: Sequence[int] = (0,), table: TableName = TABLE) -> LoadTarget:
+    return LoadTarget(table, tuple(columns), tuple(column.name for column in columns), tuple(key))
 
 
 def whole(content: bytes, exact: Window = ALL, coarse: Window = ALL) -> FileSlice:

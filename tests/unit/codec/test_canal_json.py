@@ -221,11 +221,6 @@ def test_deep_nesting_anywhere_is_a_row_or_an_error(member: bytes, opening: byte
         assert isinstance(failure(file_of(deep)), CorruptFile)
 
 
-def test_another_table_in_the_line_does_not_matter() -> None:
-    content = file_of(row_line("INSERT", {"id": "1", "v": "a"}, commit_ts=1, database="x", table="y"))
-    assert decode(content) == [(1, True, 0, 0, "1", "a")]
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [

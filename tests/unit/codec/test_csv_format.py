@@ -35,10 +35,10 @@ def decoded(content: bytes, columns: list[Column], csv: CsvFormat, terminator: b
 @pytest.mark.parametrize(
     ("row", "delimiter", "quote", "types", "values"),
     [
-        ('"I","table1","test",5,123,"hello,world"', ",", '"', ["INT", "VARCHAR"], ("123", "hello,world")),
-        (r"U!table2!test!5!a\!b\!c!def", "!", "", ["VARCHAR"] * 2, ("a!b!c", "def")),
-        (r"D[*]table4[*]test[*]5[*]a\[\*\]b\[\*\]c[*]def", "[*]", "", ["CHAR"] * 2, ("a[*]b[*]c", "def")),
-        ("'I','table7','test',5,'\\','\\\r','\\\\'", ",", "'", ["TEXT"] * 3, ("\\", "\\\r", "\\\\")),
+        ('"I","t","d",5,123,"hello,world"', ",", '"', ["INT", "VARCHAR"], ("123", "hello,world")),
+        (r"U!t!d!5!a\!b\!c!def", "!", "", ["VARCHAR"] * 2, ("a!b!c", "def")),
+        (r"D[*]t[*]d[*]5[*]a\[\*\]b\[\*\]c[*]def", "[*]", "", ["CHAR"] * 2, ("a[*]b[*]c", "def")),
+        ("'I','t','d',5,'\\','\\\r','\\\\'", ",", "'", ["TEXT"] * 3, ("\\", "\\\r", "\\\\")),
         ('"I","t","d",5,"a,","a,d",683', ",", '"', ["ENUM", "SET", "BIT"], ("2", "9", "683")),
         ('"I","t","d",5,"129012.1230000",1e+06', ",", '"', ["DECIMAL", "FLOAT"], ("129012.1230000", "1000000")),
         ('"I","t","d",5,"aGVsbG8gd29ybGQ="', ",", '"', ["BLOB"], (b"hello world",)),

@@ -11,6 +11,7 @@ import pytest
 from consumer.codec.canal_json import SliceDecoder
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
 from tests.support.canal_json import MemoryReader, as_rows, decode_slowly, dialect, join, target_of, whole
 
 FOLDER = Path(__file__).parents[3] / "fixtures/canal_json"
@@ -22,7 +23,8 @@ def target_for(name: str) -> LoadTarget:
     schema = json.loads((FOLDER / f"{name}.schema.json").read_text())
     columns = [Column(c["ColumnName"], c["ColumnType"].removesuffix(" UNSIGNED")) for c in schema["TableColumns"]]
     key = [n for n, column in enumerate(schema["TableColumns"]) if column.get("ColumnIsPk") == "true"]
-    return target_of(columns, [0] if name.startswith("unique_") else key)
+    table = TableName(schema["Schema"], schema["Table"])
+    return target_of(columns, [0] if name.startswith("unique_") else key, table)
 
 
 def decoded(name: str, block_bytes: int = 8 << 20) -> list[Any]:
