@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer.codec.batches import Origin, change_schema
 from consumer.codec.csv_cells import Flags, Ints
@@ -15,7 +16,7 @@ from consumer.codec.csv_rows import RowLayout, Rows
 from consumer.codec.csv_values import canonical, is_quoted, may_be_text
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
-from consumer.model.columns import Column
+from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.types.registry import arrow_type
 
@@ -93,6 +94,8 @@ class CsvChangeBuilder:
         if self._form.quote:
             self._check_quotes(written, cells.quoted[where], null, kept, records)
         values = cells.take(where, null)
+        if written.family is Family.SET and "" in (column.elements or written.elements):
+            self._check_empty_sets(written, values, kept, records)
         convert = partial(canonical, written=written, target=column, form=self._form)
         try:
             return convert(values)
@@ -112,6 +115,16 @@ class CsvChangeBuilder:
             _UNPROTECTED,
             records.number(int(kept[np.argmax(null)])),
         )
+
+    def _check_empty_sets(self, column: Column, values: pa.BinaryArray, kept: Ints, records: Records) -> None:
+        """Where a SET has the label '', the text of no label and that of this one are the same."""
+        empty = pc.equal(pc.binary_length(values), 0).fill_null(False).to_numpy(zero_copy_only=False)
+        if np.any(empty):
+            raise records.place.inexact(
+                f"column {column.name} holds no label here or its label '', which look the same",
+                "take the label '' out of the SET upstream, or have the changefeed write canal-json; then resync it",
+                records.number(int(kept[np.argmax(empty)])),
+            )
 
     def _check_quotes(self, column: Column, quoted: Flags, null: Flags, kept: Ints, records: Records) -> None:
         """Columns of another order or number show themselves: texts are quoted, numbers are not."""

@@ -25,14 +25,15 @@ _NUMBERS = {
 _TIMES = {Family.DATE: pa.date32(), Family.DATETIME: pa.timestamp("us"), Family.TIMESTAMP: pa.timestamp("us")}
 
 
-def to_arrow(column: Column, values: pa.ChunkedArray, type_now: str) -> pa.ChunkedArray:
+def to_arrow(column: Column, values: pa.ChunkedArray, type_now: str, in_key: bool = False) -> pa.ChunkedArray:
     """`values` (string; binary for the binary types) for a table column of DuckDB type `type_now`.
 
     Dates and times come back as they are, as text, where one of them is no date: the zero date, '2024-00-00'. JSON and
-    VECTOR stay text. Raises RowRefused for a number that its type cannot hold, or an element that is not declared.
+    VECTOR stay text. Raises RowRefused for a number that its type cannot hold, for an element that is not declared, and
+    in a key (`in_key`) for one that is written as another is.
     """
     if column.family in ELEMENTS and column.elements:
-        return _labels(column, values)
+        return _labels(column, values, in_key)
     if type_now == TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
         return values
     if column.family in _TIMES:
@@ -60,10 +61,12 @@ def _times(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
         return values
 
 
-def _labels(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _labels(column: Column, values: pa.ChunkedArray, in_key: bool) -> pa.ChunkedArray:
     """An ENUM's number is the position of its label, from 1; a SET's the sum of its labels' bits; 0 is ''."""
     try:
         numbers = pc.cast(values, pa.uint64()).combine_chunks()
+        if in_key and "" in column.elements and _hold_twin(column, numbers):
+            raise _refused(column, "the label '' and the value 0 are both written '', and two keys would be one")
         if column.family is Family.SET:
             coded = pc.dictionary_encode(numbers)
             texts = [_set_text(column, mask) for mask in coded.dictionary.to_pylist()]
@@ -71,6 +74,12 @@ def _labels(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(["", *column.elements], pa.string()).take(numbers)], pa.string())
     except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
         raise _refused(column, str(error)) from error
+
+
+def _hold_twin(column: Column, numbers: pa.Array) -> bool:
+    """Whether one of `numbers` is an ENUM's error value, or a SET of the label '' alone: '' is to be the other one."""
+    twin = 0 if column.family is Family.ENUM else 1 << column.elements.index("")
+    return bool(pc.any(pc.equal(numbers, pa.scalar(twin, pa.uint64()))).as_py())
 
 
 def _set_text(column: Column, mask: int) -> str:

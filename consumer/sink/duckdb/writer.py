@@ -61,7 +61,7 @@ class DuckDbSession:
         for position, (column, type_now) in enumerate(zip(target.columns, target.settings.types, strict=True)):
             values = changes.column(f"c{position}")
             try:
-                typed = to_arrow(column, values, type_now)
+                typed = to_arrow(column, values, type_now, position in target.key)
             except RowRefused as error:
                 error.table = str(target.table)
                 raise

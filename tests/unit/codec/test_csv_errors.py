@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from consumer.codec.csv_form import fault_of
@@ -11,13 +12,25 @@ from consumer.codec.csv_slices import CsvSliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect
-from tests.support.canal_json import MemoryReader, target_of, whole
-from tests.support.csv_rows import header, record
+from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
+from tests.support.csv_rows import header, record, string
 
 COLUMNS = [Column("id", "INT"), Column("v", "VARCHAR")]
 TSO = 470611813613961217
 PLAIN = CsvFormat()
 WITH_TS = CsvFormat(include_commit_ts=True)
+
+
+def decoded(
+    content: bytes,
+    csv: CsvFormat,
+    columns: list[Column] = COLUMNS,
+    terminator: bytes = b"\n",
+    key: tuple[int, ...] = (0,),
+) -> list[pa.Table]:
+    target = target_of(columns, key)
+    dialect = Dialect("csv", terminator, csv)
+    return list(CsvSliceDecoder(MemoryReader(content), whole(content), target, target.columns, dialect).batches())
 
 
 def error_of(
@@ -27,11 +40,8 @@ def error_of(
     terminator: bytes = b"\n",
     key: tuple[int, ...] = (0,),
 ) -> ConsumerError:
-    target = target_of(columns, key)
-    dialect = Dialect("csv", terminator, csv)
-    decoder = CsvSliceDecoder(MemoryReader(content), whole(content), target, target.columns, dialect)
     with pytest.raises(ConsumerError) as caught:
-        list(decoder.batches())
+        decoded(content, csv, columns, terminator, key)
     assert caught.value.hint
     assert caught.value.table == "d.t"
     return caught.value
@@ -133,6 +143,17 @@ def test_a_value_that_is_none_of_its_type(type_: str, cell: bytes, message: str)
     assert isinstance(found, CorruptFile)
     assert message in found.message
     assert found.line == 6
+
+
+@pytest.mark.parametrize("csv", [WITH_TS, CsvFormat(quote="", include_commit_ts=True)])
+def test_a_set_that_is_empty_or_has_the_label_that_is(csv: CsvFormat) -> None:
+    columns = [Column("id", "INT"), Column("v", "SET", elements=("a", ""))]
+    good, doubtful = (b",".join([record("I", ["1"], columns[:1], csv, 5), string(v, csv)]) for v in ("a,", ""))
+    found = error_of(good + b"\n" + doubtful + b"\n", csv, columns)
+    assert isinstance(found, CannotBeExact)
+    assert "column v holds no label here or its label ''" in found.message
+    assert found.line == 2
+    assert as_rows(decoded(good + b"\n", csv, columns)) == [(5, True, 0, 0, "1", "3")]
 
 
 @pytest.mark.parametrize(("type_", "cell"), [("INT", b"5\r"), ("BIT", b""), ("YEAR", b"1.5"), ("FLOAT", b"NaN")])

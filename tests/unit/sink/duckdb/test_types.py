@@ -55,7 +55,7 @@ CASES: list[tuple[Column, str, list[tuple[str | bytes, Any]]]] = [
     (Column("v", "LONGTEXT"), "VARCHAR", [("x" * 100_000, "x" * 100_000), ("\r\n\t\\'\"", "\r\n\t\\'\"")]),
     (Column("v", "BINARY", length=4), "BLOB", [(b"\0\xff\0\0", b"\0\xff\0\0")]),
     (Column("v", "LONGBLOB"), "BLOB", [(EVERY_BYTE, EVERY_BYTE), (b"", b"")]),
-    (Column("v", "ENUM", elements=("b", "a,c", "")), "VARCHAR", [("0", ""), ("1", "b"), ("2", "a,c"), ("3", "")]),
+    (Column("v", "ENUM", elements=("b", "a,c", "")), "VARCHAR", [("1", "b"), ("2", "a,c"), ("3", ""), ("0", "")]),
     (Column("v", "ENUM"), "VARCHAR", [("0", "0"), ("2", "2")]),
     (Column("v", "SET", elements=("x", "y", "z")), "VARCHAR", [("0", ""), ("5", "x,z"), ("7", "x,y,z")]),
     (
@@ -170,6 +170,19 @@ def test_a_number_that_its_type_cannot_hold_is_refused(replica: Replica, column:
     with pytest.raises(RowRefused, match=r"column v ") as caught:
         replica.put((ID, column), [("1", value)])
     assert caught.value.table == str(TABLE)
+
+
+@pytest.mark.parametrize(("type_", "fits", "twin"), [("ENUM", ("1", "2"), "0"), ("SET", ("0", "1", "3"), "2")])
+def test_two_keys_that_would_be_one_text_are_refused(
+    replica: Replica, type_: str, fits: tuple[str, ...], twin: str
+) -> None:
+    key = Column("v", type_, nullable=False, is_pk=True, elements=("a", ""))
+    replica.put((key,), [(number,) for number in fits])
+    with pytest.raises(RowRefused, match="two keys would be one"):
+        replica.put((key,), [(twin,)])
+    other = TableName("db", "not_in_key")
+    replica.put((ID, Column("v", type_, elements=("a", ""))), [("1", twin)], other)
+    assert replica.rows(other) == [(1, "")]
 
 
 def test_keys_of_every_kind_are_found_again(replica: Replica) -> None:
