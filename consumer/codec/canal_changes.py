@@ -52,7 +52,7 @@ class ChangeBuilder:
             columns = _interleaved(columns, at, old)
         return pa.Table.from_arrays([*meta, *columns], schema=self._schema)
 
-    def _values(self, position: int, text: pa.StringArray, origin: Ints, lines: RowLines) -> pa.Array:
+    def _values(self, position: int, text: pa.LargeStringArray, origin: Ints, lines: RowLines) -> pa.Array:
         """Canonical values of a column; `origin` has the row of the block that each belongs to."""
         column = self._target.columns[position]
         convert: Callable[[pa.Array], pa.Array]
@@ -77,13 +77,15 @@ class ChangeBuilder:
         itself where that list says nothing. Of a column that is null in all rows one row is looked at in any case.
         """
         whole = ~rows.delete[kept] if self._target.key else np.full(len(kept), True)
+        doubtful = np.zeros(len(kept), np.bool_)
         for column, types in zip(columns, rows.types, strict=False):
-            null = whole & _nulls(column)
-            if null.any():
-                doubtful = np.flatnonzero(null & _nulls(types)[kept])
-                if not doubtful.size and np.array_equal(null, whole):
-                    doubtful = np.flatnonzero(null)[:1]
-                self._look_for_absent(kept[doubtful], lines)
+            null = whole & _nulls(column) if column.null_count else None
+            if null is not None and null.any():
+                untold = null & _nulls(types)[kept]
+                doubtful |= untold
+                if not untold.any() and np.array_equal(null, whole):
+                    doubtful[np.argmax(null)] = True
+        self._look_for_absent(kept[np.flatnonzero(doubtful)], lines)
         for position, name in enumerate(self._target.absent, len(columns)):
             there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
             self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)
@@ -152,7 +154,7 @@ class ChangeBuilder:
         for position, column in enumerate(self._target.columns):
             # absent says unchanged, null says it was NULL: Arrow's reader gives null for both
             absent = pa.array([column.name not in old for old in olds], pa.bool_())
-            text = pa.array([old.get(column.name) for old in olds], pa.string())
+            text = pa.array([old.get(column.name) for old in olds], pa.large_string())
             values = self._values(position, text, kept[at], lines)
             old_columns.append(pc.if_else(absent, _taken(columns[position], at), values))
         return at, old_columns

@@ -12,7 +12,7 @@ from consumer.codec.canal_rows import RowParser
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
 from consumer.errors import CorruptFile
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 
 _MAX_SHOWN = 60
 
@@ -99,7 +99,7 @@ def _fault_of_source(row: dict[str, Any], table: TableName) -> str:
         return "expected a row, found a statement (`isDdl` is true)"
     for member, name in (("database", table.database), ("table", table.table)):
         found = row.get(member)
-        if not isinstance(found, str) or found.casefold() != name.casefold():
+        if not isinstance(found, str) or same_name(found) != same_name(name):
             return f"expected a row of {table}, found `{member}` {_shown(found)}"
     return ""
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from consumer.model.load import LoadTarget
-from consumer.model.names import LOGICAL_BITS
+from consumer.model.names import LOGICAL_BITS, same_name
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -44,9 +44,9 @@ class Rows:
     delete: Flags
     ts: Ints
     exact: Flags
-    data: list[pa.StringArray]
-    types: list[pa.StringArray]
-    old: list[pa.StringArray]
+    data: list[pa.LargeStringArray]
+    types: list[pa.LargeStringArray]
+    old: list[pa.LargeStringArray]
     old_rows: Ints
 
     @property
@@ -59,7 +59,7 @@ class RowParser:
 
     def __init__(self, target: LoadTarget) -> None:
         self.table = target.table
-        data = [(name, pa.string()) for name in (*(column.name for column in target.columns), *target.absent)]
+        data = [(name, pa.large_string()) for name in (*(column.name for column in target.columns), *target.absent)]
         self._typed = [n for n, column in enumerate(target.columns) if column.nullable]
         self._typed += range(len(target.columns), len(data))
         members = [
@@ -98,7 +98,7 @@ class RowParser:
         for member, name in (("database", self.table.database), ("table", self.table.table)):
             names = _column(table, member)
             others = names.filter(pc.invert(pc.fill_null(pc.equal(names, name), False))).unique().to_pylist()
-            if any(other is None or other.casefold() != name.casefold() for other in others):
+            if any(other is None or same_name(other) != same_name(name) for other in others):
                 raise NotRows(member)
 
 
@@ -115,9 +115,12 @@ def _checked_lines(lines: bytes) -> tuple[bytes, int]:
         if not all(line.startswith(b"{") for line in stripped):
             raise NotRows("a line that is not a JSON object")
         lines, count = b"\n".join([*stripped, b""]), len(stripped)
+    checked = 0
     for found in _NULL_AFTER_OBJECT.finditer(lines):
-        # it may be inside a text: then the line is one value, and this does not raise
-        orjson.loads(lines[lines.rfind(b"\n", 0, found.start()) + 1 : lines.find(b"\n", found.start())])
+        if found.start() >= checked:
+            # it may be inside a text: then the line is one value, and this does not raise
+            begin, checked = lines.rfind(b"\n", 0, found.start()) + 1, lines.find(b"\n", found.start())
+            orjson.loads(lines[begin:checked])
     return lines, count
 
 
@@ -149,8 +152,8 @@ def _rows(table: pa.Table, typed: Sequence[int]) -> Rows:
     )
 
 
-def _types(table: pa.Table, typed: Sequence[int], count: int) -> list[pa.StringArray]:
-    types = [pa.nulls(table.num_rows, pa.string())] * count
+def _types(table: pa.Table, typed: Sequence[int], count: int) -> list[pa.LargeStringArray]:
+    types = [pa.nulls(table.num_rows, pa.large_string())] * count
     for position, values in zip(typed, _column(table, "mysqlType").flatten(), strict=True):
         types[position] = values
     return types
@@ -170,7 +173,7 @@ def _times(commit_ts: pa.Int64Array, es: pa.Int64Array) -> tuple[Ints, Flags]:
     return ts, exact
 
 
-def _old(table: pa.Table) -> tuple[list[pa.StringArray], Ints]:
+def _old(table: pa.Table) -> tuple[list[pa.LargeStringArray], Ints]:
     lists = _column(table, "old")
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
     if lengths.max() > 1:
@@ -178,7 +181,7 @@ def _old(table: pa.Table) -> tuple[list[pa.StringArray], Ints]:
     return _texts(lists.flatten()), np.flatnonzero(lengths)
 
 
-def _texts(rows: pa.StructArray) -> list[pa.StringArray]:
+def _texts(rows: pa.StructArray) -> list[pa.LargeStringArray]:
     texts = rows.flatten()
     for text in texts:
         text.validate(full=True)  # the reader lets bytes through that are not UTF-8

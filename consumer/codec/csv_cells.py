@@ -57,6 +57,15 @@ class Cells:
         return taken
 
 
+_NO_CELLS = Cells(
+    pa.array([], pa.binary()),
+    np.empty(0, np.bool_),
+    np.empty(0, np.bool_),
+    np.zeros(1, np.int64),
+    np.empty(0, np.int64),
+)
+
+
 class CellReader:
     """Cuts records of one dialect into cells."""
 
@@ -66,9 +75,14 @@ class CellReader:
         self._marks = sorted({form.delimiter[0], form.terminator[0]})
 
     def read(self, text: bytes) -> Cells:
-        """`text` is whole records, each with its terminator. Raises NotCells."""
+        """`text` is whole records, each with its terminator; blank ones are passed over. Raises NotCells."""
         data = np.frombuffer(text, np.uint8)
-        return self._quoted(data) if self._form.quote else self._escaped(data)
+        if not data.size:
+            return _NO_CELLS
+        cells = self._quoted(data) if self._form.quote else self._escaped(data)
+        sizes = np.diff(np.append(cells.begins, data.size))
+        rows = sizes > len(self._form.terminator)
+        return cells if np.all(rows) else self.read(data[np.repeat(rows, sizes)].tobytes())
 
     def _quoted(self, data: Bytes) -> Cells:
         quote = self._form.quote[0]

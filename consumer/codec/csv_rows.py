@@ -14,7 +14,7 @@ from consumer.codec.csv_faults import Records
 from consumer.codec.csv_form import OPERATIONS, RowForm
 from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 
 _DELETE = ord("D")
 _COMMIT_TS = "^[0-9]{1,19}$"
@@ -108,7 +108,7 @@ def _check_source(cells: Cells, table: TableName, form: RowForm, records: Record
         names = cells.take(cells.first[:-1] + position)
         different = pc.not_equal(names, name.encode())
         others = names.filter(different).unique().to_pylist()
-        wrong = [other for other in others if other.decode(errors="replace").casefold() != name.casefold()]
+        wrong = [other for other in others if same_name(other.decode(errors="replace")) != same_name(name)]
         if wrong:
             record = pc.index(names, wrong[0]).as_py()
             raise records.wrong_cell(record, position, f"the name of {table}", cells.record(record), form)

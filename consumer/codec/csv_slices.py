@@ -66,6 +66,8 @@ class CsvSliceDecoder:
                 cells = cell_reader.read(block.text)
             except NotCells as error:
                 raise records.fault(cell_reader, form) from error
+            if not cells.records:
+                continue
             layout = self._layout(header, cells, form)
             rows = read_rows(cells, form, layout, records)
             inside = self._inside(rows)

@@ -43,7 +43,7 @@ class SparkLoader:
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
         """One outcome a task, in order. A job that breaks as a whole (a worker was killed, the master is gone) is
         TargetUnavailable for each of its tasks. Raises RuntimeError for an exception that a task does not expect."""
-        keyed = [task for task in tasks if task.weight > PACKED_BYTES and task.target.key and not task.target.ordered]
+        keyed = [task for task in tasks if task.weight > PACKED_BYTES and task.target.key and task.target.divisible]
         packed = [task for task in tasks if task not in keyed]
         results: dict[int, list[FileStat | Receipt | ConsumerError]] = defaultdict(list)
         if packed:
@@ -91,7 +91,7 @@ class SparkLoader:
     def _keyed(self, task: LoadTask, writer: Writer, reader: RangeReader) -> DataFrame:
         pieces = _groups(task)
         buckets = max(-(-task.weight // BUCKET_BYTES), min(self._cores(), self._settings.max_connections))
-        partitions = min(buckets, self._settings.max_connections)
+        partitions = 1 if task.target.ordered else min(buckets, self._settings.max_connections)
 
         def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from consumer.spark.tasks import FAILED, decode_to_buckets

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for
@@ -20,6 +21,7 @@ from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
 from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask, Receipt
 from consumer.ports import RangeReader, Writer, WriteSession
+from consumer.spark.waiting import Waiting
 
 FOLD_ROWS = 200_000
 """Decoded rows that pile up before they are folded: bounds a task's memory when few keys change often."""
@@ -116,12 +118,13 @@ def decode_to_buckets(
 
 
 def write_buckets(rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer: Writer) -> Iterator[bytes]:
-    """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete.
+    """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete, but for
+    the puts of an ordered target, which wait in a temporary file for the deletes of all buckets.
 
     Yields pickled results. Where the first half failed anywhere, nothing is written.
     """
     try:
-        with writer.session() as session:
+        with writer.session() as session, Waiting() as puts:
             for bucket, group in groupby(rows, key=lambda row: row[0]):
                 if bucket < 0:
                     yield from (bytes(body) for _, body in group)
@@ -131,7 +134,13 @@ def write_buckets(rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer:
                 tables = [pa.ipc.open_stream(body).read_all() for _, body in group]
                 folded = fold_keyed(pa.concat_tables(tables), task.target.key, final=True)
                 del tables
+                if task.target.ordered:
+                    is_put = folded.column("put")
+                    puts.add(folded.filter(is_put))
+                    folded = folded.filter(pc.invert(is_put))
                 yield pickle.dumps(session.write(task.target, folded))
+            for waiting in puts:
+                yield pickle.dumps(session.write(task.target, waiting))
     except ConsumerError as error:
         yield pickle.dumps(_of_table(error, task.target))
 

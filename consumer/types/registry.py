@@ -8,8 +8,9 @@ from consumer.model.columns import Column, Family
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """``binary`` for binary columns, else ``string``: the text exactly as canal-JSON carries it.
+    """``large_binary`` for binary columns, else ``large_string``: the text exactly as canal-JSON carries it. The small
+    types end at 2 GiB of a column, which one task can hold.
 
     ENUM, SET, BIT and YEAR are decimal numbers, dates and JSON text. KeyError for a type that TiCDC does not write.
     """
-    return pa.binary() if column.family is Family.BINARY else pa.string()
+    return pa.large_binary() if column.family is Family.BINARY else pa.large_string()

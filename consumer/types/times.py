@@ -15,8 +15,9 @@ _TZ = "set --tz to the changefeed's time zone, which is that of the TiCDC server
 _NOWHERE = np.iinfo(np.int64).min
 
 
-def to_utc(texts: pa.StringArray, clock: Clock) -> pa.StringArray:
-    """Local times -> UTC, with the fraction digits that they have; null and '0000-00-00 00:00:00' stay.
+def to_utc(texts: pa.Array, clock: Clock) -> pa.Array:
+    """Local times, texts of either size, -> UTC, with the fraction digits that they have; null and
+    '0000-00-00 00:00:00' stay.
 
     Raises CorruptFile for what is no time, or none that the clock ever showed.
     """
@@ -35,6 +36,6 @@ def to_utc(texts: pa.StringArray, clock: Clock) -> pa.StringArray:
     if np.any(missing := known & (offset == _NOWHERE)):
         wrong = texts[int(np.argmax(missing))].as_py()
         raise CorruptFile(f"the clocks of {clock.name} were turned forward over '{wrong}'", hint=_TZ)
-    moved = pc.cast(pc.cast(pa.array(at - offset, mask=~known), pa.timestamp("s")), pa.string())
-    utc = pc.binary_join_element_wise(moved, pc.utf8_slice_codeunits(texts, _SECONDS), "")
+    moved = pc.cast(pc.cast(pa.array(at - offset, mask=~known), pa.timestamp("s")), texts.type)
+    utc = pc.binary_join_element_wise(moved, pc.utf8_slice_codeunits(texts, _SECONDS), pa.scalar("", texts.type))
     return pc.if_else(zero, texts, utc)

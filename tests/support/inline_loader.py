@@ -12,7 +12,8 @@ from consumer.spark.tasks import FAILED, decode_to_buckets, load_whole, write_bu
 
 
 class InlineLoader:
-    """`keyed`: send every keyed table through the two halves of the keyed shape, with this many buckets."""
+    """`keyed`: send every keyed table, if it may be divided, through the two halves of the keyed shape, with this many
+    buckets."""
 
     def __init__(self, keyed: int = 0) -> None:
         self._keyed = keyed
@@ -24,7 +25,7 @@ class InlineLoader:
             return [self._outcome(task, writer, reader, session) for task in pickle.loads(pickle.dumps(tasks))]
 
     def _outcome(self, task: LoadTask, writer: Writer, reader: RangeReader, session: WriteSession) -> LoadOutcome:
-        if self._keyed and task.target.key and not task.target.ordered:
+        if self._keyed and task.target.key and task.target.divisible:
             results = self._keyed_shape(task, writer, reader)
         else:
             results = load_whole(task, session, reader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import duckdb
 
@@ -31,7 +32,7 @@ class Upstream:
         return tuple(column for column in self.columns if column.name not in self.virtual)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplicaTable:
     """A table of the file: its name and columns as they are spelled there, with their DuckDB types, in order.
 
@@ -47,7 +48,11 @@ class ReplicaTable:
 
     def spelled(self, column: str) -> str | None:
         """The table's own spelling of a column name."""
-        return next((name for name in self.types if name.lower() == column.lower()), None)
+        return self._spellings.get(column.lower())
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, str]:
+        return {name.lower(): name for name in self.types}
 
 
 def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> dict[TableName, ReplicaTable]:

@@ -31,7 +31,7 @@ def pieces(rows: pa.Table, max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
 
 
 def joined(rows: pa.Array, separator: bytes, max_rows: int, max_bytes: int) -> Iterator[Piece]:
-    """`rows`, strings that each end with `separator`, in runs without the last separator.
+    """`rows`, binary values that each end with `separator`, in runs without the last separator.
 
     A run of several rows has at most `max_bytes` bytes.
     """

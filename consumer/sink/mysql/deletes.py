@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.batches import joined
 from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.rounded import near
-from consumer.sink.mysql.values import as_signed, key_literals, mysql_target
+from consumer.sink.mysql.values import as_signed, key_literals, mysql_target, sql
 
 _BYTES = 256 * 1024
 _LIST_ROWS = 1000
@@ -34,20 +33,18 @@ def delete_statements(target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
     literals = key_literals(target, rows, target.key)
     if len(literals) == 1 and target.columns[target.key[0]].family in _LISTED:
         start = f"{head}{quote(target.names[target.key[0]])} IN (".encode()
-        listed = pc.binary_join_element_wise(literals[0], ",", "")
-        for piece in joined(listed, b",", _LIST_ROWS, _BYTES):
+        for piece in joined(sql(literals[0], ","), b",", _LIST_ROWS, _BYTES):
             yield start + piece.text + b")"
         return
     conditions = [_equal(target, position, value) for position, value in zip(target.key, literals, strict=True)]
-    rendered = pc.binary_join_element_wise("(", pc.binary_join_element_wise(*conditions, " AND "), ") OR ", "")
+    rendered = sql("(", sql(*conditions, between=" AND "), ") OR ")
     for piece in joined(rendered, b" OR ", _CONDITION_ROWS, _BYTES):
         yield head.encode() + piece.text
 
 
 def same_bytes(name: str, literal: pa.Array) -> pa.Array:
     """Conditions that a text column has the very bytes (as UTF-8) of the literals; null equals null."""
-    left = f"CAST(CONVERT({name} USING utf8mb4) AS BINARY) <=> CAST("
-    return pc.binary_join_element_wise(left, literal, " AS BINARY)", "")
+    return sql(f"CAST(CONVERT({name} USING utf8mb4) AS BINARY) <=> CAST(", literal, " AS BINARY)")
 
 
 def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
@@ -56,9 +53,9 @@ def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
         return rounded
     if column.family is Family.SET:
         # Some servers look a SET with the 64th label up as a negative number; CAST compares exactly.
-        either = pc.binary_join_element_wise(literal, as_signed(column, literal), ",")
-        return pc.binary_join_element_wise(f"{name} IN (", either, f") AND CAST({name} AS UNSIGNED) = ", literal, "")
-    condition = pc.binary_join_element_wise(f"{name} = ", literal, "")
+        either = sql(literal, ",", as_signed(column, literal))
+        return sql(f"{name} IN (", either, f") AND CAST({name} AS UNSIGNED) = ", literal)
+    condition = sql(f"{name} = ", literal)
     if column.family is not Family.TEXT:
         return condition
-    return pc.binary_join_element_wise(condition, same_bytes(name, literal), " AND ")
+    return sql(condition, " AND ", same_bytes(name, literal))

@@ -9,20 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, RowRefused
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.sink.mysql import progress, replace
+from consumer.sink.mysql.batches import pieces
 from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.deletes import same_bytes
 from consumer.sink.mysql.rounded import near
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.values import key_literals, mysql_target
+from consumer.sink.mysql.values import key_literals, mysql_target, sql
 from consumer.sink.progress_rows import begins_too_early
 
+_ROWS = 20_000
+_BYTES = 32 << 20
 _RESYNC = "resync the table: it is emptied and loaded again"
 
 
@@ -45,8 +48,10 @@ def apply(
         return receipt
     if applied > window.after:
         raise begins_too_early(target.table, window, applied)
-    _remove(cursor, target, removed)
-    replace.put(cursor, target, _copies(added), packet, "INSERT")
+    for rows in pieces(removed, _ROWS, _BYTES):
+        _remove(cursor, target, rows, packet)
+    for rows in pieces(added, _ROWS, _BYTES):
+        replace.put(cursor, target, _copies(rows), packet, "INSERT")
     change = ProgressChange(tables={target.table: TableProgress(window.upto)})
     progress.store(cursor, settings.name, epoch, change, touched=[target.table])
     return receipt
@@ -82,24 +87,33 @@ def _copies(changes: pa.Table) -> pa.Table:
     return changes.take(np.repeat(np.arange(changes.num_rows), counts))
 
 
-def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Table) -> None:
+def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Table, packet: int) -> None:
     settings = mysql_target(target)
+    head = f"DELETE FROM {qualified(settings.database, settings.table)} WHERE ".encode()
     for condition, count in zip(_conditions(target, changes), changes.column("n").to_pylist(), strict=True):
-        cursor.execute(f"DELETE FROM {qualified(settings.database, settings.table)} WHERE {condition} LIMIT {-count}")
+        statement = b"%b%b LIMIT %d" % (head, condition, -count)
+        if len(statement) >= packet:
+            raise RowRefused(
+                f"a row to be removed takes {len(statement)} bytes, the target's max_allowed_packet is {packet}",
+                hint="raise max_allowed_packet on the target's server, then run again",
+                table=str(target.table),
+            )
+        cursor.execute(statement)
         if cursor.rowcount != -count:
+            shown = condition[:300].decode(errors="replace")
             raise CannotBeExact(
-                f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {condition[:300]}",
+                f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}",
                 hint=_RESYNC,
                 table=str(target.table),
             )
 
 
-def _conditions(target: LoadTarget, changes: pa.Table) -> Iterator[str]:
+def _conditions(target: LoadTarget, changes: pa.Table) -> Iterator[bytes]:
     """One a row: every column holds the very value."""
     positions = tuple(range(len(target.columns)))
     literals = key_literals(target, changes, positions)
     parts = [_same(target, position, literal) for position, literal in zip(positions, literals, strict=True)]
-    return iter(pc.binary_join_element_wise(*parts, " AND ").to_pylist())
+    return iter(sql(*parts, between=" AND ").to_pylist())
 
 
 def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
@@ -107,17 +121,16 @@ def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
     settings = mysql_target(target)
     match target.columns[position].family, settings.data_types[position]:
         case _, "vector":  # it is compared with no NULL
-            return pc.binary_join_element_wise(f"HEX({name}) <=> HEX(", literal, ")", "")
+            return sql(f"HEX({name}) <=> HEX(", literal, ")")
         case Family.JSON, "json":  # 1 and 1.0 are equal, and written in two ways
-            typed = pc.binary_join_element_wise("CAST(", literal, " AS JSON)", "")
-            equal = pc.binary_join_element_wise(f"{name} <=> ", typed, "")
-            text = pc.binary_join_element_wise("CAST(", typed, " AS CHAR)", "")
-            return pc.binary_join_element_wise(equal, same_bytes(f"CAST({name} AS CHAR)", text), " AND ")
+            typed = sql("CAST(", literal, " AS JSON)")
+            text = same_bytes(f"CAST({name} AS CHAR)", sql("CAST(", typed, " AS CHAR)"))
+            return sql(f"{name} <=> ", typed, " AND ", text)
         case ((Family.TEXT | Family.JSON), _):
             return same_bytes(name, literal)
         case ((Family.BIT | Family.ENUM | Family.SET | Family.YEAR), _):
-            return pc.binary_join_element_wise(f"CAST({name} AS UNSIGNED) <=> ", literal, "")
-    equal = pc.binary_join_element_wise(f"{name} <=> ", literal, "")
+            return sql(f"CAST({name} AS UNSIGNED) <=> ", literal)
+    equal = sql(f"{name} <=> ", literal)
     if (rounded := near(name, settings.column_types[position], literal)) is not None:
-        return pc.binary_join_element_wise("(", equal, " OR ", rounded, ")", "")
+        return sql("(", equal, " OR ", rounded, ")")
     return equal

@@ -15,7 +15,7 @@ from consumer.model.load import LoadTarget
 from consumer.sink.mysql.batches import Piece, joined
 from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.errors import translate
-from consumer.sink.mysql.values import error_values, literals, mysql_target
+from consumer.sink.mysql.values import error_values, literals, mysql_target, sql
 
 Verb = Literal["REPLACE", "INSERT"]
 
@@ -56,8 +56,7 @@ class _Put:
                 raise self._refused(part, reason)
 
     def _statements(self, rows: pa.Table) -> Iterator[Piece]:
-        values = pc.binary_join_element_wise(*literals(self._target, rows), ",")
-        tuples = pc.binary_join_element_wise("(", values, "),", "")
+        tuples = sql("(", sql(*literals(self._target, rows), between=","), "),")
         limit = min(_STATEMENT_BYTES, self._packet - len(self._head) - 1)
         return joined(tuples, b",", _STATEMENT_ROWS, limit)
 

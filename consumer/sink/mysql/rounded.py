@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consumer.errors import CannotBeExact
 from consumer.model.names import TableName
 from consumer.sink.mysql.connection import quote
 from consumer.sink.mysql.tables import TargetTable
+from consumer.sink.mysql.values import sql
 
 _TYPE = re.compile(r"double\((\d+),(\d+)\)")
 _DIGITS = 15
@@ -41,4 +41,4 @@ def near(name: str, column_type: str, literal: pa.Array) -> pa.Array | None:
     if found is None:
         return None
     reach = f"4e-{int(found[2]) + 1}"
-    return pc.binary_join_element_wise(f"{name} BETWEEN ", literal, f" - {reach} AND ", literal, f" + {reach}", "")
+    return sql(f"{name} BETWEEN ", literal, f" - {reach} AND ", literal, f" + {reach}")

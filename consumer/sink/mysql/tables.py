@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pymysql
@@ -50,7 +51,7 @@ class UniqueKey:
     prefix: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TargetTable:
     """A table of the target, under the target's own spelling. `kind` is TABLE_TYPE: ``BASE TABLE``, ``VIEW``, ..."""
 
@@ -63,8 +64,11 @@ class TargetTable:
 
     def column(self, name: str) -> TargetColumn | None:
         """The column of this name; MySQL knows column names without case."""
-        wanted = same_name(name)
-        return next((column for column in self.columns if same_name(column.name) == wanted), None)
+        return self._by_name.get(same_name(name))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, TargetColumn]:
+        return {same_name(column.name): column for column in self.columns}
 
 
 def describe(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:

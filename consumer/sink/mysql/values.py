@@ -22,6 +22,7 @@ from consumer.types.floats import float32_exact
 
 _VECTOR_FROM_TEXT = {"mysql": "STRING_TO_VECTOR", "mariadb": "VEC_FromText", "tidb": "VEC_FROM_TEXT"}
 _NUMBERS = (Family.BIT, Family.ENUM, Family.SET)
+_SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _WHOLE = r"^[0-9]+$"
 _DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
 
@@ -64,14 +65,12 @@ def texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
 
 
 def literals(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
-    """Columns ``c0 .. cN`` as SQL literals for writing; null is the word NULL. Raises CorruptFile."""
-    return [
-        _literal(target, position, text, target.columns[position]) for position, text in enumerate(texts(target, rows))
-    ]
+    """Columns ``c0 .. cN`` as SQL literals for writing, in bytes; null is the word NULL. Raises CorruptFile."""
+    return [_literal(target, position, _array(rows, position)) for position in range(len(target.columns))]
 
 
 def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...]) -> list[pa.Array]:
-    """The columns at `positions` as SQL literals to compare their columns with: exact, and by an index.
+    """The columns at `positions` as SQL literals, in bytes, to compare their columns with: exact, and by an index.
 
     Raises CorruptFile for what is not a value of its type.
     """
@@ -82,9 +81,15 @@ def as_signed(column: Column, numbers: pa.Array) -> pa.Array:
     """Whole-number literals below 2**64 as servers know them that take 64 bits for a signed number. Raises CorruptFile
     for a greater one."""
     try:
-        return pc.cast(pc.cast(numbers, pa.uint64()).view(pa.int64()), pa.string())
+        return pc.cast(pc.cast(pc.cast(numbers, pa.string()), pa.uint64()).view(pa.int64()), pa.string())
     except pa.ArrowInvalid as error:
         raise _not_a_value(column, str(error)) from error
+
+
+def sql(*parts: str | pa.Array, between: str = "") -> pa.Array:
+    """Parts of statements joined row by row, in bytes."""
+    as_bytes = (part.encode() if isinstance(part, str) else pc.cast(part, pa.binary()) for part in parts)
+    return pc.binary_join_element_wise(*as_bytes, between.encode())
 
 
 def from_text(target: LoadTarget, position: int, text: str) -> str:
@@ -113,13 +118,13 @@ def error_values(target: LoadTarget, rows: pa.Table) -> pa.Array:
 def by_key(target: LoadTarget, rows: pa.Table) -> pa.Table:
     """`rows` in the order of their handle key, as far as that is cheap to know: sessions then lock in one order, and a
     clustered index fills page by page. Raises CorruptFile."""
-    keys = {f"c{position}": _sortable(target.columns[position], _array(rows, position)) for position in target.key}
+    keys = {f"c{position}": _sortable(target.columns[position], rows.column(f"c{position}")) for position in target.key}
     order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
     in_order = np.array_equal(order.to_numpy(), np.arange(rows.num_rows))
     return rows if in_order else rows.take(order)
 
 
-def _sortable(column: Column, values: pa.Array) -> pa.Array:
+def _sortable(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.family is not Family.INTEGER:
         return values
     try:
@@ -129,8 +134,9 @@ def _sortable(column: Column, values: pa.Array) -> pa.Array:
 
 
 def _array(rows: pa.Table, position: int) -> pa.Array:
+    """A column of rows that go out together, so of far less than 2 GiB."""
     values = rows.column(f"c{position}").combine_chunks()
-    return pc.cast(values, pa.string()) if pa.types.is_large_string(values.type) else values
+    return pc.cast(values, _SMALL.get(values.type, values.type))
 
 
 def _text(column: Column, values: pa.Array) -> pa.Array:
@@ -145,17 +151,17 @@ def _text(column: Column, values: pa.Array) -> pa.Array:
             return values
 
 
-def _literal(target: LoadTarget, position: int, text: pa.Array, column: Column) -> pa.Array:
+def _literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
+    column = target.columns[position]
     match form_of(target, position):
         case Form.NUMBER:
-            return _bare(_checked(column, text, _WHOLE))
+            return _bare(_checked(column, values, _WHOLE))
         case Form.HEX:
-            return _quoted(text, "X'")
+            return _quoted(values, "_binary'")  # digits would double it, and a statement has a greatest size
         case Form.VECTOR:
-            function = _VECTOR_FROM_TEXT[mysql_target(target).flavor]
-            return _bare(pc.binary_join_element_wise(f"{function}('", _escaped(text), "')", ""))
+            return _quoted(values, f"{_VECTOR_FROM_TEXT[mysql_target(target).flavor]}('", "')")
         case Form.TEXT:
-            return _quoted(_escaped(text), "'")
+            return _quoted(_text(column, values), "'")
 
 
 def _key_literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
@@ -168,7 +174,7 @@ def _key_literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Arra
         case Family.FLOAT | Family.DOUBLE:
             return _bare(_double(column, values))
         case _:
-            return _literal(target, position, _text(column, values), column)
+            return _literal(target, position, values)
 
 
 def _double(column: Column, values: pa.Array) -> pa.Array:
@@ -197,16 +203,14 @@ def _not_a_value(column: Column, what: str) -> CorruptFile:
     )
 
 
-def _escaped(text: pa.Array) -> pa.Array:
-    """For quotes in statements. The connection speaks UTF-8, where none of these is a part of another character."""
-    for raw, safe in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0")):
-        text = pc.replace_substring(text, raw, safe)
-    return text
-
-
-def _quoted(text: pa.Array, opening: str) -> pa.Array:
-    return _bare(pc.binary_join_element_wise(opening, text, "'", ""))
+def _quoted(values: pa.Array, opening: str, closing: str = "'") -> pa.Array:
+    """Texts or bytes between quotes. The connection speaks UTF-8, where neither a quote nor a backslash is a part of
+    another character."""
+    escaped = pc.cast(values, pa.binary())
+    for byte in (b"\\", b"'"):
+        escaped = pc.replace_substring(escaped, byte, b"\\" + byte)
+    return _bare(sql(opening, escaped, closing))
 
 
 def _bare(text: pa.Array) -> pa.Array:
-    return pc.fill_null(text, "NULL")
+    return pc.fill_null(pc.cast(text, pa.binary()), b"NULL")

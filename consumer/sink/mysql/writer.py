@@ -108,8 +108,8 @@ class MySqlSession:
 
     def _in_transaction(self, target: LoadTarget, batch: _Batch, put: _Put) -> int:
         def work(cursor: pymysql.cursors.Cursor) -> int:
-            if batch.deletes is not None:
-                for statement in delete_statements(target, batch.deletes):
+            for deletes in () if batch.deletes is None else pieces(batch.deletes, _DELETE_ROWS, _PUT_BYTES):
+                for statement in delete_statements(target, deletes):
                     cursor.execute(statement)
             if batch.puts is None:
                 return 0

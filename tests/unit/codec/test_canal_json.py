@@ -28,8 +28,8 @@ def test_the_schema_has_columns_by_position() -> None:
     assert list(schema) == [
         *meta,
         pa.field("rank", pa.int64()),
-        pa.field("c0", pa.string()),
-        pa.field("c1", pa.binary()),
+        pa.field("c0", pa.large_string()),
+        pa.field("c1", pa.large_binary()),
     ]
     assert schema.names[META] == "c0"
 

@@ -11,7 +11,7 @@ from consumer.types.registry import arrow_type
 
 @pytest.mark.parametrize("name", ["BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"])
 def test_bytes_for_binary_columns(name: str) -> None:
-    assert arrow_type(Column("c", name)) == pa.binary()
+    assert arrow_type(Column("c", name)) == pa.large_binary()
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_bytes_for_binary_columns(name: str) -> None:
     ["INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE", "BIT", "YEAR", "LONGTEXT", "ENUM", "SET", "DATE", "JSON", "TIME"],
 )
 def test_text_for_all_others(name: str) -> None:
-    assert arrow_type(Column("c", name)) == pa.string()
+    assert arrow_type(Column("c", name)) == pa.large_string()
 
 
 def test_a_type_that_ticdc_does_not_write() -> None:

@@ -1,0 +1,48 @@
+"""Change tables that wait on disk until they are to be written. Executor side."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+import pyarrow as pa
+
+from consumer.errors import TargetUnavailable
+
+
+class Waiting:
+    """Tables in a temporary file of this process, made for the first one and gone with it."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Waiting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, table: pa.Table) -> None:
+        """Keep `table`. Raises TargetUnavailable where the disk does not take it."""
+        if not table.num_rows:
+            return
+        try:
+            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115  # closed on leaving
+            with pa.ipc.new_stream(self._file, table.schema) as stream:
+                stream.write_table(table)
+        except OSError as error:
+            raise TargetUnavailable(
+                f"the folder for temporary files {tempfile.gettempdir()} cannot be written: {error}",
+                hint="make room, or set TMPDIR to another folder, then run again",
+            ) from error
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The tables, in the order in which they came, read one at a time."""
+        if self._file is None:
+            return
+        end = self._file.tell()
+        self._file.seek(0)
+        while self._file.tell() < end:
+            yield pa.ipc.open_stream(self._file).read_all()

@@ -1,0 +1,84 @@
+"""The second half of the keyed shape: buckets are folded and written one after the other."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from consumer.codec.batches import change_schema
+from consumer.errors import CorruptFile
+from consumer.model.load import Dialect, LoadTarget, LoadTask, Receipt
+from consumer.model.steps import Window
+from consumer.spark.tasks import FAILED, write_buckets
+from tests.support.canal_json import target_of
+from tests.support.decoding import ID, V
+
+TARGET = target_of([ID, V])
+
+
+@dataclass
+class Recorder:
+    """A writer, and its only session, that keeps what it is given: whether a row is put, and its key."""
+
+    calls: list[list[tuple[bool, str]]] = field(default_factory=list)
+
+    @contextmanager
+    def session(self) -> Iterator[Recorder]:
+        yield self
+
+    def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
+        puts, keys = changes.column("put").to_pylist(), changes.column("c0").to_pylist()
+        self.calls.append(list(zip(puts, keys, strict=True)))
+        return Receipt(sum(puts), len(puts) - sum(puts))
+
+
+def bucket(number: int, *rows: tuple[int, bool, str]) -> tuple[int, pa.Buffer]:
+    """Changes (commit-ts, put, key) as the first half sends them."""
+    ts, put, key = zip(*rows, strict=True)
+    values = {"ts": ts, "put": put, "series": [0] * len(rows), "rank": [0] * len(rows), "c0": key, "c1": key}
+    table = pa.table(values, change_schema(TARGET))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return number, sink.getvalue()
+
+
+ROWS = [
+    bucket(0, (1, True, "a"), (5, True, "B")),
+    bucket(0, (2, False, "a")),
+    bucket(1, (1, True, "c")),
+    bucket(2, (1, False, "b"), (3, True, "d")),
+]
+
+
+def write(target: LoadTarget, rows: list[tuple[int, pa.Buffer]]) -> tuple[Recorder, list[object]]:
+    seen = Recorder()
+    task = LoadTask(0, target, Window(0, 9), (), Dialect())
+    return seen, [pickle.loads(body) for body in write_buckets(iter(rows), task, seen)]
+
+
+def test_a_bucket_is_written_as_a_whole() -> None:
+    seen, _ = write(TARGET, ROWS)
+    assert seen.calls == [[(True, "B"), (False, "a")], [(True, "c")], [(False, "b"), (True, "d")]]
+
+
+def test_an_ordered_target_gets_the_deletes_of_all_buckets_first() -> None:
+    """'b' and 'B' may be one key to it."""
+    seen, results = write(replace(TARGET, ordered=True), ROWS)
+    assert [call for call in seen.calls if call] == [
+        [(False, "a")], [(False, "b")], [(True, "B")], [(True, "c")], [(True, "d")],
+    ]  # fmt: skip
+    receipts = [result for result in results if isinstance(result, Receipt)]
+    assert (sum(r.puts for r in receipts), sum(r.deletes for r in receipts)) == (3, 2)
+
+
+def test_nothing_is_written_where_the_first_half_failed() -> None:
+    failed = (FAILED, pa.py_buffer(pickle.dumps(CorruptFile("cut off"))))
+    for target in (TARGET, replace(TARGET, ordered=True)):
+        seen, results = write(target, [failed, *ROWS])
+        assert seen.calls == []
+        assert [type(result) for result in results] == [CorruptFile]
