@@ -18,6 +18,7 @@ from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager, ManagerOptions
+from consumer.pipeline.resync import remakable
 from consumer.plan.retention import Retention
 from consumer.ports import Loader, Observer, Sink, StorageReader
 from consumer.sink import sink_for
@@ -141,6 +142,11 @@ def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
 
 
 def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: int, started: float) -> RunResult:
+    stopped = [name for name, result in manager.results.items() if result.state == "stopped"]
+    if stopped:
+        anew = remakable(stopped, manager.assembly, manager.progress, parts.options)
+        for name in stopped:
+            manager.results[name].resync = name in anew
     waits = any(result.state == "waits" for result in manager.results.values())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
     spark_seconds = parts.loader.start_seconds if isinstance(parts.loader, SparkLoader) else 0.0

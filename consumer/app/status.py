@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from consumer.app.parts import Parts, open_parts, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
-from consumer.model.progress import Progress
+from consumer.model.names import TableName
+from consumer.model.progress import DdlState, Progress, State
 from consumer.model.result import StatusResult, TableStatus, UnreadStatus
+from consumer.pipeline.resync import remakable
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import day_dates
 from consumer.plan.unread import unread_files
@@ -27,22 +29,37 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             progress.upstream,
             progress.applied_ts,
             None,
-            tuple(_table_statuses(progress)),
+            tuple(_table_statuses(progress, set())),
             (*other, *_other_names(settings.name, list(consumers))),
             ok=consumers.get(settings.name, 0),
             asked=int(time.time() * 1000),
         )
         try:
-            checkpoint = parts.reader.checkpoint()
-            unread = None if other or progress.is_empty else _unread(parts, checkpoint, progress)
+            found = replace(found, checkpoint_ts=parts.reader.checkpoint())
+            return found if other or progress.is_empty else _beside_storage(found, parts, progress)
         except ConsumerError as error:
             return replace(found, notes=(*found.notes, error.sentence()))
-        return replace(found, checkpoint_ts=checkpoint, unread=unread)
 
 
-def _table_statuses(progress: Progress) -> Iterator[TableStatus]:
+def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> StatusResult:
+    """`found` with what the storage tells: files to be read, stopped tables that can be made anew."""
+    listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
+    assembly = Assembly.of(listing, progress, parts.options.wanted)
+    stopped = [row.table for row in found.unwell if row.state == "stopped"]
+    anew = remakable(stopped, assembly, progress, parts.options)
+    return replace(found, unread=_unread(parts, assembly, progress), tables=tuple(_table_statuses(progress, anew)))
+
+
+def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator[TableStatus]:
+    """`anew` are the stopped ones that the storage can make again."""
+    refused = {
+        TableName(ddl.database, ddl.table): ddl.version
+        for ddl, record in progress.ddls.items()
+        if record.state is DdlState.REFUSED
+    }
     for name, table in sorted(progress.tables.items()):
-        yield TableStatus(name, table.applied_ts, str(table.state), table.reason, table.hint)
+        version = refused.get(name, 0) if table.state is State.STOPPED else 0
+        yield TableStatus(name, table.applied_ts, str(table.state), table.reason, table.hint, version, name in anew)
 
 
 def _other_names(name: str, names: list[str]) -> list[str]:
@@ -52,10 +69,9 @@ def _other_names(name: str, names: list[str]) -> list[str]:
     return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]
 
 
-def _unread(parts: Parts, checkpoint: int, progress: Progress) -> UnreadStatus:
+def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> UnreadStatus:
     """What lies in the storage and is not read to its end."""
-    retention = parts.options.retention
-    assembly = Assembly.of(parts.reader.listing(checkpoint, progress), progress, parts.options.wanted)
+    retention, checkpoint = parts.options.retention, assembly.checkpoint
     living = (assembly.files.get(name, ()) for name in assembly.tables if parts.options.wanted(name))
     unread = [entry.file for files in living for entry in unread_files(files, progress.folders)]
     dates = day_dates(file.folder for file in unread)

@@ -13,7 +13,7 @@ def plan(call: Call) -> int:
     from consumer import app
 
     result = app.plan(call.settings, call.observer)
-    return call.show(lambda: plan_as_json(result), lambda: print_plan(result))
+    return call.show(lambda: plan_as_json(result), lambda: print_plan(result, call.options))
 
 
 COMMAND = Command(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from consumer.cli.run_text import way_back
 from consumer.cli.text import MOST_ROWS, one_line, print_notes, size_text, time_text
 from consumer.model.result import PlannedStep, PlanResult
 
 _INDENT = " " * 6
 
 
-def print_plan(result: PlanResult) -> None:
+def print_plan(result: PlanResult, options: str) -> None:
     """Every step once, in the order in which they would run; stopped tables; totals."""
     stopped = {row.table for row in result.stopped}
     for step in result.steps[:MOST_ROWS]:
@@ -19,7 +20,7 @@ def print_plan(result: PlanResult) -> None:
     if len(result.steps) > MOST_ROWS:
         print(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
     for row in result.stopped:
-        print(f"{row.table} is stopped: {row.error}", *([f"  {row.hint}"] if row.hint else []), sep="\n")
+        print(f"{row.table} is stopped: {row.error}", *way_back(row.hint, row.table, row.resync, options), sep="\n")
     print(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
     print_notes(result.notes)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from consumer.cli.table_names import table_argument
 from consumer.cli.text import duration_text, print_table, time_text
+from consumer.model.commands import completed, resync_command
 from consumer.model.names import TableName
 from consumer.model.result import RunResult, TableResult
 
@@ -44,11 +44,12 @@ def stopped_lines(result: RunResult, options: str) -> Iterable[str]:
             yield f"{name} {table.error}"
         elif table.state == "stopped":
             yield f"{name} is stopped: {table.error}"
-            yield from way_back(table.hint, name, options)
+            yield from way_back(table.hint, name, table.resync, options)
 
 
-def way_back(hint: str, name: TableName, options: str) -> Iterable[str]:
+def way_back(hint: str, name: TableName, resync: bool, options: str) -> Iterable[str]:
+    """What to do about a stopped table; `resync` says whether the storage can make it anew."""
     if hint:
-        yield f"  {hint}"
-    if name.table:
-        yield f"  to empty and reload it: storage-consumer resync --table {table_argument(name)} {options}".rstrip()
+        yield f"  {completed(hint, options)}"
+    if resync and resync_command(name) not in hint:
+        yield f"  to empty and reload it: {completed(resync_command(name), options)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
@@ -30,12 +29,3 @@ def parse_owner(text: str) -> TableName:
 def _pairs(found: re.Match[str]) -> list[tuple[str, str]]:
     groups = [group or "" for group in found.groups()]
     return [(groups[0], groups[1]), (groups[2], groups[3])]
-
-
-def table_argument(table: TableName) -> str:
-    """`table` as it is written after ``--table`` in a shell."""
-    parts = (
-        part if re.fullmatch(r"[^`.]+", part) else f"`{part.replace('`', '``')}`"
-        for part in (table.database, table.table)
-    )
-    return shlex.quote(".".join(parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.ddl.references import references
 from consumer.model.actions import Action
+from consumer.model.commands import skip_ddl_command
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 
@@ -19,7 +20,7 @@ def recovered_table(file: SchemaFile) -> TableName | None:
 def not_kept_hint(table: TableName, version: int) -> str:
     """The way out. Only rows above `version` come from the storage afterwards."""
     return (
-        f"copy the table from upstream as of {version} into the target, then: storage-consumer skip-ddl --table {table}"
-        f" --version {version}; with action = 'rename' for drop-table and truncate-table in [consumer.ddl] the target"
+        f"copy the table from upstream as of {version} into the target, then: {skip_ddl_command(table, version)};"
+        " with action = 'rename' for drop-table and truncate-table in [consumer.ddl] the target"
         " keeps such tables"
     )

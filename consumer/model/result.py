@@ -13,7 +13,7 @@ class TableResult:
     """One table in a run's summary. `changes` are the row changes read from the files, those dropped or left for a
     later round among them; `rows` = `puts` + `deletes` are what the target was given, once the changes of each key were
     folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
-    statement that stopped it, 0 for none."""
+    statement that stopped it, 0 for none. `resync`: the storage can make it anew."""
 
     changes: int = 0
     rows: int = 0
@@ -26,6 +26,7 @@ class TableResult:
     error: str = ""
     hint: str = ""
     version: int = 0
+    resync: bool = False
     seconds: float = 0.0
 
 
@@ -84,7 +85,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table that is not simply where the others are. `version` is the refused statement's, 0 for none."""
+    """A table that is not simply where the others are. `version` is the refused statement's, 0 for none.
+    `resync`: the storage can make it anew."""
 
     table: TableName
     watermark: int
@@ -92,6 +94,7 @@ class TableStatus:
     error: str = ""
     hint: str = ""
     version: int = 0
+    resync: bool = False
 
 
 @dataclass(frozen=True, slots=True)

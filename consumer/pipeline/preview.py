@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from consumer.errors import ConsumerError
@@ -14,6 +14,7 @@ from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.steps import LoadRows
 from consumer.pipeline.manager import ManagerOptions
+from consumer.pipeline.resync import remakable
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -45,16 +46,19 @@ def preview(
         found.assembly.checkpoint,
         tuple(steps),
         tuple(found.assembly.notes(progress)),
-        tuple(_stopped(found.errors, progress)),
+        tuple(_stopped(found, options)),
     )
 
 
-def _stopped(errors: Mapping[TableName, ConsumerError], progress: Progress) -> Iterator[TableStatus]:
-    for name in sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)}):
+def _stopped(found: _Preview, options: ManagerOptions) -> Iterator[TableStatus]:
+    progress, errors = found.progress, found.errors
+    names = sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)})
+    anew = remakable(names, found.assembly, progress, options)
+    for name in names:
         kept, error = progress.table(name), errors.get(name)
         reason, hint = (kept.reason, kept.hint) if error is None else (error.sentence(), error.hint)
         version = 0 if error is None else error.version or 0
-        yield TableStatus(name, kept.applied_ts, str(State.STOPPED), reason, hint, version)
+        yield TableStatus(name, kept.applied_ts, str(State.STOPPED), reason, hint, version, name in anew)
 
 
 def _removes(statement: Statement) -> bool:
@@ -72,7 +76,7 @@ class _Preview:
         self.assembly = assembly
         self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._sink, self._dialect = reader, sink, options.dialect
-        self._progress, self._accept_gap = progress, options.accept_gap
+        self.progress, self._accept_gap = progress, options.accept_gap
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless
@@ -83,7 +87,7 @@ class _Preview:
         self._round = assembly.round(states, timeless)
 
     def steps(self) -> Iterator[_Planned]:
-        for name, error in self.assembly.faults(self._progress, self._accept_gap):
+        for name, error in self.assembly.faults(self.progress, self._accept_gap):
             self._stop(name, error)
         while True:
             before = self._round.changes
@@ -106,7 +110,7 @@ class _Preview:
                 self._round.applied(statement)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
                 yield _ddl("ddl", statement), statement
-                gap = None if self._accept_gap else self.assembly.gap_after(statement, self._progress)
+                gap = None if self._accept_gap else self.assembly.gap_after(statement, self.progress)
                 if gap is not None and statement.begins is not None:
                     self._stop(statement.begins, gap)
 

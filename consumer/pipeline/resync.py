@@ -3,7 +3,8 @@ anything of it is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
@@ -19,6 +20,8 @@ from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
 
+Lives = Mapping[TableName, Life]
+
 _SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
@@ -32,17 +35,7 @@ def start_over(
     was applied, CannotBeExact where the storage does not hold the table from its beginning, GapFound where the head of
     its files was cleaned up.
     """
-    _check_name(table, assembly)
-    _check_moment(table, assembly, progress)
-    upstream, target = assembly.lives(progress)
-    life = target.get(table) or upstream.get(table)
-    if life is None:
-        raise BadConfig(
-            f"{table} was dropped or renamed upstream: it would come alive again",
-            hint="what is left of it in the target can be dropped by hand",
-        )
-    birth = _birth(table, life, assembly)
-    _check_statements(table, birth, life, progress, options)
+    life, birth = _made_anew(table, assembly.lives(progress), assembly, progress, options)
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
     if not options.accept_gap:
         _check_files(table, birth, read, assembly)
@@ -53,6 +46,39 @@ def start_over(
         forget_ddls=tuple(ddl for ddl in map(ddl_id, life.statements) if ddl in progress.ddls),
         rewind=True,
     )
+
+
+def remakable(
+    tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: ManagerOptions
+) -> set[TableName]:
+    """Those of `tables` that `start_over` can make anew, as far as can be told without a look at their files."""
+    wanted = [table for table in tables if table.table]
+    both = assembly.lives(progress) if wanted else ({}, {})
+    found = set()
+    for table in wanted:
+        with contextlib.suppress(ConsumerError):
+            _made_anew(table, both, assembly, progress, options)
+            found.add(table)
+    return found
+
+
+def _made_anew(
+    table: TableName, both: tuple[Lives, Lives], assembly: Assembly, progress: Progress, options: ManagerOptions
+) -> tuple[Life, SchemaFile]:
+    """The table's life and the statement that makes it; `both` are the lives upstream and in the target. Raises what
+    `start_over` raises."""
+    _check_name(table, assembly)
+    _check_moment(table, assembly, progress)
+    upstream, target = both
+    life = target.get(table) or upstream.get(table)
+    if life is None:
+        raise BadConfig(
+            f"{table} was dropped or renamed upstream: it would come alive again",
+            hint="what is left of it in the target can be dropped by hand",
+        )
+    birth = _birth(table, life, assembly)
+    _check_statements(table, birth, life, progress, options)
+    return life, birth
 
 
 def _check_name(table: TableName, assembly: Assembly) -> None:

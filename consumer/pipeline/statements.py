@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, DdlRefused, Retryable
 from consumer.model.actions import Action
+from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
 from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl, ddl_id
@@ -80,7 +81,7 @@ class StatementRunner:
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
                 hint="empty the target's table and run again, or take its rows for upstream's own with:"
-                f" storage-consumer skip-ddl --table '{name}' --version {statement.version}",
+                f" {skip_ddl_command(name, statement.version)}",
                 table=str(name),
                 version=statement.version,
             )

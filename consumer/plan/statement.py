@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
+from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -133,8 +134,7 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
         f"the table rules leave out {left_out}, or did, whose rows it moves and nobody read:"
         f" {_shown(statement.file.query)}",
         hint=f"let the table rules take {left_out} too and run again, or copy the wanted table from upstream as of"
-        f" {statement.version} into the target, then: storage-consumer skip-ddl --table '{name}'"
-        f" --version {statement.version}",
+        f" {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
         table=str(name),
         path=statement.file.path,
         version=statement.version,
@@ -145,8 +145,7 @@ def lacks_old_name(statement: Statement) -> DdlRefused:
     """Why such a rename cannot be executed."""
     return DdlRefused(
         f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
-        hint=f"rename it by hand, then: storage-consumer skip-ddl --table '{statement.file.name}'"
-        f" --version {statement.version}",
+        hint=f"rename it by hand, then: {skip_ddl_command(statement.file.name, statement.version)}",
         version=statement.version,
     )
 
@@ -157,7 +156,7 @@ def refused_by_policy(statement: Statement) -> DdlRefused:
     return DdlRefused(
         f"the policy for {kind} is fail: {_shown(statement.file.query)}",
         hint=f"set another action for {kind} in [consumer.ddl] and run again, or do by hand what the statement means"
-        f" and then: storage-consumer skip-ddl --table '{statement.file.name}' --version {statement.version}",
+        f" and then: {skip_ddl_command(statement.file.name, statement.version)}",
         table=str(statement.file.name),
         version=statement.version,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consumer.errors import TableMissing
+from consumer.model.commands import resync_command
 from consumer.model.names import TableName
 
 
@@ -12,6 +13,6 @@ def table_missing(table: TableName, create: str) -> TableMissing:
     return TableMissing(
         f"the target has no table {table}: it is older than the changefeed, or it was dropped there",
         hint="restore it from a snapshot, or create it empty where it was empty upstream:\n"
-        f"{create};\nwhere the storage holds its CREATE TABLE, resync --table {table} loads it anew",
+        f"{create};\nwhere the storage holds its CREATE TABLE, it is loaded anew with: {resync_command(table)}",
         table=str(table),
     )

@@ -16,6 +16,7 @@ from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
+from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
@@ -237,7 +238,7 @@ def _refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
     name, version = step.file.name, step.file.version
     return DdlRefused(
         f"{why}: {step.file.query}",
-        hint=hint or f"resync --table {name}, or skip-ddl --table {name} --version {version} once it is done by hand",
+        hint=hint or f"do by hand what the statement means and then: {skip_ddl_command(name, version)}",
         table=str(name),
         path=step.file.path,
         version=version,

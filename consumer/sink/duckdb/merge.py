@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
+from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.sink.duckdb.connection import literal, qualified, quote
@@ -56,7 +57,7 @@ def publish(
     except (duckdb.DataError, duckdb.ProgrammingError) as error:
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
-            hint=f"empty and reload the table: resync --table {target.table}",
+            hint=f"empty and reload the table: {resync_command(target.table)}",
             table=str(target.table),
         ) from error
     return Published(widened, defaulted)
@@ -151,7 +152,7 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
     if gone != asked:
         raise CannotBeExact(
             f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
-            hint=f"empty and reload the table: resync --table {target.table}",
+            hint=f"empty and reload the table: {resync_command(target.table)}",
             table=str(target.table),
         )
     connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")

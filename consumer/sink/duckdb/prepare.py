@@ -9,6 +9,7 @@ import duckdb
 
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column
+from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
@@ -98,4 +99,4 @@ def _handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]])
 
 
 def _drift(name: TableName, text: str, first: str = "") -> SchemaDrift:
-    return SchemaDrift(text, hint=f"{first}empty and reload the table: resync --table {name}", table=str(name))
+    return SchemaDrift(text, hint=f"{first}empty and reload the table: {resync_command(name)}", table=str(name))

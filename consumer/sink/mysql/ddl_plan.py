@@ -11,6 +11,7 @@ from consumer.ddl.recover import not_kept_hint
 from consumer.ddl.tokens import split_statements
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
+from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState
@@ -135,7 +136,7 @@ def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
         f"{reason}; the statement: {shown}",
         hint=hint
         or f"mend the target and run again, or do by hand what the statement means and then: "
-        f"storage-consumer skip-ddl --table {name} --version {version}",
+        f"{skip_ddl_command(name, version)}",
         table=str(name),
         path=step.file.path,
         version=version,

@@ -21,7 +21,7 @@ PARTLY = RunResult(
     tables={
         ORDERS: TableResult(changes=4000, rows=3010, puts=3000, deletes=10, ddl=1, dropped_rows=2, watermark=T1),
         TableName("shop", "bad.one"): TableResult(
-            state="stopped", error="a row is refused", hint="mend it", watermark=T1 - 9, version=7
+            state="stopped", error="a row is refused", hint="mend it", watermark=T1 - 9, version=7, resync=True
         ),
         TableName("shop", "late"): TableResult(state="waits", error="waits for shop.bad", watermark=T1 - 9),
         TableName("shop", "idle"): TableResult(watermark=T1),
@@ -61,7 +61,7 @@ def test_json_is_the_fixed_object_and_the_last_line(app: FakeApp, capsys: pytest
     assert body["tables"]["shop.orders"] == {
         "changes": 4000, "rows": 3010, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1,
         "watermark_str": str(T1), "state": "ok", "error": None, "hint": None, "version": None, "version_str": None,
-        "seconds": 0.0,
+        "resync": False, "seconds": 0.0,
     }  # fmt: skip
     stopped = body["tables"]["shop.bad.one"]
     assert [stopped[key] for key in ("state", "error", "hint", "version")] == [
@@ -188,7 +188,7 @@ def status_result(*rows: TableStatus, **more: object) -> StatusResult:
     return StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows, ok=12, asked=NOW_MS, **more)  # type: ignore[arg-type]
 
 
-STOPPED = TableStatus(ORDERS, T1 - (60_000 << 18), "stopped", "a row is refused", "mend it")
+STOPPED = TableStatus(ORDERS, T1 - (60_000 << 18), "stopped", "a row is refused", "mend it", resync=True)
 WAITS = TableStatus(TableName("shop", "late"), T1, "waits", "waits for shop.orders: a row is refused")
 
 

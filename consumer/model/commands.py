@@ -1,0 +1,34 @@
+"""The commands that a hint can name, as a shell takes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from consumer.model.names import TableName
+
+_PLAIN = re.compile(r"[^`.]+")
+_ARGUMENT = r"""(?:'(?:[^']|'"'"')*'|[^\s']+)"""
+_COMMAND = re.compile(rf"storage-consumer (?:resync|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?")
+
+
+def resync_command(table: TableName) -> str:
+    """Empties the table and loads it again."""
+    return f"storage-consumer resync --table {table_argument(table)}"
+
+
+def skip_ddl_command(owner: TableName, version: int) -> str:
+    """Records a statement as done; `owner` is its table, or its database alone."""
+    return f"storage-consumer skip-ddl --table {table_argument(owner)} --version {version}"
+
+
+def table_argument(table: TableName) -> str:
+    """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell."""
+    parts = (part for part in (table.database, table.table) if part)
+    quoted = (part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
+    return shlex.quote(".".join(quoted))
+
+
+def completed(hint: str, options: str) -> str:
+    """`hint` with the call's own flags behind each command, so that it works as it is pasted."""
+    return _COMMAND.sub(lambda found: f"{found[0]} {options}".rstrip(), hint)
