@@ -1,4 +1,5 @@
-"""The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``.
+"""The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``;
+``E1,E5,E20`` (1,000, 5,000 and 20,000 tables) only when they are named.
 
 Speeds are ratios of one run: machines differ and are noisy. Results are kept as JSON in ``build/bench``.
 """
@@ -22,7 +23,7 @@ from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
 from tests.bench.discovery import DISCOVERY_FILES, measure_discovery
 from tests.bench.meter import Meter
-from tests.bench.shapes import SHAPES, Shape
+from tests.bench.shapes import GROWTH, SHAPES, Shape
 from tests.servers import MariaDb, mariadb_template
 
 RESULTS = Path("build/bench")
@@ -48,7 +49,7 @@ def main() -> None:
         server.start()
         try:
             for name in (name for name in names if name != "D"):
-                shape = SHAPES[name](Path(work), server, loader, args.scale)
+                shape = {**SHAPES, **GROWTH}[name](Path(work), server, loader, args.scale)
                 results[name] = _measure(shape, args.pairs)
                 _print(shape, results[name])
         finally:

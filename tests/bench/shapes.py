@@ -125,11 +125,11 @@ class HotUpdates(Shape):
 
 class ManyTables(Shape):
     name, title, most_seconds = "E", "500 tables of 200 rows with their CREATE TABLE", 5.0
-    rows = 200
+    count, rows = 500, 200
 
     @property
     def tables(self) -> list[str]:
-        return [f"t{number:03d}" for number in range(int(500 * self.scale))]
+        return [f"t{number:03d}" for number in range(int(self.count * self.scale))]
 
     @property
     def events(self) -> int:
@@ -149,6 +149,21 @@ class ManyTables(Shape):
             cursor.execute(generate.create_statement(table))
             cursor.executemany(f"INSERT INTO `{table}` VALUES (%s,%s,%s,%s)", rows)
         connection.close()
+
+
+class Tables1(ManyTables):
+    """With E5 and E20: what a round costs as tables become more."""
+
+    name, title, most_seconds = "E1", "1,000 tables of 20 rows", None
+    count, rows = 1000, 20
+
+
+class Tables5(Tables1):
+    name, title, count = "E5", "5,000 tables of 20 rows", 5000
+
+
+class Tables20(Tables1):
+    name, title, count = "E20", "20,000 tables of 20 rows", 20_000
 
 
 class SmallFiles(Shape):
@@ -232,3 +247,7 @@ SHAPES: dict[str, Callable[[Path, MariaDb, SparkLoader, float], Shape]] = {
     shape.name: shape
     for shape in (Inserts, CsvInserts, HotUpdates, ManyTables, NothingNew, SmallFiles, DecodeJson, DecodeCsv)
 }
+GROWTH: dict[str, Callable[[Path, MariaDb, SparkLoader, float], Shape]] = {
+    shape.name: shape for shape in (Tables1, Tables5, Tables20)
+}
+"""These take long, so they are measured when they are named."""

@@ -111,7 +111,8 @@ def test_an_emptied_table_starts_again(target: Target, sink: Sink) -> None:
     create_item(sink)
     load(sink, prepared(sink), changes((True, ("1", "a"))))
     record = DdlId("shop", "item", 2, 7)
-    sink.empty_table(SHOP, ProgressChange(tables={SHOP: TableProgress(0)}, forget_ddls=(record,)))
+    change = ProgressChange(tables={SHOP: TableProgress(0)}, forget_ddls=(record,), rewind=True)
+    sink.empty_table(SHOP, change)
     assert sink.has_rows([SHOP]) == []
     assert record not in sink.progress().ddls
     create_item(sink)
