@@ -106,7 +106,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
         listing = listing_of(settings, parts.reader)
-        assembly = Assembly.of(listing, manager.progress, parts.options.wanted)
+        assembly = parts.options.assembly(parts.reader, listing, manager.progress)
         manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started)
 

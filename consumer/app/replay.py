@@ -55,7 +55,8 @@ def replay(
         if manager.progress.is_empty and first:
             manager.record(ProgressChange(applied_ts=first, start_ts=first))
         settled = last < checkpoint != MAX_TSO
-        return one_round(parts, manager, replace(listing, checkpoint=last, settled=settled), started)
+        listing = replace(listing, checkpoint=last, settled=settled, reached=checkpoint)
+        return one_round(parts, manager, listing, started)
 
 
 def _check(settings: Settings, first: int, last: int | None) -> None:

@@ -77,4 +77,4 @@ def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> UnreadStatu
     dates = day_dates(file.folder for file in unread)
     oldest = min(dates, default="")
     days_left = retention.days_left(oldest, checkpoint) if oldest and retention.days else None
-    return UnreadStatus(len(unread), sum(file.size for file in unread), oldest, retention.days, days_left)
+    return UnreadStatus(len(unread), sum(file.size for file in unread), oldest, retention.days or 0, days_left)

@@ -132,9 +132,10 @@ class Settings(BaseModel):
         " goes on from there.",
         metavar="TSO|TIME",
     )
-    file_expiration_days: Annotated[int, BeforeValidator(values.days)] = _setting(
-        0,
-        "After how many days TiCDC deletes date folders, 0 where that is not known: tells which can be gone unread.",
+    file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = _setting(
+        None,
+        "After how many days TiCDC deletes date folders, 0: never. Tells which can be gone unread; unset, a first run"
+        " takes those before the storage's oldest for gone.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
     accept_gap: Switch = _setting(False, "Go on where files are missing between what was read and what is there.")

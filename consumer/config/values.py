@@ -86,8 +86,10 @@ def index_width(value: object) -> int:
     return int(str(value))
 
 
-def days(value: object) -> int:
-    """A number of days; 0 where there is no limit."""
+def days(value: object) -> int | None:
+    """A number of days, 0 where there is no limit; None where nobody says."""
+    if value is None:
+        return None
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,5}", str(value)):
         raise ValueError(f"'{value}' is not a number of days")
     return int(str(value))

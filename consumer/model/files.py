@@ -92,6 +92,7 @@ class Listing:
     cannot be used, each error's `table` being the file's root. `settled`: the changefeed is past `checkpoint`, so every
     schema file of that version is there too. `partial`: data files that were done with before were left out.
     `indexes` are the folders' index files; `gone` are folders of the progress that were looked at and hold no file.
+    `reached` is where the changefeed itself is, where that is above `checkpoint`.
     """
 
     checkpoint: int
@@ -103,3 +104,4 @@ class Listing:
     partial: bool = False
     indexes: Mapping[Folder, StoredFile] = field(default_factory=dict)
     gone: Collection[Folder] = ()
+    reached: int = 0

@@ -53,11 +53,11 @@ class ManagerOptions:
         whole, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
         if whole or left_out:
             again = reader.listing(listing.checkpoint, progress, whole | left_out) if listing.partial else listing
-            listing = replace(again, settled=listing.settled)
+            listing = replace(again, settled=listing.settled, reached=listing.reached)
             found = self._assembly(listing, progress, whole)
         if not found.doubts_gap(progress, self.accept_gap):
             return found
-        full = replace(reader.listing(listing.checkpoint), settled=listing.settled)
+        full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
         return self._assembly(full, progress, whole)
 
     def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:

@@ -4,7 +4,7 @@ anything of it is gone."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
@@ -14,7 +14,6 @@ from consumer.model.progress import DdlState, FolderProgress, Progress, Progress
 from consumer.model.steps import ddl_id
 from consumer.pipeline.manager import ManagerOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.gaps import find_gap
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
@@ -37,15 +36,18 @@ def start_over(
     """
     life, birth = _made_anew(table, assembly.lives(progress), assembly, progress, options)
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
-    if not options.accept_gap:
-        _check_files(table, birth, read, assembly)
     own = {folder: None for folder in read if folder.version >= birth.version}
-    return ProgressChange(
+    change = ProgressChange(
         tables={table: TableProgress(birth.version - 1)},
         folders={**own, **dict(_older(table, birth, assembly, progress, reader))},
         forget_ddls=tuple(ddl for ddl in map(ddl_id, life.statements) if ddl in progress.ddls),
         rewind=True,
     )
+    if not options.accept_gap:
+        listed = {file.folder for file in assembly.files.get(table, ())}
+        again = options.assembly(reader, assembly.listing, progress.after(change))
+        _check_files(table, any(folder not in listed for folder in own), again, progress.after(change), birth.version)
+    return change
 
 
 def remakable(
@@ -140,11 +142,8 @@ def _check_statements(
             )
 
 
-def _check_files(table: TableName, birth: SchemaFile, read: Sequence[Folder], assembly: Assembly) -> None:
-    files = [file for file in assembly.files.get(table, ()) if file.folder.version >= birth.version]
-    listed = {file.folder for file in files}
-    gone = any(folder.version >= birth.version and folder not in listed for folder in read)
-    if gone or find_gap(table, files, {}) is not None:
+def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Progress, version: int) -> None:
+    if gone or assembly.gap_from(table, progress, version) is not None:
         raise GapFound(
             "some of its files are gone from the storage, so it cannot be loaded from the start",
             hint="start from a snapshot, or accept the loss with --accept-gap",

@@ -130,6 +130,10 @@ class Assembly:
             else self._gap(name, progress, statement.version, statement.version)
         )
 
+    def gap_from(self, name: TableName, progress: Progress, version: int) -> GapFound | None:
+        """The first hole in the files of the table, were it read from `version` on."""
+        return self._gap(name, progress, version, version)
+
     def gaps(self) -> Iterator[GapFound]:
         """The first hole in the files of each table, if it were read from its beginning."""
         found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.timeline.upstream))

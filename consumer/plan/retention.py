@@ -17,9 +17,10 @@ _FORMAT = "%Y-%m-%d"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`days` is the changefeed's ``file-expiration-days`` (0: nobody says), `zone` that of its nodes' clocks."""
+    """`days` is the changefeed's ``file-expiration-days`` (0: it deletes none, None: nobody says), `zone` that of its
+    nodes' clocks."""
 
-    days: int = 0
+    days: int | None = None
     zone: tzinfo = UTC
 
     def date(self, tso: int, days_before: int = 0) -> str:
@@ -28,7 +29,7 @@ class Retention:
 
     def days_left(self, date: str, checkpoint: int) -> int:
         """After how many days of the checkpoint the clean-up deletes the folder `date`; below 0: it may be gone."""
-        return (datetime.strptime(date, _FORMAT).date() - self._day(checkpoint, self.days).date()).days + 1
+        return (datetime.strptime(date, _FORMAT).date() - self._day(checkpoint, self.days or 0).date()).days + 1
 
     def _day(self, tso: int, days_before: int) -> datetime:
         return tso_to_time(tso).astimezone(self.zone) - timedelta(days=days_before)
@@ -46,15 +47,18 @@ def day_dates(folders: Iterable[Folder]) -> set[str]:
 class CleanUp:
     """What a listing tells of the clean-up. `used`: there are, or were, folders by day. `oldest` is a date before which
     all of them may be gone, once any is. `kept` are the roots that have folders by day, `gone` those whose newest
-    folder that was read is gone: the clean-up was there, and how far it went cannot be told. `folders` are those that
-    have, or had, files, by root and version."""
+    folder that was read is gone: the clean-up was there, and how far it went cannot be told. `read` are the roots of
+    which something was read. `folders` are those that have, or had, files, by root and version. `reached` is where the
+    changefeed itself is: it deletes by that, also where a replay ends at an earlier `checkpoint`."""
 
     retention: Retention
     checkpoint: int
+    reached: int
     used: bool
     oldest: str
     kept: Collection[str]
     gone: Collection[str]
+    read: Collection[str]
     folders: Collection[tuple[str, int]]
 
     @classmethod
@@ -69,14 +73,17 @@ class CleanUp:
         there = {(folder.root, folder.version, folder.partition, folder.date) for folder in listed}
         gone = {f.root for f in newest.values() if (f.root, f.version, f.partition, f.date) not in there}
         # At least one day is kept, so what was written yesterday is there.
-        yesterday = retention.date(listing.checkpoint, 1)
+        reached = max(listing.checkpoint, listing.reached)
+        yesterday = retention.date(reached, 1)
         return cls(
             retention,
             listing.checkpoint,
+            reached,
             bool(dates or newest),
             min([*dates, yesterday]),
             {folder.root for folder in listed if day_dates((folder,))},
             gone,
+            {folder.root for folder in progress.folders},
             {(folder.root, folder.version) for folder in (*listed, *progress.folders)},
         )
 
@@ -84,7 +91,7 @@ class CleanUp:
         """Date folders that may be gone with rows of `table` above `applied_ts`. `history` are its schema files since
         its rows began."""
         needed = max(applied_ts, min((file.version for file in history), default=0))
-        if not self.used or not needed or self.checkpoint == MAX_TSO:
+        if not self.used or not needed or self.reached == MAX_TSO:
             return None
         limit = self._limit(history, needed)
         first = self.retention.date(needed)
@@ -95,18 +102,20 @@ class CleanUp:
         return GapFound(
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
             hint="take the table from a snapshot (a new --name with --start-ts), or accept the loss with --accept-gap;"
-            " file-expiration-days in the changefeed's TOML (--config) tells what can be gone",
+            " file-expiration-days in the changefeed's TOML (--config) tells what can be gone (0: nothing)",
             table=str(table),
         )
 
     def _limit(self, history: Collection[SchemaFile], needed: int) -> str:
-        """Folders before this date may be gone, "" where nothing says that any is."""
+        """Folders before this date may be gone, "" where nothing says that any is. At first contact nothing but the
+        changefeed's own setting could say that there were none."""
         if self.retention.days:
-            return self.retention.date(self.checkpoint, self.retention.days)
+            return self.retention.date(self.reached, self.retention.days)
         roots = {file.root for file in history}
         unseen = bool(self.gone) and roots.isdisjoint(self.kept)
         lost = any(file.version >= needed and self._lost_its_rows(file) for file in history)
-        return self.oldest if unseen or lost or not roots.isdisjoint(self.gone) else ""
+        untold = self.retention.days is None and roots.isdisjoint(self.read)
+        return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.gone) else ""
 
     def _lost_its_rows(self, file: SchemaFile) -> bool:
         """TiCDC writes a schema file without a statement only in front of rows."""

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import InspectSettings
 from consumer.errors import GapFound
 from consumer.model.names import TableName, ms_to_tso
+from consumer.sink.memory.sink import MemorySink
+from consumer.sink.memory.store import MemoryTable
+from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica
+from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
 T = TableName("d", "t")
@@ -19,6 +25,10 @@ T = TableName("d", "t")
 
 def at(day: int, hour: int = 12) -> int:
     return ms_to_tso(round(datetime(2026, 11, day, hour, tzinfo=UTC).timestamp() * 1000))
+
+
+def inspect_settings(feed: Feed) -> InspectSettings:
+    return load({"upstream_uri": f"file://{feed.folder}"}, {}, kind=InspectSettings).settings
 
 
 @pytest.fixture
@@ -177,3 +187,72 @@ def test_status_tells_how_long_unread_files_will_be_there(feed: Feed, replica: M
         found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
         assert found is not None
         assert found.days_left == left
+
+
+# First contact: nothing was read before, so nothing shows how far the clean-up went
+
+
+def replay(replica: MemoryReplica, after: int, upto: int, **flags: object) -> app.RunResult:
+    return app.replay(replica.settings(tz="UTC", **flags), Recorder(), str(after), str(upto), InlineLoader())
+
+
+def test_a_first_run_finds_the_storage_without_its_oldest_days(feed: Feed) -> None:
+    write(feed, 14)
+    clean_up(feed, before=5)
+    feed.checkpoint(at(15))
+    findings = app.inspect(inspect_settings(feed), Recorder()).findings
+    assert any("may have deleted its date folders of 2026-11-01 to 2026-11-04" in text for text in findings)
+    first = MemoryReplica(feed)
+    result = first.once(tz="UTC")
+    assert result.exit_code == 5
+    assert "2026-11-01 to 2026-11-04" in result.tables[T].error
+    assert "(0: nothing)" in result.tables[T].hint
+    assert first.tables == {"d.t": {}}
+    assert first.once(tz="UTC", file_expiration_days=0).exit_code == 0
+    assert set(first.tables["d.t"]) == {5, 6, 14}
+
+
+@pytest.mark.parametrize("told", [{"file_expiration_days": 0}, {"file_expiration_days": 30}, {"accept_gap": True}])
+def test_a_first_run_that_is_told_how_long_files_stay_goes_on(told: dict[str, object], feed: Feed) -> None:
+    write(feed, 14)
+    clean_up(feed, before=5)
+    first = MemoryReplica(feed)
+    assert first.once(at(15), tz="UTC", **told).exit_code == 0
+    assert set(first.tables["d.t"]) == {5, 6, 14}
+
+
+def test_a_start_from_a_snapshot_needs_the_days_since_then(feed: Feed) -> None:
+    write(feed, 14)
+    clean_up(feed, before=6)
+    for start, code in ((at(4), 5), (at(6, 1), 0)):
+        first = MemoryReplica(feed)
+        first._downstream += f"-{code}"
+        MemorySink(first._downstream.removeprefix("memory://"), "default")._store.tables[T] = MemoryTable((ID, VALUE))
+        assert first.once(at(15), tz="UTC", start_ts=str(start)).exit_code == code
+
+
+def test_a_table_that_was_made_while_the_consumer_was_away_may_lack_its_head(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.n", at(7))
+    feed.puts("d.n", at(7), {at(7, 13): (1, "x")}, date="2026-11-07")
+    feed.puts("d.n", at(7), {at(13): (2, "x")}, date="2026-11-13")
+    clean_up(feed, before=8)
+    result = replica.once(at(14), tz="UTC")
+    assert result.exit_code == 5
+    assert "2026-11-07 to 2026-11-12" in result.tables[TableName("d", "n")].error
+
+
+@pytest.mark.parametrize("days", [None, 7])
+def test_a_replay_over_days_that_were_deleted_is_refused(days: int | None, feed: Feed) -> None:
+    """TiCDC deletes by its own checkpoint, not by the end of the range."""
+    write(feed, 14)
+    clean_up(feed, before=6)
+    feed.checkpoint(at(14))
+    told = {} if days is None else {"file_expiration_days": days}
+    for after, upto, code in ((at(2), at(4), 5), (at(2), at(6, 18), 5), (at(7), at(13), 0)):
+        target = MemoryReplica(feed)
+        target._downstream += f"-{after}-{upto}"
+        label = target._downstream.removeprefix("memory://")
+        MemorySink(label, "default")._store.tables[T] = MemoryTable((ID, VALUE))
+        assert replay(target, after, upto, **told).exit_code == code
