@@ -77,8 +77,6 @@ class FsspecReader:
         unknown = []
         for file in stored:
             match parser.parse(file.path):
-                case DataPath() if not file.size:
-                    continue  # a local writer has only made it yet; TiCDC writes none
                 case DataPath(folder, index, _):
                     data = DataFile(folder, index, file.path, file.size, file.stamp, file.modified)
                     files.setdefault(folder.root, []).append(data)
@@ -86,8 +84,10 @@ class FsspecReader:
                     indexes[folder] = file
                 case Unknown(path):
                     unknown.append(path)
-        for group in files.values():
+        for root, group in list(files.items()):
             group.sort(key=_file_order)
+            if not all(file.size for file in group):
+                files[root] = _begun(group)
         parsed = self._parsed_schemas(schema_paths)
         schemas = [schema for schema in parsed if isinstance(schema, SchemaFile)]
         schemas.sort(key=lambda schema: (schema.version, schema.path))
@@ -161,6 +161,13 @@ def _named(folder: Folder, content: bytes | None) -> int | None:
         return None if content is None else parse_index_file(IndexPath(folder), content).index
     except CorruptFile:
         return None
+
+
+def _begun(files: Sequence[DataFile]) -> list[DataFile]:
+    """`files` without an empty one that is the last of its folder: a local writer has only made it yet, as TiCDC writes
+    no file that stays empty."""
+    behind = [*files[1:], None]
+    return [f for f, next_ in zip(files, behind, strict=True) if f.size or (next_ and next_.folder == f.folder)]
 
 
 def _file_order(file: DataFile) -> tuple[int, str, str, str, int]:
