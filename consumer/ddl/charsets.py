@@ -7,6 +7,10 @@ from collections.abc import Collection, Iterator
 from consumer.ddl.definitions import Statement, find_words
 from consumer.ddl.tokens import Edits, Kind, Tokens, top_level
 from consumer.errors import DdlRefused
+from consumer.model.indexes import Charset
+
+TIDB_DEFAULT = Charset("utf8mb4", "utf8mb4_bin")
+"""What a TiDB database has that declares nothing."""
 
 TIDB_COLLATIONS = {
     "utf8mb4": "utf8mb4_bin",
@@ -38,6 +42,21 @@ def explicit_collations(statement: Statement, edits: Edits) -> None:
             edits.insert(tokens[at].end, f" COLLATE{sign}{collation}")
 
 
+def explicit_default(statement: Statement, edits: Edits, default: Charset, supported: Collection[str] | None) -> None:
+    """Write `default`, what upstream's database gives, into a CREATE TABLE that names no character set: the target's
+    database may give another by then. `supported` as in `known_collations`; None: all."""
+    if statement.kind != "CREATE TABLE" or not statement.members or declared_charset(statement.options) is not None:
+        return
+    collation = default.collation
+    if supported is not None:
+        if collation and not _known(collation, supported):
+            collation = _stand_in(collation, supported)
+        elif not collation and not _charset_known(default.name, supported):
+            collation = TIDB_DEFAULT.collation
+    text = f" COLLATE = {collation}" if collation else f" CHARACTER SET = {default.name}"
+    edits.insert(statement.members[-1].end + 1, text)
+
+
 def known_collations(statement: Statement, edits: Edits, supported: Collection[str]) -> Iterator[str]:
     """Replace collations and character sets that are not in `supported` (lower case), one note each.
 
@@ -55,16 +74,25 @@ def known_collations(statement: Statement, edits: Edits, supported: Collection[s
             yield f"collation {token.name} became {stand_in}, because the server does not have it"
 
 
-def declared_collation(tokens: Tokens) -> str | None:
-    """The collation that a column's, a table's or a database's attributes declare, in lower case: of its own, or TiDB's
-    for their character set. None where they declare neither, "" for one that is not known."""
+def declared_charset(tokens: Tokens) -> Charset | None:
+    """What a column's, a table's or a database's attributes declare: a collation of their own, or TiDB's for their
+    character set. None where they declare neither."""
     at = find_words(tokens, "COLLATE")
     if at is not None:
-        named = tokens[at + 1 :]
-        name = next((token.name for token in named if token.text != "="), "")
-        return name.lower()
+        name = next((token.name for token in tokens[at + 1 :] if token.text != "="), "").lower()
+        return Charset(name.partition("_")[0], name)
     at = _charset(tokens)
-    return None if at is None else TIDB_COLLATIONS.get(tokens[at].name.lower(), "")
+    if at is None:
+        return None
+    name = tokens[at].name.lower()
+    return Charset(name, TIDB_COLLATIONS.get(name, ""))
+
+
+def declared_collation(tokens: Tokens) -> str | None:
+    """The collation that attributes declare, in lower case; "" for one that is not known, None where they declare
+    none."""
+    declared = declared_charset(tokens)
+    return None if declared is None else declared.collation
 
 
 def _attribute_lists(statement: Statement) -> Iterator[Tokens]:

@@ -27,6 +27,18 @@ def leave_out_checks(statement: Statement, edits: Edits) -> Iterator[tuple[Membe
             yield member, f"{label} {_WHY}"
 
 
+def check_names(statement: Statement) -> set[str]:
+    """The names that a CREATE TABLE's checks have, in lower case: TiDB gives them to no index."""
+    lists = [member.tokens for member in statement.members]
+    named = (
+        tokens[at + 1]
+        for tokens in lists
+        for at in top_level(tokens)
+        if starts(tokens, "CONSTRAINT", at=at) and starts(tokens, "CHECK", "(", at=at + 2)
+    )
+    return {token.name.lower() for token in named}
+
+
 def _own_check(tokens: Tokens) -> str | None:
     """What a person calls the check that a member adds, drops or alters; None where it is about something else."""
     for verb in ("DROP", "ALTER"):

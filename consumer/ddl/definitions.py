@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from consumer.ddl.references import created_object, name_at, skip_if_exists
 from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, significant, starts, tokenize, top_level
+from consumer.model.indexes import Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
 _KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
@@ -21,14 +22,6 @@ class Member:
     start: int
     end: int
     tokens: Tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of an index; `column` is None for an expression."""
-
-    column: str | None
-    prefix: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +42,17 @@ class Index:
         return f"index {self.name}" if self.name else f"the index on {parts}"
 
     @property
-    def stem(self) -> str:
-        """What TiDB makes the name of an index from that was given none."""
-        return (self.parts[0].column if self.parts else None) or "expression_index"
-
-    @property
     def has_expression(self) -> bool:
         return any(part.column is None for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A foreign key as defined; `columns` are its own, `tokens` begin with its CONSTRAINT or FOREIGN."""
+
+    name: str | None
+    columns: tuple[str, ...]
+    tokens: Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +98,10 @@ class Statement:
     def columns(self) -> list[ColumnDefinition]:
         found = [_column(tokens) for tokens in self.definitions()]
         return [column for column in found if column]
+
+    def foreign_keys(self) -> list[ForeignKey]:
+        found = [_foreign_key(tokens) for tokens in self.definitions()]
+        return [key for key in found if key]
 
     def indexes(self) -> list[Index]:
         sources = [self.tokens[1:]] if self.kind == "CREATE INDEX" else self.definitions()
@@ -206,6 +207,19 @@ def _index(tokens: Tokens) -> Index | None:
     opening = next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens))
     parts = [_part(member.tokens) for member in members_of(tokens[opening + 1 : closing(tokens, opening)], 0, 0)]
     return Index(kind, name, tuple(part for part in parts if part), tokens, stands_at)
+
+
+def _foreign_key(tokens: Tokens) -> ForeignKey | None:
+    at = int(starts(tokens, "CONSTRAINT"))
+    name = tokens[at].name if at < len(tokens) and at and tokens[at].kind is Kind.QUOTED else None
+    at += name is not None
+    if not starts(tokens, "FOREIGN", "KEY", at=at):
+        return None
+    at = skip_if_exists(tokens, at + 2)
+    if at < len(tokens) and tokens[at].kind is Kind.QUOTED:
+        name, at = name or tokens[at].name, at + 1
+    inside = members_of(tokens[at + 1 : closing(tokens, at)], 0, 0)
+    return ForeignKey(name, tuple(member.tokens[0].name for member in inside if member.tokens), tokens)
 
 
 def _part(tokens: Sequence[Token]) -> Part | None:

@@ -9,13 +9,14 @@ from typing import Literal
 from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
 from consumer.ddl.checks import leave_out_checks
 from consumer.ddl.definitions import Index, Member, Statement, remove_members
-from consumer.ddl.index_names import name_indexes
+from consumer.ddl.index_names import define_indexes, inline_references, name_foreign_keys, name_indexes
+from consumer.ddl.indexes import dropped_foreign_key, dropped_index
 from consumer.ddl.recover import NOT_KEPT
-from consumer.ddl.references import name_at, skip_if_exists
 from consumer.ddl.resolve import Names, parse, resolve_names
-from consumer.ddl.tokens import Edits, starts
+from consumer.ddl.tokens import Edits, Tokens, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
+from consumer.model.indexes import UNTOLD, Charset, KnownForeignKey, KnownIndex, TableIndexes
 from consumer.model.names import TableName, tso_to_ms
 
 FlavorName = Literal["mysql", "mariadb", "tidb"]
@@ -51,16 +52,19 @@ def rewrite(
     old_name: TableName | None = None,
     planned: Collection[TableName] = (),
     supported_collations: Collection[str] | None = None,
-    indexes: Collection[str] | None = None,
+    before: TableIndexes = UNTOLD,
+    there: TableIndexes | None = None,
+    charset: Charset | None = None,
     key_partitioned: bool = False,
 ) -> Rewritten:
     """`query` of the schema file of `own` with `version`, for a server of kind `flavor`; what no rule names stays as it
     is, byte for byte.
 
     `known` are the target's tables, `planned` those that existed upstream then and that it names, `old_name` a rename's
-    source, `supported_collations` the server's (None: any), `indexes` the names of the own table's indexes in the
-    target (None: not asked), `key_partitioned` whether it is partitioned BY KEY. Raises DdlRefused where rows would not
-    stay right or a name cannot be resolved.
+    source, `supported_collations` the server's (None: any), `before` the own table's indexes before the statement, as
+    upstream has them, `there` as the target has them (None: not asked), `charset` what upstream's database gives to a
+    new table (None: not asked), `key_partitioned` whether the table is partitioned BY KEY. Raises DdlRefused where rows
+    would not stay right or a name cannot be resolved.
     """
     statement, edits = parse(query), Edits()
     _refuse(statement, flavor, key_partitioned, own)
@@ -71,15 +75,20 @@ def rewrite(
     for member, note in leave_out_checks(statement, edits):
         left_out.members += [member] if member else []
         left_out.notes.append(note)
+    supported = None if supported_collations is None else frozenset(name.lower() for name in supported_collations)
+    if flavor != "tidb" or statement.is_alter:
+        name_indexes(statement, edits, before)
     if flavor != "tidb":
         _translate(statement, edits, flavor, left_out)
-        name_indexes(statement, edits, indexes)
+        define_indexes(statement, edits, before)
+        name_foreign_keys(statement, edits, before, version)
+        inline_references(statement, edits)
         charsets.explicit_collations(statement, edits)
-        if supported_collations is not None:
-            supported = frozenset(name.lower() for name in supported_collations)
+        if supported is not None:
             left_out.notes += charsets.known_collations(statement, edits, supported)
-    if indexes is not None:
-        _leave_out_missing_indexes(statement, indexes, left_out)
+    if charset is not None:
+        charsets.explicit_default(statement, edits, charset, supported)
+    _leave_out_missing(statement, edits, _Missing(flavor, before, there), left_out)
     if statement.tokens and statement.tokens[-1].text == ";":
         edits.remove(statement.tokens[-1].start, len(query))
     return Rewritten(
@@ -101,9 +110,12 @@ class _LeftOut:
 
     def index(self, index: Index, note: str) -> None:
         at = index.tokens[0].start
-        inside = [member for member in self.statement.members if member.start <= at < member.end]
-        self.members += inside
-        self.whole |= not inside
+        self.part(next((member for member in self.statement.members if member.start <= at < member.end), None), note)
+
+    def part(self, member: Member | None, note: str) -> None:
+        """A specification, or (None) all of the statement."""
+        self.members += [member] if member else []
+        self.whole |= member is None
         self.notes.append(note)
 
     def cut(self, edits: Edits) -> bool:
@@ -152,22 +164,45 @@ def _translate(statement: Statement, edits: Edits, flavor: FlavorName, left_out:
     mariadb_syntax.remove_options(statement, edits)
 
 
-def _leave_out_missing_indexes(statement: Statement, indexes: Collection[str], left_out: _LeftOut) -> None:
-    """An index that was left out when it was made is not there to be dropped, renamed or hidden."""
-    there = {name.lower() for name in indexes} | {index.name.lower() for index in statement.indexes() if index.name}
-    specifications = (
-        [(None, statement.tokens)]
-        if statement.kind == "DROP INDEX"
-        else [(member, member.tokens) for member in statement.members if statement.is_alter]
-    )
-    for member, tokens in specifications:
-        if not any(starts(tokens, verb, noun) for verb in ("DROP", "RENAME", "ALTER") for noun in ("INDEX", "KEY")):
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """What was left out when it was made: it is not there to be dropped, renamed or hidden."""
+
+    flavor: FlavorName
+    before: TableIndexes
+    there: TableIndexes | None
+
+    def index(self, name: str) -> bool:
+        known = self.before.index(name)
+        if known is None:
+            return False
+        return self._never_made(known) or (known.skipped and (self.there is None or self.there.index(name) is None))
+
+    def _never_made(self, index: KnownIndex) -> bool:
+        own_kind = self.flavor != "tidb" and index.kind in tidb_syntax.INDEX_KINDS
+        return own_kind or (self.flavor == "mariadb" and mariadb_syntax.is_left_out(index.kind, index.has_expression))
+
+    def foreign_key(self, key: KnownForeignKey) -> bool:
+        return key.skipped and (self.there is None or self.there.foreign_key(key.there) is None)
+
+
+def _leave_out_missing(statement: Statement, edits: Edits, missing: _Missing, left_out: _LeftOut) -> None:
+    whole: list[tuple[Member | None, Tokens]] = [(None, statement.tokens)]
+    for member, tokens in whole if statement.kind == "DROP INDEX" else _specifications(statement):
+        if (index := dropped_index(tokens)) and missing.index(index):
+            left_out.part(member, f"index {index} is not in the target, so there is nothing to change")
+        known = missing.before.foreign_key(dropped_foreign_key(tokens))
+        if known is None:
             continue
-        name, _ = name_at(tokens, skip_if_exists(tokens, 2), "table")
-        if name is not None and name.table.lower() not in there:
-            left_out.members += [member] if member else []
-            left_out.whole |= member is None
-            left_out.notes.append(f"index {name.table} is not in the target, so there is nothing to change")
+        if missing.foreign_key(known):
+            left_out.part(member, f"foreign key {known.name} is not in the target, so there is nothing to drop")
+        elif missing.flavor != "tidb" and known.there != known.name:
+            name = tokens[-1]
+            edits.replace(name.start, name.end, quote(known.there))
+
+
+def _specifications(statement: Statement) -> list[tuple[Member | None, Tokens]]:
+    return [(member, member.tokens) for member in statement.members] if statement.is_alter else []
 
 
 def _needs_moment(statement: Statement) -> bool:

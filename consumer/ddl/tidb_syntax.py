@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.ddl.definitions import Index, Member, Statement
-from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, significant, starts, tokenize
+from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, quote, significant, starts, tokenize
 
 _OPTIONS = frozenset(
     {
@@ -40,7 +40,8 @@ _SPECIFICATIONS = (
 )
 """ALTER TABLE specifications that say nothing about columns, rows or keys."""
 
-_INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
+INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
+"""Kinds of indexes that no other server has."""
 
 
 def remove_comments(statement: Statement, edits: Edits) -> None:
@@ -149,7 +150,7 @@ def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
 def unknown_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
     """Indexes of kinds that only TiDB has, and why they are left out."""
     for index in statement.indexes():
-        if index.kind in _INDEX_KINDS:
+        if index.kind in INDEX_KINDS:
             yield index, f"{index.label} is left out: {index.kind} indexes are TiDB's own"
 
 
@@ -157,21 +158,25 @@ def global_indexes(statement: Statement, edits: Edits) -> Iterator[str]:
     """A GLOBAL unique index of a partitioned table becomes a plain one: upstream keeps it unique, and the servers
     only take unique indexes that hold the partitioning columns."""
     for index in statement.indexes():
-        if index.kind != "UNIQUE" or not _is_global(statement, index):
+        if index.kind != "UNIQUE" or not is_global(statement, index.name_at):
             continue
         at = next(p for p, token in enumerate(index.tokens) if token.word == "UNIQUE")
         has_noun = starts(index.tokens, "INDEX", at=at + 1) or starts(index.tokens, "KEY", at=at + 1)
         end = index.tokens[at + 1].end if has_noun else index.tokens[at].end
-        edits.replace(index.tokens[0].start, end, "INDEX")
+        # A name that stands before its kind would be lost with it.
+        name = f" {quote(index.name)}" if index.name and starts(index.tokens, "CONSTRAINT") else ""
+        edits.replace(index.tokens[0].start, end, f"INDEX{name}")
         yield f"{index.label} is not unique here, because it is GLOBAL upstream"
         for token in index.tokens:
             if token.word == "GLOBAL":
                 edits.remove(_with_blank(statement.text, token.start), token.end)
 
 
-def _is_global(statement: Statement, index: Index) -> bool:
-    end = next((m.end for m in statement.members if m.start <= index.name_at <= m.end), len(statement.text))
-    inside = [token for token in statement.all_tokens if index.name_at <= token.start < end]
+def is_global(statement: Statement, start: int, end: int | None = None) -> bool:
+    """Whether GLOBAL stands, also in a comment of TiDB's, between `start` and `end` (None: the end of the part)."""
+    if end is None:
+        end = next((m.end for m in statement.members if m.start <= start <= m.end), len(statement.text))
+    inside = [token for token in statement.all_tokens if start <= token.start < end]
     words = [token.word for token in inside]
     comments = [word for token in inside if token.kind is Kind.COMMENT for word in _comment_words(token)]
     return "GLOBAL" in words or "GLOBAL" in comments

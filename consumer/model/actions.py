@@ -76,5 +76,26 @@ REMOVING_ACTIONS = frozenset(
     }
 )
 """These take rows or values away for good."""
+INDEX_ACTIONS = frozenset(
+    {
+        Action.ADD_COLUMN,
+        Action.ADD_COLUMNS,
+        Action.DROP_COLUMN,
+        Action.DROP_COLUMNS,
+        Action.MODIFY_COLUMN,
+        Action.ADD_INDEX,
+        Action.DROP_INDEX,
+        Action.RENAME_INDEX,
+        Action.ALTER_INDEX_VISIBILITY,
+        Action.ADD_PRIMARY_KEY,
+        Action.DROP_PRIMARY_KEY,
+        Action.ADD_FOREIGN_KEY,
+        Action.DROP_FOREIGN_KEY,
+        Action.FULLTEXT_INDEX,
+        Action.HYBRID_INDEX,
+        Action.MULTI_SCHEMA_CHANGE,
+    }
+)
+"""Statements that make, drop, rename or hide indexes and foreign keys, or their columns."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
 """After these the rows below their version no longer matter, so a stopped table lives again."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
+from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 from consumer.model.progress import DdlId, ProgressChange
@@ -56,7 +57,8 @@ class ApplyDdl:
     `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
     `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
     TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
-    PARTITION_ACTIONS, None where that is not known.
+    PARTITION_ACTIONS, None where that is not known. `indexes`: what is known of the table's before the statement;
+    `charset`: what its database gives to a new table, upstream, at that time.
     """
 
     file: SchemaFile
@@ -68,6 +70,8 @@ class ApplyDdl:
     policy: DdlPolicy = DdlPolicy.EVOLVE
     trash: TableName | None = None
     partitioning: Partitioning | None = None
+    indexes: TableIndexes = UNTOLD
+    charset: Charset | None = None
 
     @property
     def id(self) -> DdlId:

@@ -10,6 +10,7 @@ from consumer.model.columns import Column
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import SchemaFile
+from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
@@ -25,7 +26,7 @@ class Statement:
     """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
     itself where the statement is about one. `drops` are the names that are gone once it ran. `trash` is where its table
     goes, or where the table comes from that it brings back (see ApplyDdl). `left_out`: a table that
-    the filter leaves out, whose rows it moves to or from one that it takes."""
+    the filter leaves out, whose rows it moves to or from one that it takes. `indexes`, `charset`: see ApplyDdl."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -36,6 +37,8 @@ class Statement:
     trash: TableName | None = None
     partitioning: Partitioning | None = None
     left_out: TableName | None = None
+    indexes: TableIndexes = UNTOLD
+    charset: Charset | None = None
 
     @property
     def version(self) -> int:
@@ -107,6 +110,8 @@ class Statement:
             policy=self.policy,
             trash=self.trash,
             partitioning=self.partitioning,
+            indexes=self.indexes,
+            charset=self.charset,
         )
 
     def _moves(self, name: TableName, progress: Progress) -> bool:

@@ -19,7 +19,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
 from consumer.sink.mysql.connection import FlavorName
 from consumer.sink.mysql.ddl_state import BeforeState, before_state, look_again
-from consumer.sink.mysql.ddl_text import ServerNames, rewritten
+from consumer.sink.mysql.ddl_text import ServerNames, TargetNow, rewritten
 from consumer.sink.mysql.ddl_zone import UTC, session_zone
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.hash_partitions import misplaced
@@ -84,7 +84,7 @@ def _planned(
     if step.trash is not None and _uses_trash(cursor, step, step.trash, resumed, server.flavor):
         return PlannedDdl(step, (), before, resumed, trash=step.trash)
     try:
-        text = rewritten(cursor, step, server, zone=zone)
+        text = rewritten(step, server, TargetNow(cursor), zone=zone)
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
         hint = not_kept_hint(step.file.name, step.file.version) if lost else ""

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pymysql
 
 from consumer.ddl.rewrite_mysql import Rewritten, rewrite
 from consumer.ddl.timestamp_defaults import in_session_zone
-from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
+from consumer.model.actions import INDEX_ACTIONS, Action
+from consumer.model.indexes import TableIndexes
 from consumer.model.names import TableName
+from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.connection import FlavorName
 from consumer.sink.mysql.ddl_zone import offset_at
-
-_UNINDEXED = CREATE_ACTIONS | DATABASE_ACTIONS | {Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_VIEW}
-"""Actions whose statement names no index of a table that is there."""
+from consumer.sink.mysql.table_indexes import table_indexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,38 @@ class ServerNames:
         return cls(flavor, tables, frozenset(name for (name,) in cursor.fetchall()))
 
 
+class TargetNow:
+    """What the server's tables are like, where the statements in the storage do not tell."""
+
+    def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
+        self._cursor = cursor
+
+    def indexes(self, table: TableName) -> TableIndexes:
+        return table_indexes(self._cursor, table)
+
+    def by_key(self, table: TableName) -> bool:
+        """Whether it is partitioned BY KEY."""
+        self._cursor.execute(
+            "SELECT partition_method FROM information_schema.partitions"
+            " WHERE table_schema = %s AND table_name = %s LIMIT 1",
+            (table.database, table.table),
+        )
+        row = self._cursor.fetchone()
+        return bool(row and row[0] and "KEY" in row[0])
+
+
 def rewritten(
-    cursor: pymysql.cursors.Cursor,
-    step: ApplyDdl,
-    server: ServerNames,
-    more: Collection[TableName] = (),
-    *,
-    ask: bool = True,
-    zone: str = "UTC",
+    step: ApplyDdl, server: ServerNames, now: TargetNow, more: Collection[TableName] = (), *, zone: str = "UTC"
 ) -> Rewritten:
     """The text of `step` for this server. Raises DdlRefused where it has no right form there.
 
-    `more` are tables that will be there by then; without `ask` the server is not asked what the own table is like.
-    `zone` is the changefeed's.
+    `more` are tables that will be there by then. `zone` is the changefeed's.
     """
     file, action = step.file, _action(step)
+    before, there = step.indexes, None
+    if action in INDEX_ACTIONS and (not before.whole or before.skips):
+        there = now.indexes(file.name)
+        before = before if before.whole else before.beside(there)
     return rewrite(
         in_session_zone(file.query, file.columns, offset_at(step, zone)),
         action=action,
@@ -61,10 +78,10 @@ def rewritten(
         own=file.name,
         old_name=step.old_name,
         supported_collations=server.collations,
-        indexes=None if action in _UNINDEXED or not ask else _indexes(cursor, file.name),
-        key_partitioned=action in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION)
-        and ask
-        and _key_partitioned(cursor, file.name),
+        before=before,
+        there=there,
+        charset=step.charset,
+        key_partitioned=_by_key(step, action, now),
     )
 
 
@@ -75,19 +92,8 @@ def _action(step: ApplyDdl) -> Action:
         return Action.NONE
 
 
-def _indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> Sequence[str]:
-    cursor.execute(
-        "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s",
-        (table.database, table.table),
-    )
-    return [name for (name,) in cursor.fetchall()]
-
-
-def _key_partitioned(cursor: pymysql.cursors.Cursor, table: TableName) -> bool:
-    cursor.execute(
-        "SELECT partition_method FROM information_schema.partitions"
-        " WHERE table_schema = %s AND table_name = %s LIMIT 1",
-        (table.database, table.table),
-    )
-    row = cursor.fetchone()
-    return bool(row and row[0] and "KEY" in row[0])
+def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
+    if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
+        return False
+    told = step.partitioning
+    return now.by_key(step.file.name) if told is None else told.kind is PartitionKind.KEY

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from consumer.ddl.indexes import after
 from consumer.ddl.rewrite_mysql import FlavorName, Rewritten, rewrite
 from consumer.model.actions import Action
+from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "ddl"
@@ -42,6 +44,15 @@ def table_name(text: str) -> TableName:
     return TableName(database, table)
 
 
+def known_indexes(statements: list[str] | None) -> TableIndexes:
+    """A table after the statements of a case, each with its number as its version; one that starts with - was not
+    executed in the target."""
+    known = UNTOLD
+    for version, text in enumerate(statements or [], 1):
+        known = after(known, text.removeprefix("-"), version, skipped=text.startswith("-"))
+    return known
+
+
 def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
     own = TableName(case.get("database", "d"), case.get("table", "t"))
     return rewrite(
@@ -55,5 +66,7 @@ def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
         old_name=table_name(case["old"]) if "old" in case else None,
         planned=[table_name(text) for text in case.get("planned", [])],
         supported_collations=case.get("collations"),
-        indexes=case.get("indexes"),
+        before=known_indexes(case.get("before")),
+        there=known_indexes(case.get("there")) if "there" in case else None,
+        charset=Charset(*case["charset"]) if "charset" in case else None,
     )

@@ -1,0 +1,98 @@
+"""The indexes and foreign keys of a table, by the names that upstream knows them by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of an index; `column` is None for an expression, `prefix`: it counts only in part."""
+
+    column: str | None
+    prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIndex:
+    """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR or HYBRID. `automatic`: upstream chose the
+    name. `skipped`: the statement that made it was not executed. `doubtful`: whether it is there at all."""
+
+    name: str
+    kind: str
+    parts: tuple[Part, ...]
+    automatic: bool = False
+    skipped: bool = False
+    doubtful: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its columns in lower case; () where a part is an expression, or only a prefix of a column."""
+        whole = [part.column.lower() for part in self.parts if part.column is not None and not part.prefix]
+        return tuple(whole) if len(whole) == len(self.parts) else ()
+
+    @property
+    def has_expression(self) -> bool:
+        return any(part.column is None for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownForeignKey:
+    """`there` is its name in a target where foreign keys have their names in the database, not in their table."""
+
+    name: str
+    there: str
+    skipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndexes:
+    """`whole`: nothing else is there; otherwise only what statements have said. `foreign_ids` counts the foreign keys
+    that the table ever had, as upstream numbers their names by it; None: not known."""
+
+    whole: bool = False
+    indexes: tuple[KnownIndex, ...] = ()
+    foreign_keys: tuple[KnownForeignKey, ...] = ()
+    foreign_ids: int | None = None
+
+    def index(self, name: str) -> KnownIndex | None:
+        return next((index for index in self.indexes if index.name.lower() == name.lower()), None)
+
+    def foreign_key(self, name: str) -> KnownForeignKey | None:
+        return next((key for key in self.foreign_keys if key.name.lower() == name.lower()), None)
+
+    def covers(self, columns: Sequence[str]) -> bool:
+        """Whether an index begins with these columns (lower case), whole."""
+        return any(_begins_with(index, columns) for index in self.indexes if index.kind in _ORDERED)
+
+    @property
+    def skips(self) -> bool:
+        """Whether something may be missing in the target because its statement was not executed."""
+        return any(index.skipped for index in self.indexes) or any(key.skipped for key in self.foreign_keys)
+
+    def beside(self, there: TableIndexes) -> TableIndexes:
+        """All that is known where a table is older than the statements: what the target has `there`, and what the
+        statements made that it does not have."""
+        names = {index.name.lower() for index in there.indexes}
+        own = tuple(index for index in self.indexes if index.name.lower() not in names)
+        return TableIndexes(True, (*there.indexes, *own), self.foreign_keys)
+
+
+UNTOLD = TableIndexes()
+"""A table of which no statement has told anything."""
+
+_ORDERED = ("PRIMARY", "UNIQUE", "INDEX")
+
+
+def _begins_with(index: KnownIndex, columns: Sequence[str]) -> bool:
+    first = index.parts[: len(columns)]
+    return [None if part.prefix else (part.column or "").lower() for part in first] == list(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Charset:
+    """A character set with its collation, in lower case; the collation is "" where it is not known."""
+
+    name: str
+    collation: str
