@@ -15,23 +15,26 @@ from consumer.model.files import SchemaFile
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One column as a statement declares it. `bits` is its default where that is written as a number or bit string."""
+    """One column as a statement declares it. `bits` is its default where that is written as a number or bit string,
+    `computed`: its default is an expression, which the schema file gives as if it were a text."""
 
     virtual: bool = False
     elements: tuple[str, ...] = ()
     bits: int | None = None
+    computed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
     """All that one CREATE TABLE or ALTER TABLE declares. Column names are in lower case.
 
-    `renamed` maps a column's new name to its old one, `dropped` are columns that are gone.
+    `renamed` maps a column's new name to its old one, `dropped` are columns that are gone, `added` those that come.
     """
 
     columns: Mapping[str, Definition]
     renamed: Mapping[str, str]
     dropped: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
 
     def after(self, known: Mapping[str, Definition]) -> dict[str, Definition]:
         """What is known of the columns once the statement has run."""
@@ -54,6 +57,7 @@ def read_definitions(query: str) -> Definitions:
         columns,
         dict(filter(None, (_renamed(member.tokens) for member in statement.members))),
         frozenset(filter(None, (_dropped(member.tokens) for member in statement.members))),
+        frozenset(name.lower() for name in statement.added_columns()),
     )
 
 
@@ -80,8 +84,15 @@ def _definition(column: ColumnDefinition) -> Definition:
         elements = tuple(string_value(token).rstrip(" ") for token in labels if token.kind is Kind.STRING)
     generated = column.find("AS", "(")
     virtual = generated is not None and not (column.has("STORED") or column.has("PERSISTENT"))
-    default = column.find("DEFAULT")
-    return Definition(virtual, elements, None if default is None else _bits(tokens[default + 1 : default + 3]))
+    at = column.find("DEFAULT")
+    default = () if at is None else tokens[at + 1 : at + 3]
+    return Definition(virtual, elements, _bits(default), at is not None and _is_computed(tokens, at + 1))
+
+
+def _is_computed(tokens: Tokens, at: int) -> bool:
+    """Whether an expression that is more than a literal stands in parentheses at `at`."""
+    inside = tokens[at : closing(tokens, at)] if starts(tokens, "(", at=at) else ()
+    return any(token.word and not token.word.startswith("_") for token in inside)
 
 
 def _bits(tokens: Tokens) -> int | None:

@@ -95,6 +95,12 @@ class Statement:
             elif member.tokens and member.tokens[0].word in _COLUMN_VERBS:
                 yield from _defined(member.tokens)
 
+    def added_columns(self) -> list[str]:
+        """The names of the columns that an ALTER TABLE adds."""
+        adding = (member.tokens for member in self.members if self.is_alter and starts(member.tokens, "ADD"))
+        found = (_column(tokens) for spec in adding for tokens in _defined(spec))
+        return [column.name for column in found if column]
+
     def columns(self) -> list[ColumnDefinition]:
         found = [_column(tokens) for tokens in self.definitions()]
         return [column for column in found if column]

@@ -13,7 +13,7 @@ from consumer.model.names import tso_to_ms
 from consumer.sink.duckdb.connection import literal
 from consumer.sink.duckdb.types import ELEMENTS, TEXT, digits_of, duckdb_type, text_of, widened
 
-_NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime)(\(\d?\))?", re.IGNORECASE)
+_NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
 _NUMERIC_ZERO = frozenset({*_WHOLE, Family.DECIMAL, Family.FLOAT, Family.DOUBLE})
@@ -188,6 +188,8 @@ def _zero(column: Column) -> str:
 
 
 def _default(column: Column, definition: Definition, text: str, version: int, zone: tzinfo) -> str:
+    if definition.computed and not (_NOW.fullmatch(text) and column.family in (*_TIMES, Family.DATE, Family.TIME)):
+        raise NotExact(f"the default {text}, which upstream computed")
     match column.family:
         case Family.BIT:
             return str(_bits(column, definition, text))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import tzinfo
 
 import duckdb
 
-from consumer.ddl.declared import Definition, Definitions, read_definitions
+from consumer.ddl.declared import Definitions, read_definitions
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.ddl.references import like_source
@@ -20,9 +20,10 @@ from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.duckdb.casts import NotExact, Value, backfill, converted
-from consumer.sink.duckdb.connection import qualified, quote
+from consumer.sink.duckdb.casts import NotExact
+from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.partitions import take_rows
+from consumer.sink.duckdb.reshape import NameTaken, changes, reshape
 from consumer.sink.duckdb.schema import SCHEMA
 from consumer.sink.duckdb.tables import (
     ReplicaTable,
@@ -41,19 +42,9 @@ from consumer.sink.duckdb.types import ELEMENTS
 
 Tables = Mapping[TableName, ReplicaTable]
 
-_REBUILT = "__storage_consumer_rebuilt"
 NO_VIEWS = "views are not kept in a DuckDB replica: recorded, not executed"
 MISSING = "the target has no such table: it is older than the changefeed, or it was dropped there"
 _RESTORE = "restore the table from a snapshot, or create it empty where it was empty upstream, and run again"
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A column of the new table. `old` is its name in the table so far, None where it is new."""
-
-    column: Column
-    old: str | None
-    value: Value
 
 
 def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo) -> str:
@@ -71,6 +62,8 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
         if step.trash is not None and (note := moved(connection, step, step.trash, tables)) is not None:
             return note
         return _execute(connection, step, action, tables, zone)
+    except NameTaken as error:
+        raise _refused(step, str(error), "drop that column from the replica by hand and run again") from error
     except ValueError as error:
         raise _refused(step, f"a statement of the unknown type {step.file.type}") from error
     except NotExact as error:
@@ -158,9 +151,7 @@ def _alter(
         connection.execute(f"TRUNCATE {qualified(connection, table.name)}")
     before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))
     after = _upstream(step.file.columns, definitions, before)
-    if [_shape(column) for column in before.stored] != [_shape(column) for column in after.stored]:
-        changes = [_change(step, table, before, column, definitions, zone) for column in after.stored]
-        _reshape(connection, table, changes)
+    reshape(connection, table, changes(step, table, before, after, definitions, zone))
     remember(connection, table.name, after)
     unknown = [column.name for column in after.stored if column.family in ELEMENTS and not column.elements]
     changed = [name for name in unknown if name.lower() in definitions.columns]
@@ -186,52 +177,6 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
         if definition.virtual if definition else old is not None and old.name.lower() in unreal:
             virtual.add(column.name)
     return Upstream(tuple(told), frozenset(virtual))
-
-
-def _shape(column: Column) -> Column:
-    """What of a column decides how its values are kept."""
-    return replace(column, default=None, nullable=True, is_pk=False)
-
-
-def _change(
-    step: ApplyDdl, table: ReplicaTable, before: Upstream, column: Column, definitions: Definitions, zone: tzinfo
-) -> _Change:
-    lowered = column.name.lower()
-    known = {old.name.lower(): old for old in before.stored}
-    old = known.get(definitions.renamed.get(lowered, lowered))
-    spelled = table.spelled(old.name) if old else None
-    if old is None or spelled is None:
-        return _Change(
-            column, None, backfill(column, definitions.columns.get(lowered, Definition()), step.file.version, zone)
-        )
-    return _Change(column, spelled, converted(old, column, table.types[spelled], quote(spelled), zone))
-
-
-def _reshape(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, changes: Sequence[_Change]) -> None:
-    """Bring the table to the new columns: in place where columns only go, or only come at the end; else by a copy, as
-    the order of columns is upstream's."""
-    name = qualified(connection, table.name)
-    kept = [change for change in changes if change.old is not None]
-    in_place = all(change.value.sql == quote(change.old or "") and change.old == change.column.name for change in kept)
-    old_names = [change.old for change in kept]
-    if in_place and len(kept) == len(changes) and old_names == [name for name in table.types if name in old_names]:
-        for gone in table.types.keys() - set(old_names):
-            connection.execute(f"ALTER TABLE {name} DROP COLUMN {quote(gone)}")
-    elif in_place and old_names == list(table.types) and list(changes[: len(kept)]) == kept:
-        for change in changes[len(kept) :]:
-            added = quote(change.column.name)
-            connection.execute(f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}")
-            connection.execute(f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT")
-    else:
-        selected = ", ".join(f"{change.value.sql} AS {quote(change.column.name)}" for change in changes)
-        copy = TableName(table.name.database, _REBUILT)
-        connection.execute(f"CREATE TABLE {qualified(connection, copy)} AS SELECT {selected} FROM {name}")
-        connection.execute(f"DROP TABLE {name}")
-        _rename_table(connection, copy, table.name.table)
-
-
-def _rename_table(connection: duckdb.DuckDBPyConnection, old: TableName, new: str) -> None:
-    connection.execute(f"ALTER TABLE {qualified(connection, old)} RENAME TO {quote(new)}")
 
 
 def _refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:

@@ -37,8 +37,8 @@ def prepare(
 
 
 def create_statement(request: LoadRequest) -> str:
-    """The CREATE TABLE that a schema file allows: collations and other keys, it does not say. TiDB's own collation tells
-    apart whatever upstream does."""
+    """The CREATE TABLE that a schema file allows: collations and other keys, it does not say. TiDB's own collation
+    tells apart whatever upstream does."""
     lines = [f"  {quote(column.name)} {_type(column)}" for column in _visible(request)]
     keys = [tuple(column.name for column in _visible(request) if column.is_pk)]
     keys += [] if keys[0] else [*request.unique_keys[:1]]

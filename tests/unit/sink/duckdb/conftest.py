@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.sink.duckdb.replica import Replica
+from tests.unit.sink.duckdb.replica import ID, Replica, V
 
 
 @pytest.fixture
@@ -13,3 +13,10 @@ def replica(tmp_path: Path) -> Iterator[Replica]:
     replica = Replica(tmp_path)
     yield replica
     replica.sink.close()
+
+
+@pytest.fixture
+def filled(replica: Replica) -> Replica:
+    """Two rows, id and v."""
+    replica.put((ID, V), [("1", "10"), ("2", None)])
+    return replica

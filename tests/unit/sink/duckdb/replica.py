@@ -23,6 +23,7 @@ from consumer.sink.duckdb.sink import DuckDbSink
 
 TABLE = TableName("db", "t")
 ID = Column("id", "INT", nullable=False, is_pk=True)
+V = Column("v", "INT")
 Rows = Sequence[Sequence[str | bytes | None]]
 
 

@@ -15,9 +15,8 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName, ms_to_tso
 from consumer.ports import LoadRequest
-from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
+from tests.unit.sink.duckdb.replica import ID, TABLE, Replica, V
 
-V = Column("v", "INT")
 OTHER = TableName("db", "other")
 NOON = ms_to_tso(1_704_110_400_123)  # 2024-01-01 12:00:00.123 UTC
 
@@ -25,12 +24,6 @@ NOON = ms_to_tso(1_704_110_400_123)  # 2024-01-01 12:00:00.123 UTC
 def add(column: Column, definition: str = "", **more: Any) -> dict[str, Any]:
     query = f"ALTER TABLE `t` ADD COLUMN {definition or f'`{column.name}` {column.type}'}"
     return {"action": Action.ADD_COLUMN, "query": query, "columns": (ID, V, column), **more}
-
-
-@pytest.fixture
-def filled(replica: Replica) -> Replica:
-    replica.put((ID, V), [("1", "10"), ("2", None)])
-    return replica
 
 
 @pytest.mark.parametrize(
@@ -78,7 +71,10 @@ def test_the_time_of_a_default_is_in_the_changefeeds_zone_but_for_timestamps(tmp
     now = Column("o", "DATETIME", default="CURRENT_TIMESTAMP")
     moment = Column("p", "TIMESTAMP", default="CURRENT_TIMESTAMP")
     columns = (ID, V, literal, now, moment)
-    replica.apply(Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `t` ADD COLUMN ..", columns, version=NOON)
+    added = ", ".join(
+        f"ADD COLUMN `{name}` {kind}" for name, kind in zip("nop", ("TIMESTAMP", "DATETIME", "TIMESTAMP"), strict=True)
+    )
+    replica.apply(Action.MULTI_SCHEMA_CHANGE, f"ALTER TABLE `t` {added}", columns, version=NOON)
     assert replica.rows() == [(1, None, datetime(2024, 1, 1), datetime(2024, 1, 1, 20), datetime(2024, 1, 1, 12))]
     replica.sink.close()
 
@@ -203,7 +199,8 @@ def test_a_change_of_type_that_is_not_exact_is_refused(
 
 def test_columns_keep_upstreams_order(filled: Replica) -> None:
     first, between = Column("a", "INT", default="1"), Column("b", "INT", default="2")
-    filled.apply(Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `t` ADD COLUMN `a` ..", (first, ID, between, V))
+    filled.apply(Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `a` ..", (first, ID, V))
+    filled.apply(Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `b` ..", (first, ID, between, V))
     assert list(filled.types()) == ["a", "id", "b", "v"]
     assert filled.rows() == [(1, 1, 2, 10), (1, 2, 2, None)]
     filled.apply(Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `a` INT AFTER `v`", (ID, between, V, first))
