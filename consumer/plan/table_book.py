@@ -11,11 +11,22 @@ from consumer.ddl.indexes import after, copied
 from consumer.ddl.partitions import PartitionedTable, altered, created
 from consumer.ddl.recover import recovered_table
 from consumer.ddl.references import references
-from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, INDEX_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.actions import (
+    CREATE_ACTIONS,
+    DATABASE_ACTIONS,
+    INDEX_ACTIONS,
+    PARTITION_ACTIONS,
+    RENAME_ACTIONS,
+    Action,
+)
+from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import SchemaFile
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import ddl_id
+from consumer.plan.statement import Statement
 
 _PARTITION_ALTERS = frozenset(
     {
@@ -32,6 +43,9 @@ _PARTITION_ALTERS = frozenset(
     }
 )
 """Statements that change how a table is partitioned, or what is known of its columns."""
+
+
+_Folded = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,47 +100,41 @@ class TableBook:
     only taken apart when somebody asks for their table: of few tables anybody does, and there can be thousands."""
 
     def __init__(self) -> None:
-        self._pages: dict[TableName, _Page] = {}
-        self._ended: dict[tuple[str, str], _Page] = {}
+        self._pages: dict[_Folded, _Page] = {}
+        self._ended: dict[_Folded, _Page] = {}
         self._databases: dict[str, Charset] = {}
-        self._renamed: tuple[int, set[TableName]] = (0, set())
+        self._renamed: tuple[int, set[_Folded]] = (0, set())
 
-    def partitioning(self, table: TableName) -> Partitioning | None:
-        """None: it has no partitions, or they are not known."""
-        page = self._pages.get(table)
-        return None if page is None else page.partitioning()
+    def about(self, statement: Statement) -> Statement:
+        """The statement with what is known of its table before it."""
+        name = statement.file.name
+        page = self._pages.get(_folded(name))
+        if page is not None and statement.action in PARTITION_ACTIONS:
+            statement = replace(statement, partitioning=page.partitioning())
+        if page is not None and statement.action in INDEX_ACTIONS:
+            statement = replace(statement, indexes=page.known_indexes())
+        if statement.action in CREATE_ACTIONS:
+            # TiDB's own default where no statement tells what the database has.
+            statement = replace(statement, charset=self._databases.get(name.database, TIDB_DEFAULT))
+        return statement
 
-    def indexes(self, table: TableName) -> TableIndexes:
-        page = self._pages.get(table)
-        return UNTOLD if page is None else page.known_indexes()
-
-    def charset(self, database: str) -> Charset:
-        """What the database gives to a table that declares nothing; TiDB's own default where no statement tells."""
-        return self._databases.get(database, TIDB_DEFAULT)
-
-    def follow(
-        self,
-        file: SchemaFile,
-        action: Action,
-        old_name: TableName | None,
-        gone: tuple[TableName, ...],
-        fate: Fate,
-    ) -> None:
-        """Take in the statement of `file`; `gone` are the names that are no more after it."""
+    def follow(self, statement: Statement, fate: Fate) -> None:
+        """Take the statement in."""
+        file, action = statement.file, statement.action
         if action in RENAME_ACTIONS:
-            self._rename(file, old_name)
+            self._rename(file, statement.old_name)
             return
-        for name in gone:
-            if (page := self._pages.pop(name, None)) is not None:
+        for name in statement.drops:
+            if (page := self._pages.pop(_folded(name), None)) is not None:
                 self._ended[_folded(name)] = page
         if action in DATABASE_ACTIONS:
             self._database(file, action)
         elif action is Action.RECOVER_TABLE:
-            self._pages[file.name] = self._recovered(file)
+            self._pages[_folded(file.name)] = self._recovered(file)
         elif action in CREATE_ACTIONS:
-            self._pages[file.name] = self._created(file, fate)
+            self._pages[_folded(file.name)] = self._created(file, fate)
         elif action in _PARTITION_ALTERS | INDEX_ACTIONS:
-            page = self._pages.setdefault(file.name, _Page())
+            page = self._pages.setdefault(_folded(file.name), _Page())
             if action in _PARTITION_ALTERS:
                 page.alters.append(file.query)
             if action in INDEX_ACTIONS:
@@ -145,17 +153,17 @@ class TableBook:
         version, taken = self._renamed
         if version != file.version:
             taken = set()
-        page = None if old_name is None or old_name in taken else self._pages.pop(old_name, None)
-        self._pages[file.name] = page or _Page()
-        self._renamed = (file.version, {*taken, file.name})
+        old = None if old_name is None else _folded(old_name)
+        page = None if old is None or old in taken else self._pages.pop(old, None)
+        self._pages[_folded(file.name)] = page or _Page()
+        self._renamed = (file.version, {*taken, _folded(file.name)})
 
     def _created(self, file: SchemaFile, fate: Fate) -> _Page:
         source = _copied(file) if "LIKE" in file.query.upper() else None
         if source is None:
             known = self._databases.get(file.database)
             return _Page((file.query, "" if known is None else known.collation), changes=[(file, fate)])
-        same = (page for name, page in self._pages.items() if _folded(name) == _folded(source))
-        page = next(same, None)
+        page = self._pages.get(_folded(source))
         return _Page() if page is None else page.liken(fate)
 
     def _recovered(self, file: SchemaFile) -> _Page:
@@ -163,8 +171,14 @@ class TableBook:
         lost = recovered_table(file)
         if lost is None:
             return _Page()
-        page = self._ended.get(_folded(lost)) or self._pages.get(lost)
+        page = self._ended.get(_folded(lost)) or self._pages.get(_folded(lost))
         return _Page() if page is None else page.copy()
+
+
+def fate_of(statement: Statement, progress: Progress) -> Fate:
+    record = progress.ddls.get(ddl_id(statement.file))
+    skipped = record is not None and record.state is DdlState.SKIPPED
+    return Fate(skipped or statement.policy is DdlPolicy.IGNORE, statement.version <= progress.start_ts)
 
 
 def _copied(file: SchemaFile) -> TableName | None:
@@ -178,6 +192,6 @@ def _copied(file: SchemaFile) -> TableName | None:
             return None
 
 
-def _folded(name: TableName) -> tuple[str, str]:
+def _folded(name: TableName) -> _Folded:
     """TiDB compares names without case."""
     return name.database.lower(), name.table.lower()

@@ -15,9 +15,7 @@ from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
     DROP_ACTIONS,
-    INDEX_ACTIONS,
     MULTI_FILE_ACTIONS,
-    PARTITION_ACTIONS,
     RENAME_ACTIONS,
     Action,
 )
@@ -29,7 +27,7 @@ from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import Statement, action_of
-from consumer.plan.table_book import Fate, TableBook
+from consumer.plan.table_book import TableBook, fate_of
 
 _ENDS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
 """What FLASHBACK TABLE brings a table back from."""
@@ -95,13 +93,13 @@ def build_timeline(
                 statement = replace(statement, touches=tuple(filter(wanted, statement.touches)))
             if statement.action is Action.RECOVER_TABLE:
                 statement = _recovering(statement, ends, wanted)
-            statement = _with_book(statement, book)
+            statement = book.about(statement)
         if statement is not None and (source := _origin(statement, upstream)) is not None:
             origins[file.path] = source
         _follow(upstream, file, statement)
         if statement is not None:
             unmade -= {statement.creates, *statement.drops}
-            book.follow(file, statement.action, statement.old_name, statement.drops, _fate(statement, progress))
+            book.follow(statement, fate_of(statement, progress))
         if statement is not None and statement.action in _ENDS:
             ends[_folded(file.name)] = file
         if statement is not None and is_wanted:
@@ -200,22 +198,6 @@ def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
     policy = policy_of(statement.action, statement.file.name)
     trash = trash_name(statement.version, statement.file.name) if policy is DdlPolicy.RENAME else None
     return replace(statement, policy=policy, trash=trash)
-
-
-def _with_book(statement: Statement, book: TableBook) -> Statement:
-    """The statement with what the book knows of its table before it."""
-    name = statement.file.name
-    if statement.action in PARTITION_ACTIONS:
-        statement = replace(statement, partitioning=book.partitioning(name))
-    if statement.action in CREATE_ACTIONS:
-        return replace(statement, charset=book.charset(name.database))
-    return replace(statement, indexes=book.indexes(name)) if statement.action in INDEX_ACTIONS else statement
-
-
-def _fate(statement: Statement, progress: Progress) -> Fate:
-    record = progress.ddls.get(ddl_id(statement.file))
-    skipped = record is not None and record.state is DdlState.SKIPPED
-    return Fate(skipped or statement.policy is DdlPolicy.IGNORE, statement.version <= progress.start_ts)
 
 
 def _recovering(

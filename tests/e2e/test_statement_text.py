@@ -169,3 +169,12 @@ def _create_with_rows(replica: OnMariaDb) -> None:
     """Three keys upstream, two where case does not count."""
     replica.feed.statement("d.t", 10, Action.CREATE_TABLE, BARE, TEXT_KEY)
     replica.puts(10, *({"k": key} for key in ("a", "A", "b")))
+
+
+def test_a_views_columns_have_no_type_in_the_schema_file(replica: OnMariaDb) -> None:
+    replica.feed.database("d", 5)
+    _create_with_rows(replica)
+    query = "CREATE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY INVOKER VIEW `v` AS SELECT `k` FROM `t`"
+    replica.feed.statement("d.v", 20, Action.CREATE_VIEW, query, (Column("k", "UNSPECIFIED"),))
+    assert states(replica.once(30)) == {"d.t": "ok", "d.v": "ok"}
+    assert replica.server.execute("SELECT COUNT(*) FROM d.v") == [(3,)]
