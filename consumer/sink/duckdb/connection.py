@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,9 @@ import duckdb
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
+
+OPEN_SECONDS = 15.0
+"""How long a file that is open in another process is waited for."""
 
 
 class Database:
@@ -63,14 +67,19 @@ class Database:
         return self._connection
 
     def _connect(self, read_only: bool) -> duckdb.DuckDBPyConnection:
-        try:
-            return duckdb.connect(self._path, read_only=read_only)
-        except duckdb.Error as error:
-            raise self._translated(error) from error
+        """Waits a while for another process to close the file: readers mostly have it for a moment."""
+        until = time.monotonic() + OPEN_SECONDS
+        while True:
+            try:
+                return duckdb.connect(self._path, read_only=read_only)
+            except duckdb.Error as error:
+                if not _is_open_elsewhere(error) or time.monotonic() >= until:
+                    raise self._translated(error) from error
+            time.sleep(0.2)
 
     def _translated(self, error: duckdb.Error) -> ConsumerError:
         text = str(error).splitlines()[0]
-        if "lock" in text.lower():
+        if _is_open_elsewhere(error):
             return TargetUnavailable(
                 f"{self._path} is open in another process: {text}", hint="close it there; nothing is lost"
             )
@@ -79,6 +88,10 @@ class Database:
                 f"{self._path} is not a DuckDB file: {text}", hint="name one that this program made, or a new one"
             )
         return TargetUnavailable(f"{self._path} cannot be used: {text}", hint="try again; nothing is lost")
+
+
+def _is_open_elsewhere(error: duckdb.Error) -> bool:
+    return "could not set lock" in str(error).lower()
 
 
 def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:

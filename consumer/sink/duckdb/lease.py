@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 
-from consumer.errors import LeaseHeld, TargetUnavailable
+from consumer.errors import BadConfig, LeaseHeld, TargetUnavailable
 
 
 class FileLock:
@@ -29,7 +29,8 @@ class FileLock:
         return self._descriptor is not None
 
     def take(self) -> None:
-        """Raises LeaseHeld when another consumer has it, TargetUnavailable where the folder cannot be written."""
+        """Raises LeaseHeld when another consumer has it, TargetUnavailable where the folder cannot be written, and
+        BadConfig where its file system has no locks."""
         if self.held:
             return
         try:
@@ -38,17 +39,34 @@ class FileLock:
         except OSError as error:
             raise TargetUnavailable(f"the staging folder {self._path.parent} cannot be written: {error}") from error
         try:
+            self._lock(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def _lock(self, descriptor: int) -> None:
+        folder = self._path.parent
+        try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(descriptor, 512, 0).decode(errors="replace")
-            os.close(descriptor)
             raise LeaseHeld(
                 f"another consumer is at work on this file: {holder or 'it is just starting'}",
                 hint="wait for it, or give this one another file",
             ) from error
-        os.truncate(descriptor, 0)
-        os.pwrite(descriptor, holder_text().encode(), 0)
-        self._descriptor = descriptor
+        except OSError as error:
+            raise BadConfig(
+                f"the file system of {folder} gives no locks, without which two consumers could write: {error}",
+                hint="put the DuckDB file on a local disk, or mount its file system with locks",
+            ) from error
+        try:
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, holder_text().encode(), 0)
+        except OSError as error:
+            raise TargetUnavailable(
+                f"the staging folder {folder} cannot be written: {error}", hint="make room, then run again"
+            ) from error
 
     def release(self) -> None:
         """It may be called twice."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
+from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, TargetUnavailable
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
@@ -44,8 +44,7 @@ def publish(
     try:
         listed = f"[{', '.join(map(_pattern, paths))}]"
         source = f"read_parquet({listed}, union_by_name = true)"
-        names = connection.execute(f"SELECT DISTINCT name FROM parquet_schema({listed})").fetchall()
-        present = frozenset(name for (name,) in names)
+        present = _staged_columns(connection, target, listed)
         widened = _widen(connection, target, table, source, present)
         types = {**table.types, **dict.fromkeys(widened, TEXT)}
         staged = _Staged(source, tuple(_values(target, types, present)))
@@ -61,6 +60,18 @@ def publish(
             table=str(target.table),
         ) from error
     return Published(widened, defaulted)
+
+
+def _staged_columns(connection: duckdb.DuckDBPyConnection, target: LoadTarget, listed: str) -> frozenset[str]:
+    try:
+        names = connection.execute(f"SELECT DISTINCT name FROM parquet_schema({listed})").fetchall()
+    except duckdb.Error as error:
+        raise TargetUnavailable(
+            f"what was staged for it is gone or damaged: {str(error).splitlines()[0]}",
+            hint="run again: nothing was published, and the rows are staged anew",
+            table=str(target.table),
+        ) from error
+    return frozenset(name for (name,) in names)
 
 
 def _merge_keyed(
@@ -87,7 +98,7 @@ def _merge_keyed(
     connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
     new = f"SELECT {values} FROM completed WHERE NOT there"
     (inserted,) = connection.execute(f"INSERT INTO {name} ({columns}) {new}").fetchall()[0]
-    connection.execute("DROP TABLE temp.completed")
+    connection.execute("DROP TABLE temp.main.completed")
     return int(inserted)
 
 
@@ -130,7 +141,7 @@ def _merge_multiset(
         f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
         f"SELECT {aliases} FROM (SELECT *, unnest(range(n)) FROM net WHERE n > 0)"
     )
-    connection.execute("DROP TABLE temp.net")
+    connection.execute("DROP TABLE temp.main.net")
 
 
 def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str, asked: int) -> None:
@@ -159,7 +170,7 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
     connection.execute(
         f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) SELECT * EXCLUDE (stays) FROM found WHERE stays"
     )
-    connection.execute("DROP TABLE temp.found")
+    connection.execute("DROP TABLE temp.main.found")
 
 
 def _widen(

@@ -99,8 +99,8 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
         f"DELETE FROM {here} WHERE {where}",
         f"INSERT INTO {here} ({own}) SELECT {its} FROM {there}",
         f"DELETE FROM {there}",
-        f"INSERT INTO {there} ({its}) SELECT {own} FROM temp.{_MOVED}",
-        f"DROP TABLE temp.{_MOVED}",
+        f"INSERT INTO {there} ({its}) SELECT {own} FROM temp.main.{_MOVED}",
+        f"DROP TABLE temp.main.{_MOVED}",
     ):
         connection.execute(statement)
 

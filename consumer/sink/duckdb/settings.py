@@ -11,6 +11,8 @@ from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
 
 _NAME_LIMIT = 64
+_TAKEN = ("storage_consumer", "information_schema")
+"""Schemas in the file, which could not be told from the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class DuckDbSettings:
         if not given or given.endswith("/") or given == ":memory:" or "?" in given:
             raise BadConfig("the DuckDB target must be a file, with no '?' in its path: the progress is kept in it")
         path = Path(given).absolute()
+        if path.stem.lower() in _TAKEN:
+            raise BadConfig(
+                f"a DuckDB file cannot be named {path.name}: DuckDB calls it {path.stem}, as it does a schema in it",
+                hint="rename the file",
+            )
         if not path.parent.is_dir():
             raise BadConfig(
                 f"the folder {path.parent} of the DuckDB file does not exist",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import duckdb
@@ -107,7 +107,8 @@ class DuckDbSink:
             recorded = replace(change, audit=change.audit + widened)
             self._store(connection, epoch, recorded, {outcome.table for outcome in loaded})
         for path in staged:
-            os.unlink(path)
+            with suppress(OSError):  # what stays goes with its folder
+                os.unlink(path)
 
     def record(self, change: ProgressChange) -> None:
         with self._write() as (connection, epoch):

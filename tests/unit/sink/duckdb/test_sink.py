@@ -18,6 +18,7 @@ from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import Window
 from consumer.sink import sink_for
+from consumer.sink.duckdb import connection
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
@@ -45,7 +46,8 @@ def test_the_file_can_be_read_between_rounds(replica: Replica) -> None:
         DuckDbSink(DuckDbSettings(str(replica.path), "other")).acquire("file:///elsewhere")
 
 
-def test_a_file_that_is_open_elsewhere(tmp_path: Path) -> None:
+def test_a_file_that_is_open_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "OPEN_SECONDS", 0.1)
     path = str(tmp_path / "r.duckdb")
     with subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -68,8 +70,8 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 
 def test_progress_of_a_later_release(replica: Replica) -> None:
     replica.sink.close()
-    with duckdb.connect(str(replica.path)) as connection:
-        connection.execute("UPDATE storage_consumer.consumer SET format = 99")
+    with duckdb.connect(str(replica.path)) as file:
+        file.execute("UPDATE storage_consumer.consumer SET format = 99")
     with pytest.raises(BadConfig, match="format 99"):
         replica.sink.acquire("file:///upstream")
 
