@@ -75,6 +75,20 @@ def _must_not_be_null(column: ColumnDefinition, indexes: list[Index]) -> bool:
     return "PRIMARY" in kinds or column.has("PRIMARY") or (unique and column.has("NOT", "NULL"))
 
 
+def json_zeros(statement: Statement, edits: Edits) -> list[str]:
+    """``ADD COLUMN .. JSON NOT NULL``: rows that are there get JSON null upstream, and '' from MariaDB, to which JSON
+    is a text. They get it as a default; the columns are answered that must lose that again."""
+    added = {name.lower() for name in statement.added_columns()}
+    found = []
+    for column in statement.columns():
+        bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and _generated(column) is None
+        at = column.find("NOT", "NULL")
+        if bare and at is not None and column.name.lower() in added:
+            edits.insert(column.tokens[at + 1].end, " DEFAULT 'null'")
+            found.append(column.name)
+    return found
+
+
 def remove_options(statement: Statement, edits: Edits) -> None:
     """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
     tokens = statement.tokens

@@ -91,8 +91,11 @@ def rewrite(
     _leave_out_missing(statement, edits, _Missing(flavor, before, there), left_out)
     if statement.tokens and statement.tokens[-1].text == ";":
         edits.remove(statement.tokens[-1].start, len(query))
+    zeros = mariadb_syntax.json_zeros(statement, edits) if flavor == "mariadb" else []
+    text = edits.apply(query) if left_out.cut(edits) else ""
+    place = f"{quote(own.database)}.{quote(own.table)}"
     return Rewritten(
-        edits.apply(query) if left_out.cut(edits) else "",
+        "; ".join([text, *(f"ALTER TABLE {place} ALTER COLUMN {quote(name)} DROP DEFAULT" for name in zeros)]),
         None if action in (Action.CREATE_SCHEMA, Action.DROP_SCHEMA) else names.spelled(database),
         tuple(left_out.notes),
         tso_to_ms(version) / 1000 if _needs_moment(statement) else None,

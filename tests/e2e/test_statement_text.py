@@ -178,3 +178,36 @@ def test_a_views_columns_have_no_type_in_the_schema_file(replica: OnMariaDb) -> 
     replica.feed.statement("d.v", 20, Action.CREATE_VIEW, query, (Column("k", "UNSPECIFIED"),))
     assert states(replica.once(30)) == {"d.t": "ok", "d.v": "ok"}
     assert replica.server.execute("SELECT COUNT(*) FROM d.v") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after", "wanted"),
+    [
+        ("DATETIME(6)", "2024-01-01 10:00:00.600000", "DATETIME", "2024-01-01 10:00:01"),
+        ("DATETIME(6)", "2024-12-31 23:59:59.999500", "DATETIME(3)", "2025-01-01 00:00:00.000"),
+        ("TIME(3)", "10:00:00.500", "TIME", "10:00:01"),
+    ],
+)
+def test_fractions_are_rounded(replica: OnMariaDb, before: str, value: str, after: str, wanted: str) -> None:
+    def column(kind: str) -> Column:
+        return Column("c", kind.partition("(")[0], scale=int(kind.partition("(")[2].rstrip(")") or 0))
+
+    replica.feed.database("d", 5)
+    create = f"CREATE TABLE `t` (`id` INT PRIMARY KEY,`c` {before})"
+    replica.feed.statement("d.t", 10, Action.CREATE_TABLE, create, (ID, column(before)))
+    replica.puts(10, {"id": "1", "c": value})
+    modify = f"ALTER TABLE `t` MODIFY COLUMN `c` {after}"
+    replica.feed.statement("d.t", 20, Action.MODIFY_COLUMN, modify, (ID, column(after)))
+    assert states(replica.once(30)) == {"d.t": "ok"}
+    assert replica.server.execute("SELECT CAST(c AS CHAR) FROM d.t") == [(wanted,)]
+
+
+def test_a_new_json_column_that_is_not_null_holds_json_null(replica: OnMariaDb) -> None:
+    replica.feed.database("d", 5)
+    replica.feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY)", (ID,))
+    replica.puts(10, {"id": "1"})
+    json = Column("j", "JSON", nullable=False)
+    replica.feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `j` JSON NOT NULL", (ID, json))
+    assert states(replica.once(30)) == {"d.t": "ok"}
+    assert replica.server.execute("SELECT j FROM d.t") == [("null",)]
+    assert "DEFAULT 'null'" not in replica.server.execute("SHOW CREATE TABLE d.t")[0][1]

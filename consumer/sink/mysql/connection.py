@@ -168,6 +168,7 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     else:
         values["lock_wait_timeout"] = 600 if purpose == "dml" else _LOCK_WAIT_SECONDS["ddl"]
     if flavor.name == "mariadb" and purpose == "ddl":
+        values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
 
