@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from consumer.ddl.tokens import Kind, Tokens, closing, significant, starts, tokenize
@@ -181,53 +181,69 @@ _ENDS_FROM = frozenset(
 def _view_tables(tokens: Tokens, at: int) -> list[TableReference]:
     """The tables in the FROM lists of a view's body, common table expressions left out."""
     body = next((p + 1 for p in range(at, len(tokens)) if tokens[p].word == "AS"), len(tokens))
-    inner = tokens[body:]
-    own = {
-        inner[p].name.lower()
-        for p in range(len(inner))
-        if starts(inner, "WITH") and inner[p].kind is Kind.QUOTED and _is_cte(inner, p + 1)
-    }
-    found = _query_tables(inner)
-    return [table for table in found if table.database or table.table.lower() not in own]
+    return _query_tables(tokens[body:])
 
 
-def _is_cte(tokens: Tokens, at: int) -> bool:
-    after = closing(tokens, at) + 1 if starts(tokens, "(", at=at) else at
-    return starts(tokens, "AS", "(", at=after)
+def _cte_body(tokens: Tokens, at: int) -> int:
+    """The AS before the query of the common table expression that is named at `at`; 0 where none is."""
+    after = closing(tokens, at + 1) + 1 if starts(tokens, "(", at=at + 1) else at + 1
+    return after if tokens[at].kind is Kind.QUOTED and starts(tokens, "AS", "(", at=after) else 0
+
+
+def _hint_end(tokens: Tokens, at: int) -> int:
+    """The last token of the index hint that begins at `at`, as ``USE INDEX FOR ORDER BY (`i`)``; 0 where none does."""
+    if tokens[at].word not in ("USE", "FORCE", "IGNORE") or at + 1 >= len(tokens):
+        return 0
+    if tokens[at + 1].word not in ("INDEX", "KEY"):
+        return 0
+    return closing(tokens, next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens) - 1))
 
 
 @dataclass(slots=True)
 class _Level:
     """Inside of a parenthesis: a query, a table list in its FROM, or neither; where no query is, a FROM means
-    nothing, as in ``EXTRACT(YEAR FROM d)``. `expecting`: a table may come next."""
+    nothing, as in ``EXTRACT(YEAR FROM d)``. `expecting`: a table may come next. `own` are the common table expressions
+    that are known from here on, `defines` the one whose query this is: known behind it, or if `recursive` inside."""
 
     is_query: bool
     in_from: bool = False
     expecting: bool = False
+    defines: str = ""
+    own: set[str] = field(default_factory=set)
+    recursive: bool = False
 
 
 def _query_tables(tokens: Tokens) -> list[TableReference]:
     """The tables of a query, and of the queries inside it, however deep."""
     found: list[TableReference] = []
-    levels, at = [_Level(is_query=True)], 0
+    levels, at, defines = [_Level(is_query=True)], 0, ""
     while at < len(tokens):
         token, level = tokens[at], levels[-1]
         if token.text == "(":
             query = starts(tokens, "SELECT", at=at + 1) or starts(tokens, "WITH", at=at + 1)
             listed = level.expecting and not query
             level.expecting = False
-            levels.append(_Level(query or starts(tokens, "(", at=at + 1), listed, listed))
+            levels.append(_Level(query or starts(tokens, "(", at=at + 1), listed, listed, defines))
+            defines = ""
         elif token.text == ")" and len(levels) > 1:
-            levels.pop()
+            levels[-2].own |= {levels.pop().defines}
+        elif token.word == "WITH":
+            level.recursive = starts(tokens, "RECURSIVE", at=at + 1)
+        elif not level.in_from and level.is_query and (body := _cte_body(tokens, at)):
+            defines, at = token.name.lower(), body
+            level.own |= {defines} if level.recursive else set()
         elif token.word == "FROM" and level.is_query:
             level.expecting = level.in_from = True
+        elif level.in_from and (end := _hint_end(tokens, at)):
+            at = end
         elif token.word in _ENDS_FROM:
             level.expecting = level.in_from = False
         elif level.in_from and (token.word in ("JOIN", "STRAIGHT_JOIN") or token.text == ","):
             level.expecting = True
         elif level.expecting and token.is_name and token.word != "DUAL":
             reference, behind = name_at(tokens, at, "from")
-            found += [reference] if reference else []
+            if reference and (reference.database or not any(reference.table.lower() in one.own for one in levels)):
+                found.append(reference)
             level.expecting, at = False, behind - 1
         at += 1
     return found

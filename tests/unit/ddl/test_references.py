@@ -71,6 +71,12 @@ def test_names_of_tables(query: str, expected: list[str]) -> None:
         ("SELECT EXTRACT(DAY FROM (SELECT `d` FROM `s`)) FROM `t` ORDER BY `o`, `p`", [".s", ".t"]),
         ("SELECT `i` FROM `a` UNION ALL (SELECT `i`, `j` FROM `b`)", [".a", ".b"]),
         ("WITH `c` AS (SELECT 1 FROM `a`) SELECT `x` FROM `c`, `d`.`c`", [".a", "d.c"]),
+        ("SELECT 1 FROM (WITH `c` AS (SELECT 1 FROM `a`) SELECT 1 FROM `c`) AS `x`, `c`", [".a", ".c"]),
+        ("WITH `c`(`n`) AS (SELECT 1 FROM `c`), `e` AS (SELECT 1 FROM `c`) SELECT 1 FROM `e`, `b`", [".c", ".b"]),
+        ("WITH RECURSIVE `c`(`n`) AS (SELECT 1 UNION ALL SELECT `n` FROM `c`) SELECT 1 FROM `c`, `b`", [".b"]),
+        ("SELECT 1 FROM `a` USE INDEX FOR JOIN (`i`, `j`) JOIN `b` FORCE KEY (`k`)", [".a", ".b"]),
+        ("SELECT 1 FROM `a` IGNORE INDEX FOR GROUP BY (`i`) USE INDEX FOR ORDER BY (`j`), `b`", [".a", ".b"]),
+        ("SELECT `use`, 1 FROM `a` AS `force`, `b` GROUP BY `use` WITH ROLLUP", [".a", ".b"]),
         ("SELECT IF(EXISTS (SELECT 1 FROM `s`), `a`, `b`) FROM `t`", [".s", ".t"]),
     ],
 )
