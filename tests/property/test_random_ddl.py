@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.servers import MariaDb
 from tests.support.random_ddl.machine import Replica, play
-from tests.support.random_ddl.profile import PROFILE
+from tests.support.random_ddl.profile import LONGEST, PROFILE
 
 
 @settings(PROFILE)
-@given(seed=st.integers(0, 2**32), size=st.integers(1, 12))
+@given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
 def test_a_server_follows(seed: int, size: int, mariadb: MariaDb) -> None:
     with tempfile.TemporaryDirectory() as work:
         play(seed, size, Path(work), mariadb, lambda original: Replica.on(original, mariadb), partitions=True)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.servers import MariaDb
 from tests.support.random_ddl.duckdb_replica import duckdb_replica
 from tests.support.random_ddl.machine import play
-from tests.support.random_ddl.profile import HISTORIES, PROFILE
+from tests.support.random_ddl.profile import HISTORIES, LONGEST, PROFILE
 
 
 @settings(PROFILE, max_examples=HISTORIES or 12)
-@given(seed=st.integers(0, 2**32), size=st.integers(1, 12))
+@given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
 def test_a_file_follows(seed: int, size: int, mariadb: MariaDb) -> None:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from tests.support.random_ddl.machine import Replica
-from tests.support.random_ddl.original import DATABASES, Snapshot
+from tests.support.random_ddl.original import DATABASES, OFFSET, Snapshot
 
 
 def duckdb_replica(folder: Path) -> Replica:
@@ -34,7 +36,7 @@ def _state(file: Path) -> Snapshot:
 
 
 def _as_kept(original: Snapshot) -> Snapshot:
-    """What of the original a DuckDB replica keeps: no views, no virtual columns, no definitions."""
+    """What of the original a DuckDB replica keeps: no views, no virtual columns, no definitions; TIMESTAMPs in UTC."""
     kept: Snapshot = {}
     for name, content in original.items():
         if not content:
@@ -42,6 +44,12 @@ def _as_kept(original: Snapshot) -> Snapshot:
         elif content["kind"] != "VIEW":
             virtual = re.findall(r"^ +`(.*)` .* GENERATED ALWAYS AS .* VIRTUAL", content["definition"], re.M)
             places = [at for at, column in enumerate(content["columns"]) if column not in virtual]
-            rows = [tuple(row[at] for at in places) for row in content["rows"]]
+            names = re.findall(r"^ +`(.*)` timestamp", content["definition"], re.M)
+            moments = {at for at in places if content["columns"][at].replace("`", "``") in names}
+            rows = [tuple(_utc(row[at]) if at in moments else row[at] for at in places) for row in content["rows"]]
             kept[name] = {"columns": [content["columns"][at] for at in places], "rows": sorted(rows, key=repr)}
     return kept
+
+
+def _utc(value: Any) -> Any:
+    return value - OFFSET if isinstance(value, datetime) else value

@@ -15,6 +15,8 @@ import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
 from consumer.app import parts
 from consumer.config.load import load
+from consumer.errors import ConsumerError
+from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress import store
@@ -24,7 +26,7 @@ from tests.support.observers import Recorder
 from tests.support.random_ddl.changefeed import Changefeed
 from tests.support.random_ddl.events import WAITS, Manner, Statement
 from tests.support.random_ddl.original import ZONE, Original, Snapshot, loosened
-from tests.support.random_ddl.upstream import Upstream
+from tests.support.random_ddl.upstream import ALIVE, Upstream
 
 NAMES = itertools.count()
 
@@ -52,6 +54,11 @@ class Replica:
         flags = {**self._flags, "upstream_uri": f"file://{folder}?protocol=canal-json", "round_bytes": round_bytes}
         with _around_every_change(fuse):
             return app.once(load(flags, {}).settings, Recorder(), CrashingLoader(fuse, keyed))
+
+    def resync(self, folder: Path, table: TableName, fuse: Fuse) -> RunResult:
+        flags = {**self._flags, "upstream_uri": f"file://{folder}?protocol=canal-json"}
+        with _around_every_change(fuse):
+            return app.resync(load(flags, {}).settings, Recorder(), table, CrashingLoader(fuse))
 
 
 @contextmanager
@@ -82,7 +89,7 @@ def play(
     original = Original(server)
     try:
         original.reset()
-        upstream = Upstream(original, random, Manner.drawn(random, partitions))
+        upstream = Upstream(original, random, Manner.drawn(random, partitions), alive=random.choice(ALIVE))
         _play(random, size, folder, upstream, replica(original))
     finally:
         original.close()
@@ -106,24 +113,46 @@ def _play(random: Random, size: int, folder: Path, upstream: Upstream, replica: 
         upstream.log.append(f"checkpoint {checkpoint}")
         new = sorted(set(folder.rglob("CDC*.json")) - known)
         if new and random.random() < 0.2:
-            _stop_a_table(random.choice(new), folder, upstream, replica)
+            _stop_a_table(random.choice(new), random, folder, upstream, replica)
         _follow(random, folder, upstream, replica, expected)
+        if random.random() < 0.3:
+            _resync(random, folder, upstream, replica)
+            _follow(random, folder, upstream, replica, expected)
         earlier = random.choice([event.ts for event in upstream.events if event.ts <= checkpoint])
         if random.random() < 0.2:
             changefeed.metadata(earlier)
             upstream.log.append(f"back to checkpoint {earlier}")
+            if random.random() < 0.5:
+                _resync(random, folder, upstream, replica)
             _follow(random, folder, upstream, replica, expected)
         if random.random() < 0.4:
             upstream.log.append(f"restart from {earlier}")
             changefeed.restart(earlier)
 
 
-def _stop_a_table(file: Path, folder: Path, upstream: Upstream, replica: Replica) -> None:
+def _resync(random: Random, folder: Path, upstream: Upstream, replica: Replica) -> None:
+    """One of the tables is made anew, or that is refused, or the run dies: whoever looks next finds it right."""
+    tables = sorted(name for name, table in upstream.tables.items() if not table.is_view)
+    if not tables:
+        return
+    table, fuse = random.choice(tables), Fuse(random.randrange(20) if random.random() < 0.5 else None)
+    try:
+        replica.resync(folder, table, fuse)
+        upstream.log.append(f"resync {table}")
+    except Crash:
+        upstream.log.append(f"resync {table} died")
+    except ConsumerError as error:
+        upstream.log.append(f"resync {table} was refused: {error.message}")
+
+
+def _stop_a_table(file: Path, random: Random, folder: Path, upstream: Upstream, replica: Replica) -> None:
     """A run that meets a damaged file, which is mended afterwards: other tables have gone on, a statement may have made
     the damaged table anew."""
     whole = file.read_bytes()
     file.write_bytes(whole[:-20])
     result = replica.once(folder, Fuse(), 0, "1GiB")
+    if random.random() < 0.5:
+        _resync(random, folder, upstream, replica)
     file.write_bytes(whole)
     stopped = [f"{name}: {table.error}" for name, table in result.tables.items() if table.error]
     upstream.log.append(f"with {file.relative_to(folder)} damaged: {stopped}")

@@ -7,6 +7,8 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 
 HISTORIES = int(os.environ.get("RANDOM_DDL", "0"))
+LONGEST = 50 if HISTORIES else 12
+"""The most events between two checkpoints, of which a history has up to four."""
 PROFILE = settings(
     max_examples=HISTORIES or 25,
     derandomize=not HISTORIES,

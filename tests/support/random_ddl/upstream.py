@@ -19,8 +19,8 @@ from tests.support.random_ddl.texts import Texts
 from tests.support.random_ddl.transactions import Transactions
 
 TABLES = ("t", "o`dd", "select", "T2")
-ALIVE = 3
-"""How many tables there are at most at one time."""
+ALIVE = (3, 5)
+"""How many tables there are at most at one time: in some histories few, in others more."""
 START = 470_000_000_000_000_000
 KEEPS_BODY = (
     Action.CREATE_TABLE,
@@ -50,6 +50,7 @@ class Upstream:
     events: list[Statement | Change] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     loosely: set[str] = field(default_factory=set)
+    alive: int = 3
     _physical: int = 100
 
     @property
@@ -92,7 +93,7 @@ class Upstream:
             return
         free, names = self._free(), sorted(self.tables)
         proposal: Proposal | None = None
-        if free and len(names) < ALIVE and (not names or self.random.random() < 0.35):
+        if free and len(names) < self.alive and (not names or self.random.random() < 0.35):
             proposal = self._proposals.create(self.random.choice(free), self.tables)
         elif names:
             if self.random.random() < 0.15:
