@@ -79,6 +79,8 @@ def _made_anew(
             hint="what is left of it in the target can be dropped by hand",
         )
     birth = _birth(table, life, assembly)
+    if table not in target:
+        _check_order(table, birth, assembly)
     _check_statements(table, birth, life, progress, options)
     return life, birth
 
@@ -98,6 +100,19 @@ def _check_moment(table: TableName, assembly: Assembly, progress: Progress) -> N
             f"checkpoint-ts {assembly.checkpoint} is below what was applied already ({applied_ts}): the table could"
             " only be made as it was then",
             hint="resync it once TiCDC is past that again",
+            table=str(table),
+        )
+
+
+def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> None:
+    """What the target does not have yet comes after whatever had its name: a place past statements that are still to
+    run would leave them out."""
+    before = [s for s in assembly.timeline.pending if table in s.touches and s.version < birth.version]
+    if before:
+        raise CannotBeExact(
+            f"the target does not have it yet: statements that come before its CREATE TABLE are still to run, the first"
+            f" is {before[0].file.query} (version {before[0].version})",
+            hint="mend what `status` names, then let `once` run them",
             table=str(table),
         )
 

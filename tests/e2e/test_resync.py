@@ -82,6 +82,25 @@ def test_the_table_that_the_target_has_is_made_anew_while_its_rename_is_pending(
     assert replica.tables == {"d.t": {5: "second life"}, "d.u": {1: "x", 2: "x", 3: "x"}}
 
 
+@pytest.mark.parametrize("end", ["drop", "rename"])
+def test_a_table_that_the_target_does_not_have_yet_waits_for_the_one_before_it(
+    end: str, feed: Feed, replica: MemoryReplica
+) -> None:
+    replica.once(5)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "first life")})
+    feed.drop("d.t", 20) if end == "drop" else feed.rename("d.t", "d.u", 20)
+    feed.create("d.t", 25)
+    feed.puts("d.t", 25, {26: (5, "second life")})
+    feed.checkpoint(30)
+    refused(replica, CannotBeExact, "does not have it yet")
+    assert replica.once(40).exit_code == 0
+    expected = {"d.t": {5: "second life"}} | ({"d.u": {1: "first life"}} if end == "rename" else {})
+    assert replica.tables == expected
+    assert resync(replica).exit_code == 0
+    assert replica.tables == expected
+
+
 def test_a_damaged_file_of_an_earlier_table_is_not_read_again(feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "first life")})
