@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
@@ -53,7 +54,8 @@ class LoadRows:
 class ApplyDdl:
     """Execute one schema file's statement once every table in `touches` is complete up to its version.
 
-    `old_name` is a rename's source. `columns_before` are the table's columns before the statement, where known.
+    `old_name` is a rename's source, or the name of the table that a DROP TABLE means, where the RENAME that gave it the
+    statement's name never ran. `columns_before` are the table's columns before the statement, where known.
     `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
     `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
     TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
@@ -72,6 +74,12 @@ class ApplyDdl:
     partitioning: Partitioning | None = None
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
+
+    @property
+    def standing(self) -> TableName:
+        """The name that the statement's table has in the target."""
+        dropped = self.file.type == Action.DROP_TABLE
+        return self.old_name if dropped and self.old_name is not None else self.file.name
 
     @property
     def id(self) -> DdlId:

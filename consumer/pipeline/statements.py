@@ -10,7 +10,7 @@ from consumer.errors import ConsumerError, DdlRefused, Retryable
 from consumer.model.actions import Action
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
-from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange
+from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
@@ -62,13 +62,21 @@ class StatementRunner:
             for other in self._manager.round.overtaken(statement)
         )
         step = statement.step(self._manager.progress)
-        # With W at this version the overtaken ones no longer count, so both become durable at once.
-        step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
-        if statement.policy is DdlPolicy.RENAME and statement.file.table and self._manager.round.incomplete(statement):
+        renames = self._manager.round.overtaken_renames(statement)
+        if renames:
+            # Until the table is gone under its old name, the RENAMEs are pending.
+            gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
+            after = ProgressChange(tables=gone, ddls=overtaken).merged(step.after)
+            step = replace(step, old_name=renames[0].old_name, before=ProgressChange(), after=after)
+        else:
+            # With W at this version the overtaken ones no longer count, so both become durable at once.
+            step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
+        incomplete = bool(renames) or self._manager.round.incomplete(statement)
+        if statement.policy is DdlPolicy.RENAME and statement.file.table and incomplete:
             step = replace(step, trash=trash_name(statement.version, statement.file.name, complete=False))
         if statement.heals:
-            for name in statement.tables:
-                files = self._manager.round.lost(name, statement.version)
+            for name in sorted(name for name in self._manager.round.ended(statement) if name.table):
+                files = self._manager.round.lost(name, statement.until(name))
                 lost = self._manager.consumers[name].lost(files, self._manager.progress)
                 step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
         return step
@@ -110,16 +118,17 @@ class StatementRunner:
     def _done(self, statement: Statement, row: AuditRow, seconds: float) -> None:
         """The statement is recorded: the round goes on behind it."""
         manager = self._manager
+        moved = [name for other in manager.round.overtaken_renames(statement) for name in other.drops]
         manager.round.applied(statement)
         self._check_files(statement)
-        for gone in statement.drops:
+        for gone in (*moved, *statement.drops):
             if gone in manager.consumers:
                 manager.consumers[gone].drop(statement.version)
         manager.observer.step_finished(row, seconds)
 
     def _tell_lost(self, statement: Statement) -> None:
-        for table in statement.tables if statement.heals else ():
-            lost = self._manager.round.lost(table, statement.version)
+        for table in sorted(self._manager.round.ended(statement)) if statement.heals else ():
+            lost = self._manager.round.lost(table, statement.until(table))
             if lost:
                 self._manager.observer.note(
                     f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"

@@ -89,6 +89,7 @@ class Queue:
         """Those in front of `statement` that no longer matter once it has run."""
         own = self.number(statement)
         ahead = {number for name in statement.touches for number in _before(self._by_name[name], own)}
+        ahead.update(self._on_former_names(statement))
         found = (self._pending[number] for number in sorted(ahead))
         return [other for other in found if statement.overtakes(other)]
 
@@ -114,10 +115,19 @@ class Queue:
         for name in _scopes(statement):
             for number in _before(self._by_name.get(name, {}), own):
                 yield number, statement.overtakes(self._pending[number])
+        for number in self._on_former_names(statement):
+            yield number, statement.overtakes(self._pending[number])
         if not statement.file.table:
             # A stopped table does not hold up its database, unless that takes away what its statements still need.
             for number in _before(self._of_tables.get(statement.file.database, {}), own):
                 yield number, not statement.heals or statement.overtakes(self._pending[number])
+
+    def _on_former_names(self, statement: Statement) -> Iterator[int]:
+        for name, upto in statement.former:
+            for number in self._by_name.get(name, {}):
+                if self._pending[number].version > upto:
+                    break
+                yield number
 
 
 def passes(statement: Statement) -> bool:

@@ -81,7 +81,7 @@ class Round:
         ready = [statement for statement in self._queue.take() if self._is_ready(statement)]
         self._told.update(map(id, ready))
         for statement in ready:
-            for name in statement.touches:
+            for name in () if self.overtaken_renames(statement) else statement.touches:
                 self.tables[name].position = max(self.tables[name].position, statement.version)
         return ready
 
@@ -158,15 +158,16 @@ class Round:
 
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
-        for gone in (*self.overtaken(statement), statement):
-            self._queue.remove(gone)
+        gone, names = (*self.overtaken(statement), statement), self.ended(statement)
+        for other in gone:
+            self._queue.remove(other)
         if statement.heals:
-            for name in statement.touches:
-                self.tables[name].give_up(self.lost(name, statement.version))
-            self._ill -= set(statement.touches)
+            for name in names:
+                self.tables[name].give_up(self.lost(name, statement.until(name)))
+            self._ill -= names
             self._trouble_changed()
-            self._queue.again(other for name in statement.touches for other in self._for_health.pop(name, ()))
-        self.live -= set(statement.drops)
+            self._queue.again(other for name in names for other in self._for_health.pop(name, ()))
+        self.live.difference_update(*(other.drops for other in gone))
         self.views -= {*statement.drops, statement.file.name}
         if statement.action == Action.CREATE_VIEW:
             self.views.add(statement.file.name)
@@ -174,7 +175,7 @@ class Round:
             self.live.add(statement.begins)
             if self.timeless:
                 self.tables[statement.begins].begin(statement.version)
-        for name in statement.touches:
+        for name in names:
             self._changed(name)
 
     def loaded(self, load: LoadRows, read: Mapping[str, int]) -> None:
@@ -203,6 +204,15 @@ class Round:
     def overtaken(self, statement: Statement) -> list[Statement]:
         """Earlier statements of stopped tables that no longer matter once `statement` has run."""
         return self._queue.overtaken(statement)
+
+    def overtaken_renames(self, statement: Statement) -> list[Statement]:
+        """The RENAMEs that will never run because a DROP takes the table that they were to give its name, in order."""
+        former = statement.former
+        return [other for other in self.overtaken(statement) if (other.old_name, other.version) in former]
+
+    def ended(self, statement: Statement) -> set[TableName]:
+        """The tables that `statement` touches, under all of their names."""
+        return {name for other in (statement, *self.overtaken(statement)) for name in other.touches}
 
     def _move(self, state: TableState, position: int) -> None:
         state.position = position

@@ -26,7 +26,9 @@ class Statement:
     """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
     itself where the statement is about one. `drops` are the names that are gone once it ran. `trash` is where its table
     goes, or where the table comes from that it brings back (see ApplyDdl). `left_out`: a table that
-    the filter leaves out, whose rows it moves to or from one that it takes. `indexes`, `charset`: see ApplyDdl."""
+    the filter leaves out, whose rows it moves to or from one that it takes. `former`: the names from which pending
+    RENAMEs give a DROP its table, the last one first, each with its RENAME's version. `indexes`, `charset`: see
+    ApplyDdl."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -37,6 +39,7 @@ class Statement:
     trash: TableName | None = None
     partitioning: Partitioning | None = None
     left_out: TableName | None = None
+    former: tuple[tuple[TableName, int], ...] = ()
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
 
@@ -79,7 +82,18 @@ class Statement:
 
     def overtakes(self, other: Statement) -> bool:
         """Whether a stuck `other` no longer matters once this one has run: what it was about is gone then."""
-        return self.ends and other.version < self.version and set(self.touches).issuperset(other.touches)
+        past = self.ends and other.version < self.version
+        return past and all(name in self.touches or self._moves_away(other, name) for name in other.touches)
+
+    def _moves_away(self, other: Statement, name: TableName) -> bool:
+        """Whether `other` is about the table that the statement means, under a former `name`: a later one is about
+        another table of that name."""
+        upto = dict(self.former).get(name)
+        return upto is not None and (other.version < upto or (other.version == upto and other.old_name == name))
+
+    def until(self, name: TableName) -> int:
+        """The version up to which `name` is the statement's own table."""
+        return self.version if name in self.touches else dict(self.former).get(name, self.version)
 
     def changes(self) -> tuple[TableName, ...]:
         """The tables that must have been there before it, as far as it tells: one that no statement created is older

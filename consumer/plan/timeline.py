@@ -69,6 +69,7 @@ def build_timeline(
     held: set[TableName] = set()
     overdue: list[SchemaFile] = []
     origins: dict[str, TableName] = {}
+    former: dict[TableName, tuple[tuple[TableName, int], ...]] = {}
     unmade: set[TableName] = set()  # of tables that were left out when they were made, and that nobody makes now
     for file in upstream_order(catalog.files):
         if file.version > checkpoint:
@@ -104,6 +105,7 @@ def build_timeline(
             ends[_folded(file.name)] = file
         if statement is not None and is_wanted:
             if statement.touches:
+                statement = _formerly(statement, former)
                 named.add(len(pending), statement)
                 pending.append(statement)
                 held.update(statement.touches)
@@ -116,6 +118,19 @@ def build_timeline(
         if statement is not None or file.name not in held:
             _follow(live, file, statement)
     return Timeline(tuple(pending), live.columns, upstream.columns, tuple(overdue), origins)
+
+
+def _formerly(statement: Statement, former: dict[TableName, tuple[tuple[TableName, int], ...]]) -> Statement:
+    """The statement with the names that its table had before pending RENAMEs; `former` is the book of these."""
+    known = former.pop(statement.file.name, ())
+    if statement.action in RENAME_ACTIONS and statement.old_name is not None and statement.left_out is None:
+        before = former.pop(statement.old_name, ())
+        former[statement.file.name] = ((statement.old_name, statement.version), *before)
+    elif statement.action == Action.DROP_TABLE:
+        return replace(statement, former=known)
+    elif statement.creates is None:
+        former[statement.file.name] = known
+    return statement
 
 
 def upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:

@@ -88,7 +88,7 @@ def _execute(
         case Action.CREATE_TABLE | Action.CREATE_TABLES:
             _create(connection, step, tables)
         case Action.DROP_TABLE:
-            drop_table(connection, name)
+            drop_table(connection, step.standing)
         case Action.CREATE_VIEW | Action.DROP_VIEW:
             return NO_VIEWS
         case Action.RECOVER_TABLE:

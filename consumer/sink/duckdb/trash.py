@@ -19,7 +19,7 @@ def moved(
 ) -> str | None:
     """Move the statement's table to the trash, or back; a note, or None where there is nothing to move, or where the
     trash holds the table of an earlier execution already: then the statement runs as it is."""
-    name, action = step.file.name, Action(step.file.type)
+    name, action = step.standing, Action(step.file.type)
     if action == Action.DROP_SCHEMA:
         return _keep_schema(connection, name.database, trash.database)
     kept = describe(connection, [trash]).get(trash)
@@ -45,7 +45,7 @@ def is_taken(
 ) -> bool:
     """Whether the place in the trash holds other rows than the table that is to go there. Those that an earlier
     execution put there, before a resync, are the same."""
-    own, kept = tables.get(step.file.name), describe(connection, [trash]).get(trash)
+    own, kept = tables.get(step.standing), describe(connection, [trash]).get(trash)
     if step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE) or own is None or kept is None:
         return False
     if not has_rows(connection, own.name):

@@ -31,7 +31,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
             raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(name))
         tables[name] = MemoryTable(columns)
     elif action == Action.DROP_TABLE:
-        tables.pop(name, None)
+        tables.pop(step.standing, None)
     elif action == Action.RECOVER_TABLE:
         raise DdlRefused(NOT_KEPT, hint=not_kept_hint(name, step.file.version), table=str(name))
     elif action in (Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
@@ -49,7 +49,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
 
 def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName) -> str | None:
     """Keep what the statement takes away, or bring it back; None where there is nothing to move."""
-    name, action = step.file.name, Action(step.file.type)
+    name, action = step.standing, Action(step.file.type)
     if action == Action.RECOVER_TABLE:
         if trash not in tables or name in tables:
             return None

@@ -17,7 +17,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
-from consumer.sink.mysql.connection import FlavorName
+from consumer.sink.mysql.connection import FlavorName, qualified
 from consumer.sink.mysql.ddl_state import BeforeState, before_state, look_again
 from consumer.sink.mysql.ddl_text import ServerNames, TargetNow, rewritten
 from consumer.sink.mysql.ddl_zone import UTC, session_zone
@@ -83,6 +83,9 @@ def _planned(
         return DdlOutcome(step, refused(step, *trash_taken(step.trash)))
     if step.trash is not None and _uses_trash(cursor, step, step.trash, resumed, server.flavor):
         return PlannedDdl(step, (), before, resumed, trash=step.trash)
+    if step.standing != step.file.name:
+        dropped = (f"DROP TABLE {qualified(step.standing.database, step.standing.table)}",)
+        return PlannedDdl(step, dropped, before, resumed, f"{step.file.name} stood as {step.standing}")
     try:
         text = rewritten(step, server, TargetNow(cursor), zone=zone)
     except DdlRefused as error:

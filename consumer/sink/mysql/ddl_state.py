@@ -81,7 +81,7 @@ def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, fla
 def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
     """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
     is there, the name that it takes is gone; any other changes its own table or database, or exchanges rows."""
-    own, action = step.file.name, step.file.type
+    own, action = step.standing, step.file.type
     if action in DATABASE_ACTIONS:
         return now.definitions != before.definitions
     if before.at == 0 and action in RENAME_ACTIONS:

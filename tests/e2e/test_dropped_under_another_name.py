@@ -1,0 +1,92 @@
+"""A stopped table that was renamed and then dropped upstream: log rotation behind a damaged file."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from consumer import app
+from consumer.app import parts as app_parts
+from consumer.model.actions import Action
+from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.every_target import Target
+from tests.support.feed import Feed, states
+from tests.support.observers import Recorder
+
+KEPT: Any = {"ddl": {"rules": [{"action": "rename", "kinds": ["drop-table"], "tables": ["*.*"]}]}}
+
+
+def rotated(feed: Feed) -> None:
+    """d.a cannot be read to its end; it was renamed, a new d.a was made, and the old one dropped."""
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "1")})
+    feed.damaged("d.a", 10)
+    feed.statement("d.a", 15, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `a` COMMENT 'x'")
+    feed.rename("d.a", "d.b", 20)
+    feed.create("d.a", 25)
+    feed.puts("d.a", 25, {26: (5, "5")})
+
+
+def test_a_drop_ends_the_table_under_the_name_that_it_still_has(feed: Feed, target: Target) -> None:
+    rotated(feed)
+    assert states(target.once(28)) == {"d.a": "stopped", "d.b": "waits"}
+    feed.drop("d.b", 30)
+    result = target.once(40)
+    assert (result.exit_code, states(result)["d.a"]) == (0, "ok")
+    assert target.tables == {"d.a": {5: "5"}}
+    feed.puts("d.a", 25, {45: (6, "6")})
+    assert target.once(50).exit_code == 0
+    assert target.tables == {"d.a": {5: "5", 6: "6"}}
+
+
+def test_a_table_of_several_former_names(feed: Feed, target: Target) -> None:
+    rotated(feed)
+    feed.rename("d.b", "d.c", 27)
+    feed.create("d.b", 28)
+    feed.puts("d.b", 28, {29: (7, "7")})
+    feed.drop("d.c", 30)
+    assert target.once(40).exit_code == 0
+    assert target.tables == {"d.a": {5: "5"}, "d.b": {7: "7"}}
+
+
+def test_a_drop_waits_where_another_table_still_needs_the_old_one(feed: Feed, target: Target) -> None:
+    feed.create("d.a", 10)
+    broken = feed.damaged("d.a", 10)
+    feed.statement("d.n", 15, Action.CREATE_TABLE, "CREATE TABLE `n` LIKE `a`")
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    assert states(target.once(40))["d.n"] == "waits"
+    broken.write_bytes(feed._line("d.a", 12, 1, "1"))
+    assert target.once(50).exit_code == 0
+    assert target.tables == {"d.n": {}}
+
+
+def test_what_was_read_of_it_is_kept_where_the_policy_says_so(feed: Feed, target: Target) -> None:
+    rotated(feed)
+    feed.drop("d.b", 30)
+    assert target.once(40, **KEPT).exit_code == 0
+    assert {name: rows for name, rows in target.tables.items() if "__partial" not in name} == {"d.a": {5: "5"}}
+    assert "d.__partial_30_b" in target.tables
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_wherever_the_runs_die_the_table_is_dropped_once(
+    stride: int, feed: Feed, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rotated(feed)
+    feed.drop("d.b", 30)
+    feed.checkpoint(40)
+    fuse, real = Fuse(), app_parts.sink_for
+    monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
+    for moment in itertools.count(0, stride):
+        fuse = Fuse(moment)
+        try:
+            result = app.once(target.replica.settings(), Recorder(), CrashingLoader(fuse))
+            break
+        except Crash:
+            continue
+    assert moment > 3
+    assert result.exit_code == 0
+    assert target.tables == {"d.a": {5: "5"}}
