@@ -20,7 +20,7 @@ from consumer.sink.mysql.batches import joined
 from consumer.sink.mysql.complete import KEYS, STAGE, same_handle
 from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.deletes import same_bytes
-from consumer.sink.mysql.values import key_literals, mysql_target
+from consumer.sink.mysql.values import key_literals, mysql_target, sql
 
 _CONDITION_ROWS = 100
 _BYTES = 256 * 1024
@@ -84,10 +84,9 @@ def _padded(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
 def _look_for_twins(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, texts: Sequence[int]) -> None:
     settings = mysql_target(target)
     literals = dict(zip(target.key, key_literals(target, puts, target.key), strict=True))
-    equal = [pc.binary_join_element_wise(f"{quote(target.names[n])} = ", literals[n], "") for n in target.key]
-    same = pc.binary_join_element_wise(*(same_bytes(quote(target.names[n]), literals[n]) for n in texts), " AND ")
-    twin = pc.binary_join_element_wise(pc.binary_join_element_wise(*equal, " AND "), same, " AND NOT (")
-    rendered = pc.binary_join_element_wise("(", twin, ")) OR ", "")
+    equal = [sql(f"{quote(target.names[n])} = ", literals[n]) for n in target.key]
+    same = [same_bytes(quote(target.names[n]), literals[n]) for n in texts]
+    rendered = sql("(", sql(*equal, between=" AND "), " AND NOT (", sql(*same, between=" AND "), ")) OR ")
     head = f"SELECT 1 FROM {qualified(settings.database, settings.table)} WHERE ".encode()
     for piece in joined(rendered, b" OR ", _CONDITION_ROWS, _BYTES):
         cursor.execute(head + piece.text + b" LIMIT 1")
