@@ -83,8 +83,8 @@ class WriteSession(Protocol):
 
         When it returns, every put is there and every deleted key is gone, in any order (`target.ordered`: deletes
         first). It may be called again with the same changes, wholly or partly written before: same state. What a row
-        holds in the columns `target.kept` stays. It may be called for a part of the changes if `target.divisible`: if
-        `target.ordered` too, for all deletes before the first put.
+        holds in the columns `target.kept` stays. It may be called for a part of the changes unless `target.whole`; if
+        `target.ordered`, for all deletes before the first put.
         """
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:

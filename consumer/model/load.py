@@ -52,7 +52,8 @@ class LoadTarget:
     `columns` are the columns to decode and write, in the target's order, with the target's spelling of their names
     in `names` (same positions). `key` are positions in `columns` of the handle key; () for a table with no key.
     `ordered`: one task on one connection writes all changes of the load, deletes before puts: where the target compares
-    keys more coarsely than bytes, or must look at all rows before it writes one.
+    keys more coarsely than bytes, or must look at all rows before it writes one. `whole`: for the latter, the session
+    must be given all of them at once.
     `settings` is the sink's own frozen value, or None.
     `kept` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there, a new
     row gets the column's default. `absent` are columns of the upstream that no row of the load may have. `virtual` are
@@ -64,15 +65,11 @@ class LoadTarget:
     names: tuple[str, ...]
     key: tuple[int, ...]
     ordered: bool = False
+    whole: bool = False
     settings: object | None = None
     kept: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
-
-    @property
-    def divisible(self) -> bool:
-        """Whether a session may be given the load's changes in parts."""
-        return not (self.ordered and self.kept)
 
 
 @dataclass(frozen=True, slots=True)

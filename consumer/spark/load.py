@@ -43,7 +43,7 @@ class SparkLoader:
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
         """One outcome a task, in order. A job that breaks as a whole (a worker was killed, the master is gone) is
         TargetUnavailable for each of its tasks. Raises RuntimeError for an exception that a task does not expect."""
-        keyed = [task for task in tasks if task.weight > PACKED_BYTES and task.target.key and task.target.divisible]
+        keyed = [task for task in tasks if task.weight > PACKED_BYTES and task.target.key and not task.target.whole]
         packed = [task for task in tasks if task not in keyed]
         results: dict[int, list[FileStat | Receipt | ConsumerError]] = defaultdict(list)
         if packed:

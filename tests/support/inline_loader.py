@@ -25,7 +25,7 @@ class InlineLoader:
             return [self._outcome(task, writer, reader, session) for task in pickle.loads(pickle.dumps(tasks))]
 
     def _outcome(self, task: LoadTask, writer: Writer, reader: RangeReader, session: WriteSession) -> LoadOutcome:
-        if self._keyed and task.target.key and task.target.divisible:
+        if self._keyed and task.target.key and not task.target.whole:
             results = self._keyed_shape(task, writer, reader)
         else:
             results = load_whole(task, session, reader)

@@ -91,12 +91,14 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             table=str(request.table),
         )
     handle = {same_name(names[position]) for position in key}
+    ordered = ordered or kept.together or bool(checked)
     return LoadTarget(
         table=request.table,
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
         names=names,
         key=key,
-        ordered=ordered or kept.together or bool(checked),
+        ordered=ordered,
+        whole=ordered and bool(kept.names or checked),
         settings=MySqlTarget(
             data_types=tuple(target.data_type for _, target in columns),
             column_types=tuple(target.type for _, target in columns),

@@ -81,8 +81,7 @@ class MySqlSession:
         rows = changes.select([f"c{position}" for position in range(len(target.columns))])
         puts = by_key(target, rows.filter(is_put))
         deletes = by_key(target, rows.filter(pc.invert(is_put)).select([f"c{position}" for position in target.key]))
-        together = _is_staged(target) and target.ordered
-        batches = [_Batch(puts if puts.num_rows else None, deletes)] if together else _batches(puts, deletes)
+        batches = [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(puts, deletes)
         defaulted = sum(self._write(target, batch) for batch in batches)
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted)
 

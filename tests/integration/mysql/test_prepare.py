@@ -18,6 +18,7 @@ from consumer.sink.mysql import tables
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.tables import describe
+from consumer.sink.mysql.values import mysql_target
 from tests.integration.mysql.steps import settings
 from tests.servers import MariaDb
 
@@ -134,7 +135,9 @@ def test_keys_that_the_target_compares_coarsely(declared: str, ordered: bool, fr
 
 def test_a_prefix_key_is_coarse(fresh_mariadb: MariaDb) -> None:
     create(fresh_mariadb, "k VARCHAR(9) NOT NULL, PRIMARY KEY (k(3))")
-    assert target(fresh_mariadb, Column("k", "VARCHAR", length=9, nullable=False, is_pk=True)).ordered
+    found = target(fresh_mariadb, Column("k", "VARCHAR", length=9, nullable=False, is_pk=True))
+    assert found.ordered
+    assert found.whole is bool(mysql_target(found).checked)
 
 
 def test_columns_that_do_not_meet(fresh_mariadb: MariaDb) -> None:
