@@ -54,7 +54,7 @@ class Assembly:
         retention: Retention = NOT_KNOWN,
         whole: Collection[Folder] = (),
     ) -> Assembly:
-        catalog = Catalog.of(listing.schemas)
+        catalog = Catalog.of(listing.schemas, (error.path for error in listing.broken))
         timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled)
         catalog = replace(catalog, origins=timeline.origins)
         # One above the checkpoint may only not be complete yet.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from consumer.ddl.lineage import Lineage, lineage
 from consumer.errors import SchemaMissing
+from consumer.layout.paths import schema_path
 from consumer.layout.schema_file import is_table_id
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
@@ -30,19 +31,22 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
 class Catalog:
     """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``,
     `newest` the last version of the columns ``(root, checksum)``. `origins` are the tables
-    that RENAMEs moved and LIKEs copied, by the paths of their schema files, as far as they are known."""
+    that RENAMEs moved and LIKEs copied, by the paths of their schema files, as far as they are known. `damaged` are the
+    checksums, as their names tell them, of the files at ``(root, version)`` that cannot be read."""
 
     files: tuple[SchemaFile, ...]
     by_folder: Mapping[tuple[str, int], SchemaFile]
     by_table: Mapping[TableName, tuple[SchemaFile, ...]]
     by_root: Mapping[str, tuple[SchemaFile, ...]]
     newest: Mapping[tuple[str, int], int]
+    damaged: Mapping[tuple[str, int], int] = field(default_factory=dict)
     origins: Mapping[str, TableName] = field(default_factory=dict)
     _lineages: dict[str, Lineage] = field(default_factory=dict, init=False, compare=False, repr=False)
     _reordered: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, schemas: Iterable[SchemaFile]) -> Catalog:
+    def of(cls, schemas: Iterable[SchemaFile], damaged: Iterable[str] = ()) -> Catalog:
+        """`damaged` are the paths of schema files that cannot be read."""
         files = tuple(sorted(schemas, key=lambda file: (file.version, file.path)))
         by_table: defaultdict[TableName, list[SchemaFile]] = defaultdict(list)
         by_root: defaultdict[str, list[SchemaFile]] = defaultdict(list)
@@ -57,6 +61,7 @@ class Catalog:
             {name: tuple(group) for name, group in by_table.items()},
             {root: tuple(group) for root, group in by_root.items()},
             newest,
+            {(path.root, path.version): path.checksum for path in map(schema_path, damaged) if path and path.checksum},
         )
 
     def schema(self, folder: Folder) -> SchemaFile | None:
@@ -68,10 +73,10 @@ class Catalog:
         rows where the newest schema file with their columns is; after a statement that it filtered out, that can be
         an old one. Folders that ids name, and those of the old form, are never written again."""
         file = self.schema(folder)
-        if file is None:
-            return False
-        once = is_table_id(folder.root) or file.path.endswith("/schema.json")
-        return once or self.newest[file.root, file.checksum] >= version
+        if is_table_id(folder.root) or (file is not None and file.path.endswith("/schema.json")):
+            return True
+        checksum = self.damaged.get((folder.root, folder.version)) if file is None else file.checksum
+        return checksum is not None and self.newest.get((folder.root, checksum), 0) >= version
 
     def origin(self, file: SchemaFile) -> Sequence[SchemaFile]:
         """The statements that made the table which `file` moved or copied; none where that is not known."""
