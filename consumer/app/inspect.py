@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from consumer.codec.sniff import Sniffed, sniff_csv, sniff_json
+from consumer.app.dialects import with_rows
 from consumer.config.settings import Settings
 from consumer.config.suggest import changefeed_toml
 from consumer.config.uri import redact
 from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, StorageUnavailable
 from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render
-from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
+from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
-from consumer.model.load import CsvFormat
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import Retention
-from consumer.plan.survey import sample, survey_options, survey_tables
+from consumer.plan.survey import survey_options, survey_tables
 from consumer.ports import Observer
 from consumer.storage.files import Files, open_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 
-_SAMPLES = 24
-_HEADS = (64 << 10, 4 << 20)
-"""How much of a file is read to know its dialect: more where a row is longer."""
 _INDEXES = 200
 _SHOWN = 5
 
@@ -45,7 +40,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     wanted = settings.table_filter.matches
     assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))
     data = [file for name, group in assembly.files.items() if wanted(name) for file in group]
-    detected, doubts = _with_rows(files, survey_options(assembly.catalog, data), data, assembly)
+    detected, doubts = with_rows(files, survey_options(assembly.catalog, data), data, assembly.catalog)
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
@@ -70,59 +65,6 @@ def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:
         if not error.path:
             raise
         return None, [error.sentence()]  # it is there, and not what a changefeed writes
-
-
-def _with_rows(
-    files: Files, detected: Detected, data: Sequence[DataFile], assembly: Assembly
-) -> tuple[Detected, list[str]]:
-    """`detected` with what the rows of some files show, and what does not fit together."""
-    chosen = list(sample(data, assembly.catalog, _SAMPLES))
-    with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
-        found = list(pool.map(lambda pair: _sniff(files, *pair), chosen))
-    seen = [sniffed for sniffed in found if sniffed is not None]
-    doubts = [
-        f"{file.path} is not of a form that TiCDC writes: {sniffed_as}"
-        for (file, _), sniffed, sniffed_as in zip(chosen, found, map(_expected, chosen), strict=True)
-        if sniffed is None
-    ]
-    if not seen:
-        return replace(detected, sampled=len(chosen)), doubts
-    kinds = Counter(replace(s.dialect, csv=_switches(s.dialect.csv)) for s in seen)
-    if len(kinds) > 1 or len({s.commit_ts for s in seen}) > 1:
-        doubts.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
-    first = next(s for s in seen if replace(s.dialect, csv=_switches(s.dialect.csv)) == kinds.most_common(1)[0][0])
-    dialect = replace(first.dialect, csv=_proven(first.dialect.csv, seen))
-    return replace(detected, dialect=dialect, commit_ts=first.commit_ts, sampled=len(chosen)), doubts
-
-
-def _expected(pair: tuple[DataFile, SchemaFile]) -> str:
-    file, schema = pair
-    return "no row of its table was found in it" if file.path.endswith(".csv") else f"no JSON row of {schema.name}"
-
-
-def _sniff(files: Files, file: DataFile, schema: SchemaFile) -> Sniffed | None:
-    for size in _HEADS:
-        content = files.read(file, 0, min(size, file.size))
-        whole = len(content) == file.size
-        is_csv = file.path.endswith(".csv")
-        found = sniff_csv(content, whole, schema) if is_csv else sniff_json(content, whole)
-        if found is not None or whole:
-            return found
-    return None
-
-
-def _switches(csv: CsvFormat | None) -> CsvFormat | None:
-    """`csv` without what only some values show."""
-    return None if csv is None else replace(csv, null="", binary_encoding="")
-
-
-def _proven(csv: CsvFormat | None, seen: Sequence[Sniffed]) -> CsvFormat | None:
-    if csv is None:
-        return None
-    nulls = (s.dialect.csv.null for s in seen if s.dialect.csv and s.proven_null)
-    encodings = (s.dialect.csv.binary_encoding for s in seen if s.dialect.csv and s.proven_binary)
-    default = CsvFormat()
-    return replace(csv, null=next(nulls, default.null), binary_encoding=next(encodings, default.binary_encoding))
 
 
 def _with_times(

@@ -63,6 +63,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         loses_keys(settings),
         settings.never_splits,
         settings.date_order,
+        settings.undecided,
     )
     parts = Parts(reader, sink, loader or SparkLoader(spark), options)
     try:

@@ -1,4 +1,8 @@
-"""Which dialect some bytes of a data file are written in, told from the bytes and the names of their table."""
+"""Which dialects some bytes of a data file can be written in, told from the bytes and the names of their table.
+
+A file seldom leaves one answer alone: every way to read it that contradicts nothing is kept, and what several files
+agree on is proven.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +12,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from consumer.codec.csv_cells import CellReader, NotCells
-from consumer.codec.csv_form import RowForm
-from consumer.model.columns import Column, Family
+from consumer.codec.csv_form import RowForm, fault_of
+from consumer.codec.csv_shapes import Row, Shape, shapes_of
+from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import CsvFormat, Dialect
-from consumer.model.names import tso_to_ms
 
 _HEADER = b"ticdc-meta$operation"
-_LIKELY_MS = range(1_400_000_000_000, 1 << 42)
-"""Milliseconds of commit-ts: TiDB is younger than their start."""
-_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
-_HEX = re.compile(rb"(?:[0-9a-f]{2})+")
+_LONGEST_TERMINATOR = 16
+_USUAL = (b"\r\n", b"\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Sniffed:
-    """What a file showed. `commit_ts` says whether its rows carry one; `proven_null` and `proven_binary` whether a
-    NULL, or a binary value that only one encoding can have, was among the rows."""
+    """What a file showed. `dialect` has what all readings share, with TiCDC's defaults else; `readings`, of CSV, are
+    the ways to read it, the likeliest first. `commit_ts` says whether canal-JSON rows carry one."""
 
     dialect: Dialect
-    commit_ts: bool
-    proven_null: bool = False
-    proven_binary: bool = False
+    commit_ts: bool = False
+    readings: tuple[Shape, ...] = ()
 
 
 def sniff_json(content: bytes, whole: bool) -> Sniffed | None:
@@ -49,29 +50,31 @@ def sniff_json(content: bytes, whole: bool) -> Sniffed | None:
     return Sniffed(Dialect("canal-json", terminator), has_commit_ts) if terminator else None
 
 
-def sniff_csv(content: bytes, whole: bool, schema: SchemaFile) -> Sniffed | None:
-    """The dialect of CSV rows of `schema`'s table; None where `content` does not show it."""
+def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, virtual: Sequence[str] | None = None) -> Sniffed | None:
+    """The dialects of CSV rows of `schema`'s table; None where `content` shows none. `virtual` are the columns, in
+    lower case, that rows lack, None where nobody knows them."""
     starts = list(_row_starts(content, schema))
     if not starts:
         return None
-    quote, delimiter = starts[0]["q"], starts[0]["d"]
-    header = content[: starts[0].start()] if content.startswith(_HEADER) else b""
+    quote, delimiter, begin = starts[0]["q"], starts[0]["d"], starts[0].start()
+    header = content[:begin] if content.startswith(_HEADER) else b""
     ends = [start.start() for start in starts if start.start()] + ([len(content)] if whole else [])
-    terminator = _terminator(content, ends, quote) if ends else b""
-    if not terminator:
-        return None
-    names = header.removesuffix(terminator).split(delimiter) if header else []
     csv = CsvFormat(delimiter.decode(), quote.decode(), output_field_header=bool(header))
-    try:
-        reader = CellReader(RowForm.of(Dialect("csv", terminator, csv)))
-        rows = _rows(reader, content[starts[0].start() : ends[-1]])
-    except (ValueError, NotCells):
-        return None
-    return _with_cells(csv, terminator, names, rows, schema)
+    readings: list[Shape] = []
+    for terminator in _terminators(content, ends, quote):
+        rows = _rows(csv, terminator, content[begin : ends[-1]])
+        if rows and (not header or header.endswith(terminator)):
+            names = header.removesuffix(terminator).split(delimiter) if header else []
+            readings += shapes_of(csv, terminator, rows, _columns(schema, virtual, names), virtual is not None, names)
+    readings.sort(key=lambda shape: (not shape.exact, _oddness(shape.terminator)))
+    return Sniffed(Dialect("csv", readings[0].terminator, csv), False, tuple(readings)) if readings else None
 
 
-Row = Sequence[tuple[bytes, bool]]
-"""Cells, each with whether it is quoted."""
+def _columns(schema: SchemaFile, virtual: Sequence[str] | None, names: Sequence[bytes]) -> list[Column]:
+    """The columns whose cells rows have: of those that a header names, where it does."""
+    there = [column for column in schema.columns if not column.hidden and column.name.lower() not in (virtual or ())]
+    named = [column for column in there if column.name.encode() in names]
+    return named or there
 
 
 def _row_starts(content: bytes, schema: SchemaFile) -> Iterator[re.Match[bytes]]:
@@ -92,79 +95,38 @@ def _written(name: str) -> bytes:
     return b"(?:%b)" % b"|".join(re.escape(spelling.encode()) for spelling in spellings)
 
 
-def _terminator(content: bytes, ends: Sequence[int], quote: bytes) -> bytes:
-    """What stands before each of `ends`: a line break if it is one, else what they have in common that is no value."""
-    heads = [content[:end] for end in ends]
-    for usual in (b"\r\n", b"\n"):
-        if all(head.endswith(usual) for head in heads):
-            return usual
-    if len(heads) == 1:
-        return b""  # what is value and what is not cannot be told
-    common = next((heads[0][-n:] for n in range(16, 0, -1) if all(h.endswith(heads[0][-n:]) for h in heads)), b"")
-    # A terminator has no quote in it; what is left of an unquoted value is a number or a word.
-    behind = common.rpartition(quote)[2] if quote else common
-    return re.sub(rb"\A[0-9A-Za-z]+", b"", behind)
+def _terminators(content: bytes, ends: Sequence[int], quote: bytes) -> Iterator[bytes]:
+    """All that can be the terminator: what stands before each of `ends`, from one byte on, without a quote."""
+    heads = [content[max(end - _LONGEST_TERMINATOR, 0) : end] for end in ends]
+    for size in range(1, _LONGEST_TERMINATOR + 1):
+        found = heads[0][-size:] if heads else b""
+        if len(found) < size or (quote and quote in found) or not all(head.endswith(found) for head in heads):
+            return
+        yield found
 
 
-def _rows(reader: CellReader, content: bytes) -> list[Row]:
-    cells = reader.read(content)
+def _oddness(terminator: bytes) -> tuple[int, bool, int]:
+    """Less for likelier ones: line breaks first, then long ones, and those of letters and digits last."""
+    usual = _USUAL.index(terminator) if terminator in _USUAL else len(_USUAL)
+    return usual, terminator[:1].isalnum(), -len(terminator)
+
+
+def _rows(csv: CsvFormat, terminator: bytes, content: bytes) -> list[Row]:
+    """The cells of all rows; none where they are no cells under this terminator."""
+    if fault_of(csv, terminator) and fault_of(replace(csv, null=""), terminator):
+        return []
+    try:
+        reader = CellReader(RowForm.of(Dialect("csv", terminator, _readable(csv, terminator))))
+        cells = reader.read(content)
+    except (ValueError, NotCells):
+        return []
+    places = [slice(*cells.first[number : number + 2]) for number in range(cells.records)]
     return [
-        list(zip(cells.record(number), map(bool, cells.quoted[slice(*cells.first[number : number + 2])]), strict=True))
-        for number in range(cells.records)
+        list(zip(cells.record(number), map(bool, cells.quoted[place]), map(bool, cells.null[place]), strict=True))
+        for number, place in enumerate(places)
     ]
 
 
-def _with_cells(
-    csv: CsvFormat, terminator: bytes, names: Sequence[bytes], rows: Sequence[Row], schema: SchemaFile
-) -> Sniffed:
-    """What the cells behind the names tell."""
-    at = 3
-    has_commit_ts = b"ticdc-meta$commit-ts" in names if names else all(_is_commit_ts(row, at) for row in rows)
-    at += has_commit_ts
-    old_value = b"ticdc-meta$is-update" in names if names else all(_is_flag(row, at) for row in rows)
-    at += old_value
-    visible = [column for column in schema.columns if not column.hidden]
-    columns = len(names) - at if names else len(visible)
-    handle_key = all(len(row) == at + columns + 1 for row in rows)
-    at += handle_key
-    bare = {cell for row in rows for cell, quoted in row[at:] if not quoted and not _NUMBER.fullmatch(cell)}
-    null = csv.null.encode()
-    proven_null = bool(csv.quote) and len(bare) == 1
-    aligned = [row[at:] for row in rows if len(row) - at == len(visible)] if not names else []
-    encoding = _binary_encoding(visible, aligned, csv)
-    found = replace(
-        csv,
-        null=(next(iter(bare)) if proven_null else null).decode(errors="replace"),
-        include_commit_ts=has_commit_ts,
-        output_old_value=old_value,
-        output_handle_key=handle_key,
-        binary_encoding=encoding or csv.binary_encoding,
-    )
-    return Sniffed(Dialect("csv", terminator, found), has_commit_ts, proven_null, bool(encoding))
-
-
-def _is_commit_ts(row: Row, at: int) -> bool:
-    if len(row) <= at or row[at][1] or not row[at][0].isdigit():
-        return False
-    return tso_to_ms(int(row[at][0])) in _LIKELY_MS
-
-
-def _is_flag(row: Row, at: int) -> bool:
-    """TiDB has no boolean values: unquoted true and false can be nothing else."""
-    return len(row) > at and row[at] in ((b"true", False), (b"false", False))
-
-
-def _binary_encoding(columns: Sequence[Column], rows: Sequence[Row], csv: CsvFormat) -> str:
-    """base64 or hex, "" where no value tells."""
-    places = [n for n, column in enumerate(columns) if _is_binary(column)]
-    values = [row[n][0] for row in rows for n in places if row[n][0] and (row[n][1] or not csv.quote)]
-    if any(not _HEX.fullmatch(value) for value in values):
-        return "base64"
-    return "hex" if any(len(value) % 4 for value in values) else ""
-
-
-def _is_binary(column: Column) -> bool:
-    try:
-        return column.family is Family.BINARY
-    except KeyError:
-        return False  # a view's
+def _readable(csv: CsvFormat, terminator: bytes) -> CsvFormat:
+    """`csv` with a NULL that the dialect can have."""
+    return replace(csv, null="") if fault_of(csv, terminator) else csv

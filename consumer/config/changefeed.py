@@ -29,12 +29,14 @@ _ALIKE = 0.8
 @dataclass(frozen=True, slots=True)
 class FileValues:
     """What a file says: raw values by setting, the key each was found under, and keys that were passed over.
-    `effects` are sentences on keys that decide what TiCDC writes, and that no consumer can undo."""
+    `effects` are sentences on keys that decide what TiCDC writes, and that no consumer can undo.
+    `is_changefeed`: it says more than what only a consumer knows."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     effects: tuple[str, ...] = ()
+    is_changefeed: bool = False
 
 
 def read_changefeed(path: str) -> FileValues:
@@ -52,7 +54,8 @@ def read_changefeed(path: str) -> FileValues:
     tables = {"": body, "[sink]": sink, "[sink.csv]": csv, "[sink.cloud-storage-config]": storage}
     values = {**_changefeed_values(tables, filters), **_own(own, path)}
     places = {field: file_key_of(field) for field in values} | _places(values, own)
-    return FileValues(values, places, tuple(ignored), tuple(_effects({"[filter]": filters, "[sink]": sink})))
+    effects = tuple(_effects({"[filter]": filters, "[sink]": sink}))
+    return FileValues(values, places, tuple(ignored), effects, bool(set(body) - {"consumer"}))
 
 
 def _effects(tables: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.codec.csv_form import fault_of
 from consumer.config.settings import Settings
+from consumer.config.values import LEFT_OPEN
 from consumer.errors import BadConfig
 
 
@@ -24,6 +25,11 @@ def check_csv(settings: Settings) -> None:
         raise BadConfig(
             f"the changefeed's [sink.csv] leaves it open where cells and rows end: {fault}",
             hint="give the changefeed's own values; where they are these, write its files anew with others",
+        )
+    if open_key := next((key for key in settings.unproven if key not in LEFT_OPEN), ""):
+        raise BadConfig(
+            f"{open_key} is not set, and the file's [consumer] unproven says that the storage does not show it",
+            hint=f"set {open_key} in the file as the changefeed has it",
         )
     if not settings.output_raw_change_event or settings.accept_key_loss:
         return

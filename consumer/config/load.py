@@ -14,6 +14,7 @@ from consumer.config.changefeed import FileValues, nearest, read_changefeed
 from consumer.config.csv import check_csv
 from consumer.config.settings import Settings, env_of, flag_of, key_of
 from consumer.config.uri import scrubber
+from consumer.config.values import LEFT_OPEN, UNPROVEN
 from consumer.errors import BadConfig
 
 CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
@@ -45,6 +46,7 @@ def load(
     raw = {**file.values, **from_env, **flags}
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
     _of_uri(raw, spelt)
+    raw["unproven"] = _unsaid(raw, file)
     notes = tuple(f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored)
     notes += tuple(f"{path}: {effect}" for effect in file.effects)
     settings = _checked(kind, raw, spelt)
@@ -74,6 +76,14 @@ def _of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
         given = query.get(key_of(field))
         if given:
             raw[field], spelt[field] = given[-1], f"{key_of(field)} in --upstream-uri"
+
+
+def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:
+    """Which keys that decide how values are read nobody gave. What a changefeed's own file leaves out has TiCDC's
+    default, unless that file is `inspect`'s, which names what it does not know."""
+    unproven = raw.get("unproven", () if file.is_changefeed else LEFT_OPEN)
+    keys = unproven.split(",") if isinstance(unproven, str) else unproven
+    return [key for key in keys if UNPROVEN.get(key) not in raw] if isinstance(keys, (list, tuple)) else keys
 
 
 def _checked(kind: type[Settings], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> Settings:

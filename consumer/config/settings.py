@@ -13,7 +13,7 @@ from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.ddl_policy import PolicyOf
-from consumer.model.load import CsvFormat
+from consumer.model.load import DECIDED, CsvFormat, Undecided
 from consumer.model.names import TableName
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
@@ -102,6 +102,11 @@ class Settings(BaseModel):
     csv_output_old_value: Switch = _csv(False, "Whether CSV updates have their old row.", "output-old-value")
     csv_output_handle_key: Switch = _csv(False, "Whether CSV rows have a cell with their key.", "output-handle-key")
     csv_output_field_header: Switch = _csv(False, "Whether CSV files have a header line.", "output-field-header")
+    unproven: Annotated[tuple[str, ...], BeforeValidator(values.unproven)] = _setting(
+        (),
+        "Keys of `[sink]` and `[sink.csv]` that `inspect` could not prove: they have no default until they are set.",
+        flag=False,
+    )
     output_raw_change_event: Switch = _setting(
         False, "Whether TiCDC leaves updates of keys unsplit; a parameter of `--upstream-uri` too.",
         flag=False, file="[sink.cloud-storage-config]",
@@ -198,6 +203,14 @@ class Settings(BaseModel):
             self.csv_output_field_header,
             self.csv_binary_encoding_method,
         )
+
+    @property
+    def undecided(self) -> Undecided:
+        """What decides how CSV values are read, and nobody said."""
+        csv = self.csv_format
+        if csv is None:
+            return DECIDED
+        return Undecided("binary-encoding-method" in self.unproven, "null" in self.unproven and not csv.quote)
 
     @property
     def start_tso(self) -> int:

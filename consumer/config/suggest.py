@@ -1,4 +1,4 @@
-"""A changefeed's TOML from what a storage shows: only what a consumer needs."""
+"""A changefeed's TOML from what a storage shows: only what a consumer needs, and as a comment what is not proven."""
 
 from __future__ import annotations
 
@@ -8,43 +8,51 @@ from collections.abc import Iterator
 from consumer.model.inspection import Detected
 from consumer.model.load import CsvFormat
 
+_NO_SETTING = ("date-separator", "enable-partition-separator")
+"""Keys without which a consumer goes by the paths."""
+
 
 def changefeed_toml(detected: Detected) -> str:
-    """``[sink]``, and ``[sink.csv]`` for CSV, to be kept as a file and given with --config."""
-    return "\n".join(_lines(detected))
+    """``[sink]``, and ``[sink.csv]`` for CSV, to be kept as a file and given with --config. What the files do not prove
+    is a comment, and is named in [consumer]: it has no default until somebody says what it is."""
+    open_keys = [key for key in detected.unproven if key not in _NO_SETTING]
+    lines = list(_lines(detected))
+    if open_keys:
+        lines += ["", "[consumer]", "# What is a comment above is not proven: say what the changefeed has."]
+        lines.append(f"unproven = {json.dumps(open_keys)}")
+    return "\n".join(lines)
 
 
 def _lines(detected: Detected) -> Iterator[str]:
     dialect = detected.dialect
     yield "[sink]"
+    found: dict[str, str | int | bool | None] = {}
     if dialect is None:
         yield '# protocol = "canal-json" or "csv": there are no rows that show it'
     else:
-        yield _line("protocol", dialect.protocol)
-        yield _line("terminator", dialect.terminator.decode(errors="replace"))
-    if detected.date_separator is not None:
-        yield _line("date-separator", detected.date_separator)
-    if detected.file_index_digit is not None:
-        yield _line("file-index-digit", detected.file_index_digit)
-    if detected.partition_separator is not None:
-        yield _line("enable-partition-separator", detected.partition_separator)
+        found = {"protocol": dialect.protocol, "terminator": dialect.terminator.decode(errors="replace")}
+    found["date-separator"] = detected.date_separator
+    found["file-index-digit"] = detected.file_index_digit
+    found["enable-partition-separator"] = detected.partition_separator
+    yield from (_line(detected, key, value) for key, value in found.items() if value is not None)
     if dialect is not None and dialect.csv is not None:
-        yield from _csv(dialect.csv)
+        yield from ("", "[sink.csv]")
+        yield from (_line(detected, key, value) for key, value in _csv(dialect.csv).items())
 
 
-def _csv(csv: CsvFormat) -> Iterator[str]:
-    yield ""
-    yield "[sink.csv]"
-    yield _line("delimiter", csv.delimiter)
-    yield _line("quote", csv.quote)
-    yield _line("null", csv.null)
-    yield _line("include-commit-ts", csv.include_commit_ts)
-    yield _line("output-old-value", csv.output_old_value)
-    yield _line("output-handle-key", csv.output_handle_key)
-    yield _line("output-field-header", csv.output_field_header)
-    yield _line("binary-encoding-method", csv.binary_encoding)
+def _csv(csv: CsvFormat) -> dict[str, str | bool]:
+    return {
+        "delimiter": csv.delimiter,
+        "quote": csv.quote,
+        "null": csv.null,
+        "include-commit-ts": csv.include_commit_ts,
+        "output-old-value": csv.output_old_value,
+        "output-handle-key": csv.output_handle_key,
+        "output-field-header": csv.output_field_header,
+        "binary-encoding-method": csv.binary_encoding,
+    }
 
 
-def _line(key: str, value: str | int | bool) -> str:
+def _line(detected: Detected, key: str, value: str | int | bool) -> str:
     """JSON's strings, numbers and switches are TOML's too."""
-    return f"{key} = {json.dumps(value)}"
+    return f"{'# ' if key in detected.unproven else ''}{key} = {json.dumps(value)}"

@@ -15,6 +15,17 @@ from consumer.storage.settings import StorageSettings
 
 PROTOCOLS = ("canal-json", "csv")
 DATE_SEPARATORS = ("none", "year", "month", "day")
+UNPROVEN = {
+    "terminator": "terminator",
+    "null": "csv_null",
+    "include-commit-ts": "csv_include_commit_ts",
+    "output-old-value": "csv_output_old_value",
+    "output-handle-key": "csv_output_handle_key",
+    "binary-encoding-method": "csv_binary_encoding_method",
+}
+"""Keys of a changefeed that its files can leave open, and the settings that hold them."""
+LEFT_OPEN = ("null", "binary-encoding-method")
+"""Those of them that matter only to tables with such values."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -182,6 +193,14 @@ def rules(value: object) -> tuple[str, ...]:
     """Table filter rules, each checked."""
     found = tuple(rule for text in _texts(value, "a list of rules") for rule in split_rules(text))
     TableFilter(found)
+    return found
+
+
+def unproven(value: object) -> tuple[str, ...]:
+    """Keys of CSV changefeeds."""
+    found = tuple(_texts(value, "a list of keys"))
+    if unknown := next((key for key in found if key not in UNPROVEN), None):
+        raise ValueError(f"{unknown} is none of {', '.join(UNPROVEN)}")
     return found
 
 

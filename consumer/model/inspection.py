@@ -32,7 +32,8 @@ class InspectedTable:
 class Detected:
     """The changefeed's options as paths and some files show them; None (for `architecture` "") where they do not.
 
-    `dialect` is None where there are no rows to look at. `sampled` are the files that were read.
+    `dialect` is None where there are no rows to look at. `sampled` are the files that were read. `unproven` are the
+    changefeed's keys that the files leave open: what stands for them is likely, or TiCDC's default.
     """
 
     dialect: Dialect | None
@@ -44,6 +45,7 @@ class Detected:
     table_ids: bool
     architecture: str
     sampled: int
+    unproven: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

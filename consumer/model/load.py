@@ -30,6 +30,18 @@ class CsvFormat:
 
 
 @dataclass(frozen=True, slots=True)
+class Undecided:
+    """Options of CSV that nobody gave, where a wrong one makes other values of the same bytes. `encoding`: that of
+    binary columns. `null`: that of columns which may be NULL."""
+
+    encoding: bool = False
+    null: bool = False
+
+
+DECIDED = Undecided()
+
+
+@dataclass(frozen=True, slots=True)
 class Dialect:
     """How the changefeed writes rows. `terminator` ends each row; `csv` is None for canal-JSON; TIMESTAMPs are by
     `clock`."""

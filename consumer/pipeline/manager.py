@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from consumer.errors import ConsumerError
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
-from consumer.model.load import Dialect
+from consumer.model.load import DECIDED, Dialect, Undecided
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
@@ -24,6 +24,7 @@ from consumer.plan.date_order import check_dates
 from consumer.plan.late import Stretches
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
+from consumer.plan.undecided import check_decided
 from consumer.ports import Loader, Observer, Sink, StorageReader
 
 _STATEMENT_SHOWN = 200
@@ -34,7 +35,8 @@ class ManagerOptions:
     """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
     is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
     rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
-    says what orders the files of date folders where rows have no time: "time", "date", or "" where nobody says."""
+    says what orders the files of date folders where rows have no time: "time", "date", or "" where nobody says.
+    `undecided` are options of CSV that nobody gave."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -46,6 +48,7 @@ class ManagerOptions:
     key_loss: bool = False
     never_split: Callable[[TableName], bool] = lambda _: False
     date_order: str = ""
+    undecided: Undecided = DECIDED
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
@@ -61,7 +64,9 @@ class ManagerOptions:
         return self._assembly(full, progress, whole)
 
     def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
-        return Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)
+        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)
+        check_decided(self.undecided, found)
+        return found
 
 
 def waiting_text(barrier: Barrier) -> str:

@@ -16,6 +16,11 @@ from tests.e2e.corpus import Case, read_cases
 from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left, command_line
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
+DEFAULTS = {
+    "terminator": "\r\n", "delimiter": ",", "quote": '"', "null": "\\N", "include-commit-ts": False,
+    "output-old-value": False, "output-handle-key": False, "output-field-header": False,
+    "binary-encoding-method": "base64",
+}  # fmt: skip
 NAMES = [line.split()[0] for line in (FIXTURES / "cases.txt").read_text(encoding="utf-8").splitlines()]
 
 
@@ -42,19 +47,26 @@ def test_the_options_of_recorded_changefeeds(name: str, cases: dict[str, Case], 
     wanted = tomllib.loads((case.folder / "config.toml").read_text(encoding="utf-8"))["sink"]
     suggested, found = tomllib.loads(body["toml"])["sink"], body["changefeed"]
     assert suggested["protocol"] == wanted["protocol"]
-    assert suggested["terminator"] == wanted.get("terminator", "\r\n")
     assert suggested["date-separator"] == wanted.get("date-separator", "day")
     assert suggested["file-index-digit"] == wanted.get("file-index-digit", 20)
-    for key, default in (("delimiter", ","), ("quote", '"'), ("include-commit-ts", False), ("output-old-value", False)):
-        if wanted["protocol"] == "csv":
-            assert suggested["csv"][key] == wanted["csv"].get(key, default)
+    unproven = found["unproven"]
+    assert tomllib.loads(body["toml"]).get("consumer", {}).get("unproven", []) == unproven
+    defaults = DEFAULTS if wanted["protocol"] == "csv" else {"terminator": "\r\n"}
+    for key, default in defaults.items():
+        proven = {**suggested, **suggested.get("csv", {})}.get(key)
+        right = {**wanted, **wanted.get("csv", {})}.get(key, default)
+        assert proven == (None if key in unproven else right)
+        assert f"{key} =" in body["toml"]
+    assert not set(unproven) - {"null", "binary-encoding-method"}
     if wanted["protocol"] == "canal-json":
         rows = next((case.folder / "storage").rglob("CDC*0001.json")).read_bytes()
         assert found["commit_ts"] is (b'"_tidb":{"commitTs":' in rows)
     assert found["across_nodes"] is wanted.get("scheduler", {}).get("enable-table-across-nodes", "across" in name)
     assert found["architecture"] in ("", "classic" if name.startswith("tiflow/") else "new")
     older = [text for text in body["findings"] if "older than the changefeed" in text]
-    assert body["findings"] == older
+    open_keys = [text for text in body["findings"] if "the files do not prove" in text]
+    assert body["findings"] == open_keys + older
+    assert bool(open_keys) == bool(unproven)
     assert bool(older) == ("@start" in case.note)
 
 

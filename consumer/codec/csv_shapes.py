@@ -1,0 +1,135 @@
+"""Which options of ``[sink.csv]`` the cells of some rows can have been written with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from consumer.model.columns import Column, Family
+from consumer.model.load import CsvFormat
+from consumer.model.names import tso_to_ms
+
+Row = Sequence[tuple[bytes, bool, bool]]
+"""Cells, each with whether it is quoted, and whether it is written as the default NULL."""
+
+_LIKELY_MS = range(1_400_000_000_000, 1 << 42)
+"""Milliseconds of commit-ts: TiDB is younger than their start."""
+_NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
+_HEX = re.compile(rb"(?:[0-9a-f]{2})+")
+_BASE64 = re.compile(rb"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?")
+_BARE = {Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR}
+"""Families whose values are written without quotes."""
+_NUMBERS = _BARE | {Family.DECIMAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to read a file's rows. `null` is None, and `encoding` "", where no value proves it. `exact`: rows have a
+    cell for each column that they should have."""
+
+    terminator: bytes
+    include_commit_ts: bool
+    output_old_value: bool
+    output_handle_key: bool
+    exact: bool
+    null: bytes | None
+    encoding: str
+
+    @property
+    def options(self) -> tuple[bytes, bool, bool, bool]:
+        """What all files of a changefeed have in common."""
+        return self.terminator, self.include_commit_ts, self.output_old_value, self.output_handle_key
+
+
+def shapes_of(
+    csv: CsvFormat,
+    terminator: bytes,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    known: bool,
+    names: Sequence[bytes],
+) -> Iterator[Shape]:
+    """Those that `rows` do not contradict. `columns` are those of the cells, or more where it is not `known` which of
+    them are virtual; `names` are those of a header."""
+    longest = max(map(len, rows))
+    whole = [row for row in rows if row[0][0] != b"D" or len(row) == longest]  # a DELETE can have its key alone
+    for commit_ts, old_value, handle in product((True, False), (False, True), (False, True)):
+        if names and (commit_ts, old_value) != (b"ticdc-meta$commit-ts" in names, b"ticdc-meta$is-update" in names):
+            continue
+        at = 3 + commit_ts + old_value
+        exact = all(len(row) == at + handle + len(columns) for row in whole)
+        if not exact and (known or any(not at + handle < len(row) < at + handle + len(columns) for row in whole)):
+            continue
+        if commit_ts and not all(_is_commit_ts(row[3]) for row in whole):
+            continue
+        if old_value and not all(row[at - 1][:2] in ((b"true", False), (b"false", False)) for row in whole):
+            continue
+        values = [row[at + handle :] for row in whole]
+        if handle and not _are_handles(csv, [row[at] for row in whole], columns, values if exact else ()):
+            continue
+        nulls = _nulls(csv, values, columns, exact)
+        if len(nulls) > 1 or any(set(null) & set(b"\r\n" + terminator + csv.delimiter.encode()) for null in nulls):
+            continue
+        if exact and csv.quote and not all(_quoted_as(columns, row) for row in values):
+            continue
+        null = next(iter(nulls), None)
+        encodings = _encodings(csv, null, values, columns) if exact else set()
+        if len(encodings) < 2:
+            yield Shape(terminator, commit_ts, old_value, handle, exact, null, next(iter(encodings), ""))
+
+
+def _is_commit_ts(cell: tuple[bytes, bool, bool]) -> bool:
+    return not cell[1] and cell[0].isdigit() and tso_to_ms(int(cell[0])) in _LIKELY_MS
+
+
+def _are_handles(
+    csv: CsvFormat, cells: Sequence[tuple[bytes, bool, bool]], columns: Sequence[Column], values: Sequence[Row]
+) -> bool:
+    """Whether `cells` can be those with the key: texts, and no commit-ts where an integer is the key."""
+    if csv.quote and not all(quoted for _, quoted, _ in cells):
+        return False
+    keys = [number for number, column in enumerate(columns) if column.is_pk]
+    if len(keys) != 1 or family_of(columns[keys[0]]) is not Family.INTEGER:
+        return True
+    same = all(cell[0] == row[keys[0]][0] for cell, row in zip(cells, values, strict=False))
+    return same or not all(map(_is_commit_ts, cells))
+
+
+def _nulls(csv: CsvFormat, values: Sequence[Row], columns: Sequence[Column], exact: bool) -> set[bytes]:
+    """What can be nothing but NULL: with quotes what has none and is no number; else what is no number where only
+    numbers are, and the default, which no text is written as."""
+    if csv.quote:
+        return {cell for row in values for cell, quoted, _ in row if not quoted and not _NUMBER.fullmatch(cell)}
+    found = {cell for row in values for cell, _, null in row if null and cell == b"\\N"}
+    places = [number for number, column in enumerate(columns) if family_of(column) in _NUMBERS] if exact else []
+    return found | {row[place][0] for row in values for place in places if not _NUMBER.fullmatch(row[place][0])}
+
+
+def _quoted_as(columns: Sequence[Column], row: Row) -> bool:
+    """Whether numbers, and they alone, have no quotes."""
+    families = [family_of(column) for column in columns]
+    return all(
+        family is None or (family not in _BARE if quoted else family in _BARE or not _NUMBER.fullmatch(cell))
+        for family, (cell, quoted, _) in zip(families, row, strict=True)
+    )
+
+
+def _encodings(csv: CsvFormat, null: bytes | None, values: Sequence[Row], columns: Sequence[Column]) -> set[str]:
+    """The encodings that a value proves. Without quotes one text may be a NULL that nothing has shown yet."""
+    places = [number for number, column in enumerate(columns) if family_of(column) is Family.BINARY]
+    cells = {row[place][:2] for row in values for place in places}
+    texts = {cell for cell, quoted in cells if cell and cell != null and (quoted or not csv.quote)}
+    spare = int(not csv.quote and null is None)
+    base64 = {text for text in texts if not _HEX.fullmatch(text)}
+    hexadecimal = {text for text in texts if not _BASE64.fullmatch(text)}
+    return {name for name, proofs in (("base64", base64), ("hex", hexadecimal)) if len(proofs) > spare}
+
+
+def family_of(column: Column) -> Family | None:
+    """None for a column of a view."""
+    try:
+        return column.family
+    except KeyError:
+        return None

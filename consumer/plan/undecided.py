@@ -1,0 +1,46 @@
+"""Options of CSV that nobody gave: refused before anything is loaded, where a table needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from consumer.errors import BadConfig
+from consumer.model.columns import Column, Family
+from consumer.model.load import Undecided
+from consumer.model.names import TableName
+from consumer.plan.assembly import Assembly
+
+
+def check_decided(undecided: Undecided, assembly: Assembly) -> None:
+    """Raises BadConfig where rows of a table cannot be read without an option of `undecided`."""
+    if undecided.encoding and (place := next(_columns(assembly, _is_binary), None)):
+        raise BadConfig(
+            f"the binary values of {place[0]}.{place[1]} are base64 or hex, and nobody says which:"
+            " binary-encoding-method is not set",
+            hint="give the changefeed's own TOML with --config, or set binary-encoding-method in its [sink.csv], or"
+            " STORAGE_CONSUMER_CSV_BINARY_ENCODING_METHOD; TiCDC's default is base64",
+            table=str(place[0]),
+        )
+    if undecided.null and (place := next(_columns(assembly, lambda column: column.nullable), None)):
+        raise BadConfig(
+            f"{place[0]}.{place[1]} may be NULL, and nobody says how: without quotes a text can look the same, and null"
+            " is not set",
+            hint="give the changefeed's own TOML with --config, or set null in its [sink.csv], or"
+            " STORAGE_CONSUMER_CSV_NULL; TiCDC's default is \\N",
+            table=str(place[0]),
+        )
+
+
+def _columns(assembly: Assembly, needs: Callable[[Column], bool]) -> Iterator[tuple[TableName, str]]:
+    """The columns of tables with files that `needs` says yes to."""
+    for name in assembly.files:
+        if assembly.wanted(name):
+            for schema in assembly.catalog.by_table.get(name, ()):
+                yield from ((name, column.name) for column in schema.columns if needs(column))
+
+
+def _is_binary(column: Column) -> bool:
+    try:
+        return column.family is Family.BINARY
+    except KeyError:
+        return False  # of a view
