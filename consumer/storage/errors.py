@@ -40,6 +40,8 @@ REFUSED_LOGINS = frozenset(
         "InvalidAccessKeyId",
         "SignatureDoesNotMatch",
         "InvalidToken",
+        "ExpiredToken",
+        "ExpiredTokenException",
         "AuthorizationHeaderMalformed",
         "PermanentRedirect",
         "InvalidBucketName",
@@ -50,9 +52,14 @@ REFUSED_LOGINS = frozenset(
 )
 """Answers of a server that no second attempt changes."""
 
+_ARCHIVED = {
+    "InvalidObjectState": "it is archived (a Glacier class) and must be restored first",
+    "BlobArchived": "it is archived and must be rehydrated first",
+}
 _REASONS = {
     errno.ENOENT: "it is not there",
     errno.ENOTDIR: "it is not a directory",
+    errno.ELOOP: "it is a symbolic link that leads to itself",
     errno.EACCES: "access is denied",
     errno.EPERM: "access is denied",
     errno.EIO: "the device reports an error",
@@ -69,6 +76,9 @@ _REASONS_BY_CODE = {
     "InvalidAccessKeyId": "the login is refused",
     "SignatureDoesNotMatch": "the login is refused",
     "InvalidToken": "the login is refused",
+    "ExpiredToken": "the login has expired",
+    "ExpiredTokenException": "the login has expired",
+    **_ARCHIVED,
     "AuthorizationHeaderMalformed": "the region is another",
     "PermanentRedirect": "the region is another",
     "AuthenticationFailed": "the login is refused",
@@ -117,6 +127,8 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
     hint = (
         "check the login and the location in the upstream URI" if kind is BadConfig else "check that it can be reached"
     )
+    if refusal(error) in _ARCHIVED:
+        hint = "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
     return kind(f"cannot read {what} {place}: {settings.redact(_reason(error))}", hint=hint, path=path)
 
 

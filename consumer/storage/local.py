@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from consumer.errors import StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
 from consumer.storage.errors import Translated
@@ -23,10 +26,11 @@ class LocalFiles:
 
     def scan(self, spans: Spans) -> list[StoredFile]:
         with Translated(self.settings, "the storage"):
-            return list(self._below("", os.scandir(self.settings.prefix), spans))
+            top = os.stat(self.settings.prefix)
+            return list(self._below("", os.scandir(self.settings.prefix), spans, ((top.st_dev, top.st_ino),)))
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with Translated(self.settings, "file", file.path), open(self._absolute(file.path), "rb", buffering=0) as opened:
+        with Translated(self.settings, "file", file.path), self._open(file.path) as opened:
             if file.stamp and str(os.fstat(opened.fileno()).st_mtime_ns) != file.stamp:
                 raise changed(file.path)
             return check_length(file, offset, length, _filled(opened, offset, length))
@@ -34,13 +38,26 @@ class LocalFiles:
     def read_if_there(self, path: str, length: int) -> bytes | None:
         with Translated(self.settings, "file", path):
             try:
-                with open(self._absolute(path), "rb", buffering=0) as file:
+                with self._open(path) as file:
                     return _filled(file, 0, length)
             except FileNotFoundError:
                 os.stat(self.settings.prefix)
                 return None
 
-    def _below(self, directory: str, entries: Any, spans: Spans) -> Iterator[StoredFile]:
+    def _open(self, path: str) -> Any:
+        """Raises StorageUnavailable for what is no regular file: opening a FIFO would wait for its writer."""
+        opened = open(self._absolute(path), "rb", buffering=0, opener=_at_once)  # noqa: SIM115 - the caller closes it
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            opened.close()
+            raise StorageUnavailable(
+                "it is no regular file but a FIFO or a device", hint="take it away, or put the file there", path=path
+            )
+        return opened
+
+    def _below(
+        self, directory: str, entries: Any, spans: Spans, above: tuple[tuple[int, int], ...]
+    ) -> Iterator[StoredFile]:
+        """`above` are the devices and inodes of the folders that lead here, this one last."""
         with entries:
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
@@ -48,17 +65,36 @@ class LocalFiles:
                     if not entry.is_dir():
                         if spans.covering(path) is None:
                             state = entry.stat()
-                            yield StoredFile(path, state.st_size, str(state.st_mtime_ns), state.st_mtime_ns)
+                            # What is no file has no size, and must be read to be refused: an empty file need not be.
+                            size = state.st_size if stat.S_ISREG(state.st_mode) else 1
+                            yield StoredFile(path, size, str(state.st_mtime_ns), state.st_mtime_ns)
                         continue
                     if spans.covers_directory(path):
                         continue
-                    inner = os.scandir(entry.path)
+                    inner, state = os.scandir(entry.path), os.stat(entry.path)
                 except FileNotFoundError:
                     continue
-                yield from self._below(path, inner, spans)
+                except OSError as error:
+                    if error.errno == errno.ELOOP:
+                        raise _loop(path) from error
+                    raise
+                place = (state.st_dev, state.st_ino)
+                if place in above:
+                    raise _loop(path)
+                yield from self._below(path, inner, spans, (*above, place))
 
     def _absolute(self, path: str) -> str:
         return f"{self.settings.prefix}/{path}"
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _loop(path: str) -> StorageUnavailable:
+    return StorageUnavailable(
+        "it is a symbolic link that leads back to itself or to a folder above it", hint="take the link away", path=path
+    )
 
 
 def _filled(file: Any, offset: int, length: int) -> bytes:

@@ -46,6 +46,21 @@ def test_each_has_its_branch(error: BaseException, kind: type[ConsumerError]) ->
     assert "\n" not in str(found)
 
 
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        ("ExpiredToken", BadConfig, "the login has expired (ExpiredToken)"),
+        ("InvalidObjectState", StorageUnavailable, "it is archived (a Glacier class) and must be restored first"),
+    ],
+)
+def test_answers_of_s3_are_told_in_words(code: str, kind: type[ConsumerError], words: str) -> None:
+    found = translate(_client_error(code), SETTINGS, "file", "d/t/1/CDC000001.json")
+    assert found is not None
+    assert (type(found), found.path) == (kind, "d/t/1/CDC000001.json")
+    assert words in found.message
+    assert code != "InvalidObjectState" or "restore it" in found.hint
+
+
 def _every_class(root: type) -> set[type]:
     return {root}.union(*(_every_class(child) for child in root.__subclasses__()))
 
