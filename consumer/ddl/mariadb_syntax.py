@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from consumer.ddl.definitions import ColumnDefinition, Index, Statement, find_words
-from consumer.ddl.tokens import Edits, Tokens, closing, starts, top_level
+from consumer.ddl.session_times import generated_at
+from consumer.ddl.tokens import Edits, Tokens, starts, top_level
 
 _OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE")
 _OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
@@ -39,15 +40,16 @@ def _ignored(tokens: Tokens, edits: Edits) -> None:
             edits.replace(tokens[at].start, tokens[at].end, word)
 
 
-def generated_columns(statement: Statement, edits: Edits) -> Iterator[str]:
+def generated_columns(statement: Statement, edits: Edits, plain: Collection[str] = ()) -> Iterator[str]:
     """MariaDB takes neither NULL nor NOT NULL on a generated column, nor a primary key of one.
 
     A STORED column under a primary key, or NOT NULL under a unique one, becomes a plain column: rows carry its values.
+    Those in `plain` are such already.
     """
     indexes = statement.indexes()
     for column in statement.columns():
-        generated = _generated(column)
-        if generated is None:
+        generated = generated_at(column)
+        if generated is None or column.name in plain:
             continue
         start, end = generated
         stored = starts(column.tokens, "STORED", at=end + 1)
@@ -59,14 +61,6 @@ def generated_columns(statement: Statement, edits: Edits) -> Iterator[str]:
             if at > end and column.tokens[at].word == "NULL":
                 first = at - 1 if column.tokens[at - 1].word == "NOT" else at
                 edits.remove(_behind(column.tokens, first - 1), column.tokens[at].end)
-
-
-def _generated(column: ColumnDefinition) -> tuple[int, int] | None:
-    """Positions of the first token of ``[GENERATED ALWAYS] AS (..)`` and of its closing parenthesis."""
-    at = column.find("AS", "(")
-    if at is None:
-        return None
-    return (at - 2 if starts(column.tokens, "GENERATED", "ALWAYS", at=at - 2) else at), closing(column.tokens, at + 1)
 
 
 def _must_not_be_null(column: ColumnDefinition, indexes: list[Index]) -> bool:
@@ -81,7 +75,7 @@ def json_zeros(statement: Statement, edits: Edits) -> list[str]:
     added = {name.lower() for name in statement.added_columns()}
     found = []
     for column in statement.columns():
-        bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and _generated(column) is None
+        bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and generated_at(column) is None
         at = column.find("NOT", "NULL")
         if bare and at is not None and column.name.lower() in added:
             edits.insert(column.tokens[at + 1].end, " DEFAULT 'null'")

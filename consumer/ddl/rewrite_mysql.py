@@ -13,6 +13,7 @@ from consumer.ddl.index_names import define_indexes, inline_references, name_for
 from consumer.ddl.indexes import dropped_foreign_key, dropped_index
 from consumer.ddl.recover import NOT_KEPT
 from consumer.ddl.resolve import Names, parse, resolve_names
+from consumer.ddl.session_times import plain_columns
 from consumer.ddl.tokens import Edits, Tokens, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
@@ -72,6 +73,8 @@ def rewrite(
     resolve_names(statement, action, names, edits)
     left_out = _LeftOut(statement)
     left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
+    plain = {column.name: note for column, note in plain_columns(statement, edits)}
+    left_out.notes += plain.values()
     for member, note in leave_out_checks(statement, edits):
         left_out.members += [member] if member else []
         left_out.notes.append(note)
@@ -79,7 +82,7 @@ def rewrite(
     if flavor != "tidb" or statement.is_alter:
         name_indexes(statement, edits, before)
     if flavor != "tidb":
-        _translate(statement, edits, flavor, left_out)
+        _translate(statement, edits, flavor, left_out, plain)
         define_indexes(statement, edits, before)
         name_foreign_keys(statement, edits, before, version)
         inline_references(statement, edits)
@@ -146,7 +149,9 @@ def _refuse(statement: Statement, flavor: FlavorName, key_partitioned: bool, own
         )
 
 
-def _translate(statement: Statement, edits: Edits, flavor: FlavorName, left_out: _LeftOut) -> None:
+def _translate(
+    statement: Statement, edits: Edits, flavor: FlavorName, left_out: _LeftOut, plain: Collection[str]
+) -> None:
     """Take TiDB's own syntax out, and what else the server's kind does not take."""
     tidb_syntax.remove_comments(statement, edits)
     tidb_syntax.remove_options(statement, edits)
@@ -162,7 +167,7 @@ def _translate(statement: Statement, edits: Edits, flavor: FlavorName, left_out:
         return
     for index, note in mariadb_syntax.expression_indexes(statement):
         left_out.index(index, note)
-    left_out.notes += mariadb_syntax.generated_columns(statement, edits)
+    left_out.notes += mariadb_syntax.generated_columns(statement, edits, plain)
     mariadb_syntax.index_visibility(statement, edits)
     mariadb_syntax.remove_options(statement, edits)
 

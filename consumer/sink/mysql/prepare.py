@@ -18,6 +18,7 @@ from consumer.sink.mysql.fits import misfit
 from consumer.sink.mysql.kept import IN_LINE, kept_columns
 from consumer.sink.mysql.rounded import refuse_indistinct
 from consumer.sink.mysql.schema import is_reserved
+from consumer.sink.mysql.session_times import refuse_session_times
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables import TargetColumn, TargetTable, UniqueKey, describe, labels
 
@@ -77,6 +78,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         raise table_missing(request.table, create_statement(request))
     _check_table(request.table, table, shared.settings)
     refuse_indistinct(request.table, table)
+    refuse_session_times(request.table, table, shared.settings.time_zone)
     columns = _written_columns(request, table)
     _check_types(request.table, columns)
     names = tuple(target.name for _, target in columns)

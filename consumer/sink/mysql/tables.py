@@ -23,7 +23,7 @@ _SINGLE_LOOKUPS = 20
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
     """A column: `type` is COLUMN_TYPE (``int(11) unsigned``), `data_type` DATA_TYPE (``int``), both lower case but for
-    labels; `collation` is "" for what is no text."""
+    labels; `collation` is "" for what is no text, `expression` for what is not generated."""
 
     name: str
     data_type: str
@@ -33,6 +33,7 @@ class TargetColumn:
     generated: bool
     default: str | None
     extra: str
+    expression: str
 
     @property
     def virtual(self) -> bool:
@@ -116,7 +117,8 @@ def labels(column_type: str) -> tuple[str, ...]:
 _TABLES_QUERY = """
 SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {where}"""
 _COLUMNS_QUERY = """
-SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT,
+  EXTRA, GENERATION_EXPRESSION
 FROM information_schema.COLUMNS WHERE {where} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"""
 _KEYS_QUERY = """
 SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NULLABLE
@@ -161,11 +163,12 @@ def _rows(cursor: pymysql.cursors.Cursor, query: str, values: tuple[Any, ...]) -
 
 
 def _column(row: Sequence[Any]) -> TargetColumn:
-    name, data_type, full_type, collation, nullable, default, extra = row
+    name, data_type, full_type, collation, nullable, default, extra, expression = row
     # EXTRA is "VIRTUAL GENERATED" or "STORED GENERATED"; MySQL's "DEFAULT_GENERATED" is an expression default.
     generated = bool(re.search(r"\b(VIRTUAL|STORED|PERSISTENT)\b", extra, re.IGNORECASE))
+    null = nullable == "YES"
     return TargetColumn(
-        name, data_type.lower(), full_type, collation or "", nullable == "YES", generated, default, extra
+        name, data_type.lower(), full_type, collation or "", null, generated, default, extra, expression or ""
     )
 
 

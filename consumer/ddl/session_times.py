@@ -1,0 +1,56 @@
+"""Generated columns that read TIMESTAMPs: their values hang on the time zone of the session that computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from consumer.ddl.definitions import ColumnDefinition, Statement
+from consumer.ddl.tokens import Edits, Kind, Tokens, closing, starts
+from consumer.model.names import same_name
+
+
+def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
+    """Those of the generated columns, by name, that read one of `times` (TIMESTAMP columns), be it through another."""
+    found: set[str] = set()
+    while more := {n for n, tokens in expressions.items() if n not in found and _reads(tokens, {*times, *found})}:
+        found |= more
+    return found
+
+
+def plain_columns(statement: Statement, edits: Edits) -> Iterator[tuple[ColumnDefinition, str]]:
+    """Make STORED columns that read TIMESTAMPs plain ones, in a CREATE TABLE: rows carry the values of upstream's
+    sessions. Gives the columns, and why."""
+    places = {column.name: place for column in statement.columns() if (place := generated_at(column))}
+    times = [column.name for column in statement.columns() if starts(column.tokens, "TIMESTAMP", at=1)]
+    if statement.is_alter or not times or not places:
+        return
+    expressions = {c.name: c.tokens[slice(*places[c.name])] for c in statement.columns() if c.name in places}
+    found = hanging(times, expressions)
+    for column in statement.columns():
+        start, end = places.get(column.name, (0, 0))
+        if column.name in found and starts(column.tokens, "STORED", at=end + 1):
+            edits.remove(column.tokens[start - 1].end, column.tokens[end + 1].end)
+            yield (
+                column,
+                f"column {column.name} is generated from a TIMESTAMP upstream and a plain column here, because its"
+                " values hang on the time zone of upstream's sessions",
+            )
+
+
+def generated_at(column: ColumnDefinition) -> tuple[int, int] | None:
+    """Positions of the first token of ``[GENERATED ALWAYS] AS (..)`` and of its closing parenthesis."""
+    at = column.find("AS", "(")
+    if at is None:
+        return None
+    return (at - 2 if starts(column.tokens, "GENERATED", "ALWAYS", at=at - 2) else at), closing(column.tokens, at + 1)
+
+
+def _reads(tokens: Tokens, names: Collection[str]) -> bool:
+    """Whether the expression names one of the columns, other than to ask for its place on the line of time."""
+    folded = {same_name(name) for name in names}
+    return any(
+        token.kind is Kind.QUOTED
+        and same_name(token.name) in folded
+        and not starts(tokens, "UNIX_TIMESTAMP", "(", at=max(number - 2, 0))
+        for number, token in enumerate(tokens)
+    )
