@@ -166,6 +166,8 @@ def _literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
 
 def _key_literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
     column = target.columns[position]
+    if mysql_target(target).collations[position]:  # a text next to a number is compared as a double
+        return _literal(target, position, values)
     match column.family:
         case Family.INTEGER | Family.DECIMAL:
             return _bare(_checked(column, values, _DECIMAL))

@@ -16,6 +16,8 @@ KEYS: dict[str, tuple[str, str, tuple[Any, ...], str]] = {
     "int": ("INT NOT NULL", "INT", ("-1", "0", "2147483647"), "c"),
     "bigint": ("BIGINT NOT NULL", "BIGINT", ("9007199254740992", "9007199254740993", "-9223372036854775808"), "c"),
     "unsigned": ("BIGINT UNSIGNED NOT NULL", "BIGINT", ("18446744073709551615", "18446744073709551614", "0"), "c"),
+    "in text": ("VARCHAR(30) NOT NULL", "BIGINT", ("9007199254740992", "9007199254740993"), "c"),
+    "decimal in text": ("VARCHAR(30) NOT NULL", "DECIMAL", ("9007199254740992", "9007199254740993"), "c"),
     "decimal": ("DECIMAL(30,10) NOT NULL", "DECIMAL", ("1.0000000001", "1.0000000002", "-99999999999999999.5"), "c"),
     "float": ("FLOAT NOT NULL", "FLOAT", ("0.1", "16777216", "340282350000000000000000000000000000000"), "c"),
     "double": ("DOUBLE NOT NULL", "DOUBLE", ("0.1", "0.10000000000000002", "1" + "0" * 300), "c"),

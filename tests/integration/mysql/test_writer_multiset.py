@@ -35,6 +35,14 @@ def test_copies_are_added_and_removed(fresh_mariadb: MariaDb) -> None:
     assert _applied(fresh_mariadb) == 20
 
 
+@pytest.mark.parametrize("kind", ["BIGINT", "DECIMAL"])
+def test_numbers_in_a_text_column_are_told_apart(kind: str, fresh_mariadb: MariaDb) -> None:
+    target = make_target(fresh_mariadb, [Column("a", kind)], "a VARCHAR(30)")
+    _write(fresh_mariadb, target, [(1, ("9007199254740992",)), (1, ("9007199254740993",))], Window(0, 10))
+    _write(fresh_mariadb, target, [(-1, ("9007199254740993",))], Window(10, 20))
+    assert fresh_mariadb.execute("SELECT a FROM db.t") == [("9007199254740992",)]
+
+
 def test_a_window_takes_effect_once(fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, _COLUMNS, _DDL)
     for _ in range(3):
