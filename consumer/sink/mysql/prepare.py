@@ -216,9 +216,9 @@ def _checked_keys(table: TargetTable, names: Sequence[str], key: Sequence[int]) 
     blanks. Upstream's may be the same, or not: TiDB compares bytes where its new collations are switched off."""
     if not key:
         return ()
-    positions = {name.casefold(): number for number, name in enumerate(names)}
+    positions = {same_name(name): number for number, name in enumerate(names)}
     coarse = (unique.columns for unique in table.unique_keys if not unique.prefix and _coarse(table, unique))
-    folded = ([column.casefold() for column in columns] for columns in coarse)
+    folded = ([same_name(column) for column in columns] for columns in coarse)
     return tuple(tuple(positions[c] for c in columns) for columns in folded if all(c in positions for c in columns))
 
 

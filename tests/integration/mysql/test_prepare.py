@@ -140,6 +140,14 @@ def test_a_prefix_key_is_coarse(fresh_mariadb: MariaDb) -> None:
     assert found.whole is bool(mysql_target(found).checked)
 
 
+def test_a_coarse_key_is_compared_by_its_own_column(fresh_mariadb: MariaDb) -> None:
+    """Servers tell names apart that are equal to Python's casefold."""
+    create(fresh_mariadb, "id INT PRIMARY KEY, `straße` VARCHAR(9), strasse VARCHAR(9), UNIQUE (`straße`)")
+    fresh_mariadb.execute("ALTER TABLE d.t MODIFY COLUMN `straße` VARCHAR(9) COLLATE utf8mb4_general_ci")
+    found = target(fresh_mariadb, ID, replace(V, name="straße"), replace(V, name="strasse"))
+    assert mysql_target(found).checked == ((1,),)
+
+
 def test_columns_that_do_not_meet(fresh_mariadb: MariaDb) -> None:
     create(fresh_mariadb, "id INT PRIMARY KEY, extra INT, more INT")
     lacks = prepared(fresh_mariadb, ID, V)
