@@ -9,6 +9,7 @@ ConsumerError
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
+│   ├── JobBroken              Spark's job ended before its tasks did
 │   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
@@ -23,6 +24,7 @@ ConsumerError
     │   │   └── RowsVary               rows have other columns than the load takes them to have
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
+    │   ├── LoadFailed             its load breaks a task, or all of Spark's worker
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
     └── NeedsPerson            exit 5
         ├── DdlRefused             the target refuses a statement; stops its table
@@ -106,6 +108,9 @@ class LeaseHeld(Retryable):
     may_pass = False
 
 
+class JobBroken(Retryable): ...
+
+
 class ProgressMoved(Retryable):
     may_pass = False
 
@@ -164,6 +169,9 @@ class TableMissing(TableError): ...
 
 
 class RowRefused(TableError): ...
+
+
+class LoadFailed(TableError): ...
 
 
 class CannotBeExact(TableError): ...

@@ -101,7 +101,17 @@ class Writer(Protocol):
 
 
 class Loader(Protocol):
-    """Runs loads through Spark. One outcome a task, in order; an error in one task leaves the others alone."""
+    """Runs loads through Spark, several at a time. One outcome a task, in order; an error in one task leaves the others
+    alone. JobBroken is the error of tasks whose job ended before them."""
+
+    connections: int
+    """How many connections to the target all loads that run at a time may take together."""
+
+    def split(self, tasks: Sequence[LoadTask]) -> Sequence[Sequence[LoadTask]]:
+        """The tasks in groups, each for one call of `load`, so that none waits for much larger ones."""
+
+    def width(self, tasks: Sequence[LoadTask]) -> int:
+        """How many connections to the target `load` takes for them, at most."""
 
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Sequence[LoadOutcome]: ...
 
@@ -137,8 +147,11 @@ class DdlOutcome:
 
 
 class Sink(Protocol):
-    """A target, on the driver. One thread calls it. Progress moves only by `commit`, `record` and `apply_ddls`,
-    each durable when it returns, each refused (LeaseHeld) once another consumer has taken over."""
+    """A target, on the driver. One thread calls it, but for `apply_ddls`. Progress moves only by `commit`, `record` and
+    `apply_ddls`, each durable when it returns, each refused (LeaseHeld) once another consumer has taken over."""
+
+    statements: int
+    """How many calls of `apply_ddls` may run at a time beside all others; 0: it is called by the one thread too."""
 
     def acquire(self, upstream: str) -> Progress:
         """Become the one writer of this consumer name and read its progress. Waits for statements of an earlier holder

@@ -11,6 +11,7 @@ from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.csv import loses_keys
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson
+from consumer.model import patience
 from consumer.model.clock import zone_of
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
@@ -107,7 +108,7 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
 def one_round(parts: Parts, manager: ConsumerManager, listing: Listing, started: float) -> RunResult:
     """Bring every table to the listing's checkpoint. A signal ends it early: the result says what was applied."""
     try:
-        manager.run_round(listing)
+        manager.run_round(listing, patience.TABLE_SECONDS)
     except KeyboardInterrupt:
         interrupted = Interrupted()
         result = left_behind(manager, parts, listing.checkpoint, 0, started)
@@ -149,6 +150,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         for name in stopped:
             manager.results[name].resync = name in anew
     waits = any(result.state == "waits" for result in manager.results.values())
+    deferred = bool(manager.deferred.reasons())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
     spark_seconds = parts.loader.start_seconds if isinstance(parts.loader, SparkLoader) else 0.0
     return RunResult(
@@ -158,7 +160,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         spark_seconds=spark_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),
-        exit_code=NeedsPerson.exit_code if person else 3 if manager.stopped or waits else 0,
+        exit_code=NeedsPerson.exit_code if person else 4 if deferred else 3 if manager.stopped or waits else 0,
     )
 
 

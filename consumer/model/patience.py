@@ -12,6 +12,12 @@ from consumer.errors import Retryable
 ROUND_SECONDS = 30.0
 """How long a round waits for what all of its tables need: the target's progress."""
 
+TABLE_SECONDS = 60.0
+"""How long a bounded command goes on trying one table that is kept waiting, from its first failure on."""
+
+WRITE_SECONDS = 15.0
+"""How long a task tries one transaction again, from its first failure on; what is behind it waits as long."""
+
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 5.0
 

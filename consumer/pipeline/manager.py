@@ -1,11 +1,12 @@
-"""ConsumerManager: one round of all tables, statements and loads in waves, progress after every step."""
+"""ConsumerManager: one round of all tables, statements and loads beside one another, progress after every step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, Retryable
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
 from consumer.model.load import DECIDED, Dialect, Undecided
@@ -14,9 +15,11 @@ from consumer.model.progress import Progress, ProgressChange, State, TableProgre
 from consumer.model.result import TableResult
 from consumer.model.steps import Barrier, LoadRows
 from consumer.pipeline.absent import AbsentColumns
+from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.retry import patiently
+from consumer.pipeline.side_by_side import SideBySide
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
@@ -28,6 +31,7 @@ from consumer.plan.undecided import check_decided
 from consumer.ports import Loader, Observer, Sink, StorageReader
 
 _STATEMENT_SHOWN = 200
+_LONGEST_LINGER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class ConsumerManager:
         self.stopped: dict[TableName, ConsumerError] = {}
         self.absent = AbsentColumns()
         self.consumers: dict[TableName, TableConsumer] = {}
+        self.deferred = Deferred(0.0)
+        self.side = SideBySide()
         self._confirmed = True
 
     def confirmed(self) -> Progress:
@@ -108,13 +114,15 @@ class ConsumerManager:
             self._confirmed = True
         return self.progress
 
-    def run_round(self, listing: Listing) -> None:
-        """Bring every table to ``listing.checkpoint``, or to where it must stop.
+    def run_round(self, listing: Listing, seconds: float = 0.0) -> None:
+        """Bring every table to ``listing.checkpoint``, or to where it must stop. What keeps a table waiting (a lock, a
+        file that cannot be read) holds up that one, and is tried again for so many `seconds`; then it is `deferred`.
 
-        Raises Retryable when trying again did not help; what was recorded until then stays recorded.
+        Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
         self.confirmed()
         self._confirmed = False
+        self.deferred, self.side = Deferred(seconds), SideBySide()
         self._run_round(listing)
         self._confirmed = True
 
@@ -138,9 +146,8 @@ class ConsumerManager:
         unread = [entry.file for state in states.values() for entry in state.unread]
         self.observer.round_started(assembly.checkpoint, len(states), len(unread), sum(file.size for file in unread))
         statements, loads = StatementRunner(self), LoadRunner(self)
-        loads.run(look_at_latecomers(self))
-        while statements.run_wave() or loads.run_wave():
-            pass
+        loads.start(look_at_latecomers(self))
+        self._drive(statements, loads)
         self._finish()
 
     def _check_dates(self) -> None:
@@ -149,6 +156,19 @@ class ConsumerManager:
                 unread = [entry.file for entry in consumer.state.unread]
                 if error := check_dates(name, unread, consumer.files, self.progress.folders):
                     self.stop(name, error)
+
+    def _drive(self, statements: StatementRunner, loads: LoadRunner) -> None:
+        """Begin whatever is ready, and follow what ends, until nothing is left to wait for."""
+        while True:
+            asked = time.monotonic()
+            self.deferred.try_due()
+            while statements.begin() or loads.begin():
+                pass
+            due = self.deferred.next_due()
+            if not self.side.running and due is None:
+                return
+            # Asking takes longer the more there is to do: not for every step that ends, then.
+            self.side.follow(due, linger=min(4 * (time.monotonic() - asked), _LONGEST_LINGER))
 
     def _consumer(self, name: TableName) -> TableConsumer:
         wanted = self.options.wanted(name)
@@ -166,10 +186,15 @@ class ConsumerManager:
         roots = {planned.file.folder.root for planned in load.files}
         return self.assembly.seen(load.table, roots, self.progress, load.window.after)
 
+    def defer(self, names: Sequence[TableName], what: str, error: Retryable, again: Callable[[], None]) -> None:
+        """The step in hand of `names` did not go through now; the others go on, and `again` lets it be tried later."""
+        self.observer.retrying(what, error, self.deferred.add(names, error, again))
+
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on."""
         error.table = error.table or str(name)
         self.stopped[name] = error
+        self.deferred.settled([name])
         self.round.stopped(name, error)
         self.record(self.consumers[name].stop(error))
         self.observer.table_stopped(name, error)
@@ -199,7 +224,7 @@ class ConsumerManager:
     def _finish(self) -> None:
         """Raise the global applied-ts to the checkpoint; whoever is not there keeps a row of their own."""
         checkpoint, progress = self.assembly.checkpoint, self.progress
-        waits: dict[TableName, str] = {}
+        waits = self.deferred.reasons()
         for barrier in self.round.barriers():
             for name in barrier.tables:
                 waits.setdefault(name, waiting_text(barrier))

@@ -1,16 +1,19 @@
-"""One wave of statements: all that are ready, none touching a table of another."""
+"""Statements, beside one another and beside loads: all that are ready, none touching a table of another."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError, DdlRefused, Retryable
+from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
-from consumer.model.progress import AuditRow, DdlRecord, DdlState, ProgressChange, State, TableProgress
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
@@ -18,40 +21,84 @@ from consumer.ports import DdlOutcome
 if TYPE_CHECKING:
     from consumer.pipeline.manager import ConsumerManager
 
+_LARGEST_CHUNK = 32
+_Chunk = list[tuple[Statement, ApplyDdl]]
+"""Statements that the target is given in one call."""
+
 
 class StatementRunner:
     """Runs statements through the sink and tells the round and the table consumers what became of them."""
 
     def __init__(self, manager: ConsumerManager) -> None:
         self._manager = manager
+        self._waiting: deque[_Chunk] = deque()
+        self._running = 0
 
-    def run_wave(self) -> bool:
-        """False when no statement is ready. Raises Retryable (the rest of the wave is recorded)."""
+    def begin(self) -> bool:
+        """Begin what is ready. True where some of it is done already."""
         manager = self._manager
-        ready = manager.round.ready_statements()
-        steps: list[tuple[Statement, ApplyDdl]] = []
-        for statement in ready:
+        steps: _Chunk = []
+        done = False
+        for statement in manager.round.ready_statements():
             try:
                 step = self._step(statement)
-                if statement.policy is DdlPolicy.IGNORE:
-                    self._ignore(statement, step)
-                else:
+                if statement.policy is not DdlPolicy.IGNORE:
                     steps.append((statement, step))
+                    continue
+                self._ignore(statement, step)
             except DdlRefused as error:
                 self._refused(statement, error)
-        if steps:
-            started = time.monotonic()
-            known = manager.progress.ddls
-            unfinished = {step.id: known[step.id] for _, step in steps if step.id in known}
-            outcomes = manager.sink.apply_ddls([step for _, step in steps], unfinished)
-            manager.progress = manager.progress.after(ProgressChange().merged(*(o.recorded for o in outcomes)))
-            seconds = (time.monotonic() - started) / len(steps)
-            for (statement, _), outcome in zip(steps, outcomes, strict=True):
+            done = True
+        at_a_time = manager.sink.statements
+        if not at_a_time:
+            if steps:
+                self._ended(steps, time.monotonic(), self._applied(steps, self._unfinished(steps)))
+            return done or bool(steps)
+        # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
+        size = min(_LARGEST_CHUNK, -(-len(steps) // (4 * at_a_time)))
+        self._waiting += [steps[start : start + size] for start in range(0, len(steps), max(size, 1))]
+        self._launch()
+        return done
+
+    def _launch(self) -> None:
+        while self._waiting and self._running < self._manager.sink.statements:
+            chunk = self._waiting.popleft()
+            self._running += 1
+            call = partial(self._applied, chunk, self._unfinished(chunk))
+            self._manager.side.start("statement", call, partial(self._came_back, chunk, time.monotonic()))
+
+    def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
+        """What the target made of the statements. A Retryable of the whole call is that of each. On any thread."""
+        steps = [step for _, step in chunk]
+        try:
+            return self._manager.sink.apply_ddls(steps, unfinished)
+        except Retryable as error:
+            return [DdlOutcome(step, error) for step in steps]
+
+    def _came_back(self, chunk: _Chunk, started: float, result: Sequence[DdlOutcome] | BaseException) -> None:
+        self._running -= 1
+        if isinstance(result, BaseException):
+            raise result
+        self._ended(chunk, started, result)
+        self._launch()
+
+    def _ended(self, chunk: _Chunk, started: float, outcomes: Sequence[DdlOutcome]) -> None:
+        manager = self._manager
+        seconds = (time.monotonic() - started) / len(chunk)
+        manager.progress = manager.progress.after(ProgressChange().merged(*(o.recorded for o in outcomes)))
+        for (statement, _), outcome in zip(chunk, outcomes, strict=True):
+            if not isinstance(outcome.error, Retryable):
                 self._follow(statement, outcome, seconds)
-            broken = next((outcome.error for outcome in outcomes if isinstance(outcome.error, Retryable)), None)
-            if broken is not None:
-                raise broken
-        return bool(ready)
+        for (statement, _), outcome in zip(chunk, outcomes, strict=True):
+            if isinstance(outcome.error, LeaseHeld | ProgressMoved):
+                raise outcome.error
+            if isinstance(outcome.error, Retryable):
+                what = f"execute a statement of {statement.file.name}"
+                manager.defer(statement.touches, what, outcome.error, partial(manager.round.again, statement))
+
+    def _unfinished(self, chunk: _Chunk) -> dict[DdlId, DdlRecord]:
+        known = self._manager.progress.ddls
+        return {step.id: known[step.id] for _, step in chunk if step.id in known}
 
     def _step(self, statement: Statement) -> ApplyDdl:
         refused = refusal(statement)
@@ -102,8 +149,6 @@ class StatementRunner:
 
     def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
         manager, name = self._manager, statement.file.name
-        if isinstance(outcome.error, Retryable):
-            return
         if outcome.error is not None:
             self._refused(statement, outcome.error)
             return
@@ -120,6 +165,7 @@ class StatementRunner:
         manager = self._manager
         moved = [name for other in manager.round.overtaken_renames(statement) for name in other.drops]
         manager.round.applied(statement)
+        manager.deferred.settled(statement.touches)
         self._check_files(statement)
         for gone in (*moved, *statement.drops):
             if gone in manager.consumers:

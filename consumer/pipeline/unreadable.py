@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.errors import (
@@ -42,15 +43,28 @@ def put_off(manager: ConsumerManager, table: TableName, error: ConsumerError) ->
 
 
 def stop_for_files(manager: ConsumerManager, failed: Mapping[str, ConsumerError]) -> None:
-    """Stop the tables whose files, by path, could not be looked at. Raises Retryable where that is not about a file."""
+    """Stop the tables whose files, by path, could not be looked at; where that is not about a file, they wait."""
     for name, consumer in manager.consumers.items():
         errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
         error = next((error for error in errors if not put_off(manager, name, error)), None)
         error = None if error is None else given_up(manager, error)
         if isinstance(error, Retryable):
-            raise error
-        if error is not None:
+            manager.round.hold(name)
+            manager.defer([name], f"look at files of {name}", error, partial(manager.round.release, name))
+        elif error is not None:
             manager.stop(name, error.about(str(name)))
+
+
+def wait_for_file(manager: ConsumerManager, table: TableName, error: Retryable) -> None:
+    """The load of `table` did not go through. It is planned without what is not due, or tried again for a while; a file
+    that cannot be read then stops it."""
+    again = partial(manager.round.release, table)
+    if put_off(manager, table, error):
+        again()
+        return
+    manager.defer([table], f"load {table}", error, again)
+    if not manager.deferred.is_due(table) and not isinstance(known := given_up(manager, error), Retryable):
+        manager.stop(table, known.about(str(table)))
 
 
 def _is_above(manager: ConsumerManager, file: DataFile) -> bool:

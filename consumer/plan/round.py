@@ -1,8 +1,9 @@
 """One round as a state machine: which statements and loads are ready, given what has happened so far.
 
-Steps form a graph that runs in waves: all ready statements, then all ready loads, until nothing is ready. The class
-does no IO: whoever runs it tells it what happened (`applied`, `loaded`, `stopped`), be it for real or to print a plan.
-What is waited for is looked at again when it changes, so all of a round costs as much as there is in it.
+Steps form a graph. Whoever runs it asks for what is ready, which is told once, and tells what became of each step
+(`applied`, `loaded`, `stopped`, `refused`) in any order, be it for real or to print a plan; until then nothing that
+depends on the step is ready. The class does no IO. What is waited for is looked at again when it changes, so all of a
+round costs as much as there is in it.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Round:
         self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._to_pass: dict[int, Statement] = {}
         self._told: set[int] = set()
+        self._held: set[TableName] = set()
         self._complete_up_to: defaultdict[int, int] = defaultdict(int)
         self._stuck: dict[int, str] | None = {}
         self._ill: set[TableName] = set()
@@ -121,7 +123,7 @@ class Round:
         return wanted
 
     def ready_loads(self) -> list[LoadRows]:
-        """One load for each table that is not yet at its next statement or at the checkpoint.
+        """One load for each table that is not yet at its next statement or at the checkpoint, each told once.
 
         Tables with nothing to read simply move on.
         """
@@ -137,6 +139,7 @@ class Round:
                 load = plan_load(state.name, window, state.unread, self._bounds, state.boundaries, state.round_bytes)
             if load.files:
                 loads.append(load)
+                self._held.add(state.name)
             else:
                 self._move(state, load.window.upto)
         return loads
@@ -180,6 +183,7 @@ class Round:
 
     def loaded(self, load: LoadRows, read: Mapping[str, int]) -> None:
         """`load` is in the target and recorded; `read` maps each path to its lowest commit-ts left, 0 for none."""
+        self._held.discard(load.table)
         state = self.tables[load.table]
         state.unread = [
             replace(entry, next_ts=read.get(entry.file.path, entry.next_ts))
@@ -190,6 +194,7 @@ class Round:
 
     def stopped(self, table: TableName, error: ConsumerError) -> None:
         """`table` goes no further in this round."""
+        self._held.discard(table)
         self.tables[table].error = error
         self._ill.add(table)
         if self._queue.next_version(table) is not None:
@@ -200,6 +205,20 @@ class Round:
         """`statement` cannot be executed: it is not tried again in this round."""
         self._refused[ddl_id(statement.file)] = error
         self._trouble_changed()
+
+    def again(self, statement: Statement) -> None:
+        """`statement` was told and has not gone through: it is ready once more."""
+        self._told.discard(id(statement))
+        self._queue.again([statement])
+
+    def hold(self, table: TableName) -> None:
+        """No load of `table` is ready until it is released."""
+        self._held.add(table)
+
+    def release(self, table: TableName) -> None:
+        """The load of `table` that was told has not gone through, or it is held no more: what is next is ready."""
+        self._held.discard(table)
+        self._moving.add(table)
 
     def overtaken(self, statement: Statement) -> list[Statement]:
         """Earlier statements of stopped tables that no longer matter once `statement` has run."""
@@ -297,7 +316,7 @@ class Round:
     def _loadable(self) -> list[tuple[TableState, int]]:
         """Tables that can move now, each with the version of its next statement, or the checkpoint."""
         found: list[tuple[TableState, int]] = []
-        for name in sorted(self._moving):
+        for name in sorted(self._moving - self._held):
             state, boundary = self.tables[name], self._queue.next_version(name)
             boundary = self.checkpoint if boundary is None else boundary
             if state.error is None and name in self.live and state.position < boundary:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
+import struct
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +21,7 @@ from typing import IO, TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
 
@@ -30,7 +34,8 @@ def start_jvm(conf: SparkConf, noise: IO[bytes]) -> None:
 
     before = _children()
     try:
-        SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": noise}))
+        with _properties(conf):
+            SparkContext._ensure_initialized(gateway=launch_gateway(None, {"stderr": noise}))
     except BaseException:
         # PySpark has taken the folder away in which it waits for the JVM's answer: a JVM that comes up now would find
         # nobody, and stay.
@@ -38,6 +43,29 @@ def start_jvm(conf: SparkConf, noise: IO[bytes]) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
         raise
+
+
+@contextmanager
+def _properties(conf: SparkConf) -> Iterator[None]:
+    """Tell the JVM its properties by a file that only we can read: what stands in its command line, everyone can."""
+    given = os.environ.get(_ARGUMENTS)
+    with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".conf") as file:  # mode 0600
+        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.getAll())
+        file.flush()
+        file_first = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
+        os.environ[_ARGUMENTS] = f"{file_first} {given or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            del os.environ[_ARGUMENTS]
+            if given is not None:
+                os.environ[_ARGUMENTS] = given
+
+
+def _escaped(text: str) -> str:
+    """`text` as a name or a value in a properties file of Java: ASCII alone, everything else by its UTF-16 units."""
+    units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
+    return "".join(chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)
 
 
 def end_jvm() -> None:

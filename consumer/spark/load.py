@@ -1,6 +1,6 @@
-"""SparkLoader: loads as jobs of two shapes, chosen by bytes.
+"""SparkLoader: loads as jobs of two shapes, chosen by bytes. Several jobs run at a time.
 
-packed   many tables in one job: a task takes whole tables from files to target, no shuffle
+packed   many small tables in one job of one task, which takes them whole from files to target, no shuffle
 keyed    one large table: tasks decode and fold splits, repartition by key, fold again and write
 """
 
@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError, Retryable, TargetUnavailable
+from consumer.errors import ConsumerError, Retryable
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import RangeReader, Writer
+from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from consumer.spark.session import Session
 
 PACKED_BYTES = 64 << 20
 """A table with more change bytes than this is loaded by several tasks, when its target allows."""
@@ -30,68 +34,91 @@ DECODE_BYTES = 64 << 20
 BUCKET_BYTES = 128 << 20
 """Change bytes whose folded rows one bucket holds: about a third of it in memory."""
 
+Result = FileStat | Receipt | ConsumerError
+
 
 class SparkLoader:
-    """Starts Spark at the first load that needs it. `start_seconds` is what that took."""
+    """Starts Spark at the first load that needs it, and again where it has died. `start_seconds` is what that took."""
 
-    def __init__(self, settings: SparkSettings, session: SparkSession | None = None) -> None:
+    def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
-        self._session = session
-        self._owned = session is None
+        self._session: Session | None = None
+        self._starting = threading.Lock()
+        self.connections = settings.max_connections
         self.start_seconds = 0.0
 
+    def split(self, tasks: Sequence[LoadTask]) -> list[list[LoadTask]]:
+        """A large table by itself, small ones packed; each is a job."""
+        keyed = [task for task in tasks if _is_large(task)]
+        packed = [task for task in tasks if not _is_large(task)]
+        shares = _shares(packed, min(self.connections, self._cores() * 2)) if packed else []
+        return [*([task] for task in keyed), *shares]
+
+    def width(self, tasks: Sequence[LoadTask]) -> int:
+        return min(self._partitions(tasks[0]), self._cores()) if _is_large(tasks[0]) else 1
+
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
-        """One outcome a task, in order. A job that breaks as a whole (a worker was killed, the master is gone) is
-        TargetUnavailable for each of its tasks. Raises RuntimeError for an exception that a task does not expect."""
-        keyed = [task for task in tasks if task.weight > PACKED_BYTES and task.target.key and not task.target.whole]
-        packed = [task for task in tasks if task not in keyed]
-        results: dict[int, list[FileStat | Receipt | ConsumerError]] = defaultdict(list)
-        if packed:
-            self._collect(packed, self._packed(packed, writer, reader), results)
-        for task in keyed:
-            self._collect([task], self._keyed(task, writer, reader), results)
+        """One outcome a task, in order. Raises BadConfig and TargetUnavailable where Spark cannot be started, BadConfig
+        where it cannot run any job as it is set up."""
+        session = self._started()
+        results: dict[int, list[Result]] = defaultdict(list)
+        try:
+            # Within one pool the first job takes all cores: each thread has a pool of its own.
+            session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
+            shape = self._keyed if _is_large(tasks[0]) else self._packed
+            for row in shape(session.spark, tasks, writer, reader).collect():
+                results[row.task].append(pickle.loads(row.body))
+        except Exception as error:
+            # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
+            self._lose(session)
+            broken = told(error, self._settings)
+            results = {task.number: [broken] for task in tasks}
         return [_outcome(task, results[task.number]) for task in tasks]
 
     def abandon(self) -> None:
-        """Leave the job in hand: its writers are locked out by the next run."""
-        if self._owned and "pyspark" in sys.modules:
-            from consumer.spark.jvm import end_jvm
+        """Leave the jobs in hand, or Spark's start: writers are locked out by the next run."""
+        if "pyspark" in sys.modules:
+            from consumer.spark.session import end_own
 
-            end_jvm()
+            end_own()
         self._session = None
 
     def close(self) -> None:
-        if self._session is not None and self._owned:
-            self._session.stop()
-        self._session = None
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
 
-    def _spark(self) -> SparkSession:
-        if self._session is None:
-            from consumer.spark.session import start_session
+    def _started(self) -> Session:
+        with self._starting:
+            if self._session is None:
+                from consumer.spark.session import start_session
 
-            started = time.monotonic()
-            self._session = start_session(self._settings)
-            self.start_seconds = time.monotonic() - started
-        return self._session
+                started = time.monotonic()
+                self._session = start_session(self._settings)
+                self.start_seconds += time.monotonic() - started
+            return self._session
 
-    def _packed(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> DataFrame:
-        shares = _shares(tasks, min(self._settings.max_connections, self._cores() * 2))
+    def _lose(self, session: Session) -> None:
+        """Forget a session whose JVM is gone: the next load starts another."""
+        with self._starting:
+            if self._session is session and not session.alive():
+                session.close()
+                self._session = None
 
+    def _packed(self, spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> DataFrame:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from consumer.spark.tasks import load_share
 
-            for batch in batches:
-                for share in batch.column(0).to_pylist():
-                    for number, results in load_share(shares[share], writer, reader):
-                        yield _result_batch(number, [pickle.dumps(result) for result in results])
+            for _ in batches:
+                for number, results in load_share(tasks, writer, reader):
+                    yield _result_batch(number, [pickle.dumps(result) for result in results])
 
-        spark = self._spark()
-        return spark.range(0, len(shares), 1, len(shares)).mapInArrow(run, "task int, body binary")
+        return spark.range(0, 1, 1, 1).mapInArrow(run, "task int, body binary")
 
-    def _keyed(self, task: LoadTask, writer: Writer, reader: RangeReader) -> DataFrame:
+    def _keyed(self, spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> DataFrame:
+        (task,) = tasks
         pieces = _groups(task)
-        buckets = max(-(-task.weight // BUCKET_BYTES), min(self._cores(), self._settings.max_connections))
-        partitions = 1 if task.target.ordered else min(buckets, self._settings.max_connections)
+        buckets, partitions = self._buckets(task), self._partitions(task)
 
         def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from consumer.spark.tasks import FAILED, decode_to_buckets
@@ -115,37 +142,23 @@ class SparkLoader:
             for body in write_buckets(in_order, task, writer):
                 yield _result_batch(task.number, [body])
 
-        spark = self._spark()
         split = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(decode, "partition int, bucket int, body binary")
         shuffled = split.repartitionById(partitions, "partition")
         if buckets > partitions:
             shuffled = shuffled.sortWithinPartitions("bucket")
         return shuffled.mapInArrow(write, "task int, body binary")
 
+    def _buckets(self, task: LoadTask) -> int:
+        return max(-(-task.weight // BUCKET_BYTES), min(self._cores(), self.connections))
+
+    def _partitions(self, task: LoadTask) -> int:
+        if task.target.ordered:
+            return 1
+        # Half of the connections at most: another large table, and small ones, go on beside it.
+        return min(self._buckets(task), max(1, self.connections // 2))
+
     def _cores(self) -> int:
-        return int(self._spark().sparkContext.defaultParallelism)
-
-    def _collect(
-        self,
-        tasks: Sequence[LoadTask],
-        frame: DataFrame,
-        results: dict[int, list[FileStat | Receipt | ConsumerError]],
-    ) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException, PythonException
-
-        try:
-            rows = frame.collect()
-        except PythonException as error:
-            # What can go wrong in a task comes back as a result: an exception is a mistake in our own code.
-            raise RuntimeError(f"a Spark task failed: {_cause(error)}") from error
-        except (PySparkException, Py4JError) as error:
-            broken = TargetUnavailable(f"the Spark job failed: {_cause(error)}")
-            for task in tasks:
-                results[task.number].append(broken)
-            return
-        for row in rows:
-            results[row.task].append(pickle.loads(row.body))
+        return self._started().cores
 
 
 def _bucket_batch(partitions: Sequence[int], bucket: int, body: bytes) -> pa.RecordBatch:
@@ -201,8 +214,5 @@ def _groups(task: LoadTask) -> list[list[FileSlice]]:
     return groups
 
 
-def _cause(error: Exception) -> str:
-    """The line of a Spark error that a person can use."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1][:500]
+def _is_large(task: LoadTask) -> bool:
+    return task.weight > PACKED_BYTES and bool(task.target.key) and not task.target.whole

@@ -7,34 +7,83 @@ import logging
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, TargetUnavailable
-from consumer.spark.jvm import own_handlers, start_jvm
+from consumer.spark.jvm import end_jvm, own_handlers, start_jvm
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+_NAME = "storage-consumer"
 _SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 """JVM flags for a driver that lives for seconds on few cores: nearly half the CPU of the defaults."""
 
 
-def start_session(settings: SparkSettings) -> SparkSession:
-    """A SparkSession for `settings`. Raises BadConfig when Spark refuses to start, TargetUnavailable when the master
-    does not answer."""
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Spark as we use it: one of our own, or the one that this process has already, whose owner goes on with it."""
+
+    spark: SparkSession
+    owned: bool
+    cores: int
+
+    def alive(self) -> bool:
+        """Whether its JVM answers and can run jobs."""
+        context = self.spark.sparkContext._jsc
+        try:
+            return context is not None and not context.sc().isStopped()
+        except Exception:  # py4j raises what the operating system says of its socket, and errors of its own
+            return False
+
+    def close(self) -> None:
+        """End it, where it is our own."""
+        if not self.owned:
+            return
+        if self.alive():
+            self.spark.stop()
+        else:
+            end_jvm()
+
+
+def start_session(settings: SparkSettings) -> Session:
+    """Spark for `settings`; where this process has a session already, one of ours beside it. Raises BadConfig when
+    Spark refuses to start, TargetUnavailable when the master does not answer."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if settings.local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
+
+    _quieten_py4j()
+    wanted = {**_defaults(settings), **dict(settings.conf)}
+    _check(wanted)
+    borrowed = SparkContext._active_spark_context is not None
+    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(_NAME)
+    conf.setAll([*wanted.items()])
+    session = _borrowed(wanted) if borrowed else _own(settings, conf)
+    return Session(session, not borrowed, int(session.sparkContext.defaultParallelism))
+
+
+def end_own() -> None:
+    """End the JVM that we started, or are starting, without waiting for its jobs. One that is not ours stays."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None or context.appName == _NAME:
+        end_jvm()
+
+
+def _own(settings: SparkSettings, conf: SparkConf) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    _quieten_py4j()
-    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName("storage-consumer")
-    conf.setAll([*{**_defaults(settings), **dict(settings.conf)}.items()])
     with tempfile.TemporaryFile() as noise:
         try:
             if SparkContext._gateway is None:
@@ -46,14 +95,44 @@ def start_session(settings: SparkSettings) -> SparkSession:
                 f"Spark does not start: {_telling_line(noise) or error}",
                 hint="check that Java 17 is installed (make setup installs it), and the Spark properties",
             ) from error
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:
             reason = _telling_line(noise) or "it gives no reason"
+            end_jvm()
+            if settings.local:
+                raise BadConfig(f"Spark does not start: {reason}", hint="check the Spark properties") from error
             raise TargetUnavailable(
                 f"Spark does not start on {settings.master}: {reason}",
                 hint="check --master and that it can be reached, then try again",
             ) from error
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def _borrowed(wanted: Mapping[str, str]) -> SparkSession:
+    """A session of ours on the context that is there: its owner's settings stay as they are."""
+    from py4j.protocol import Py4JError
+    from pyspark.sql import SparkSession
+
+    try:
+        theirs = SparkSession.builder.getOrCreate()
+        _check(dict(theirs.sparkContext.getConf().getAll()))
+        session = theirs.newSession()
+        for name, value in wanted.items():
+            if name.startswith("spark.sql."):
+                session.conf.set(name, value)
+    except (Py4JError, OSError) as error:
+        raise TargetUnavailable(
+            f"the Spark session of this process does not answer: {error}", hint="start another, then try again"
+        ) from error
+    return session
+
+
+def _check(conf: Mapping[str, str]) -> None:
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise BadConfig(
+            "spark.speculation runs tasks twice at a time, and each of ours writes to the target",
+            hint="leave spark.speculation out of the Spark properties",
+        )
 
 
 def _quieten_py4j() -> None:
@@ -81,6 +160,7 @@ def _defaults(settings: SparkSettings) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.scheduler.mode": "FAIR",
+        "spark.speculation": "false",
         "spark.shuffle.compress": "false",
         "spark.shuffle.spill.compress": "false",
     }

@@ -6,8 +6,10 @@ Results go back as rows ``(task int, body binary)``; `body` is a pickled FileSta
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +18,7 @@ from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for
 from consumer.codec.doubts import with_doubts
 from consumer.codec.sight import refuse_late
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
 from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask, Receipt
@@ -38,9 +40,9 @@ def load_share(tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -
             while left:
                 results = load_whole(left[0], session, reader)
                 yield left.pop(0).number, results
-    except ConsumerError as error:
+    except Exception as error:
         for task in left:
-            yield task.number, [error]
+            yield task.number, [_of_table(error, task.target)]
 
 
 def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
@@ -55,7 +57,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
         if folded.num_rows:
             results.append(session.write(task.target, folded))
         return results
-    except ConsumerError as error:
+    except Exception as error:
         return [_of_table(error, task.target)]
 
 
@@ -104,7 +106,7 @@ def decode_to_buckets(
     try:
         stats, changes = decode_folded(pieces, task, reader)
         refuse_late(stats, task)
-    except ConsumerError as error:
+    except Exception as error:
         yield FAILED, pickle.dumps(_of_table(error, task.target))
         return
     for stat in stats:
@@ -141,10 +143,30 @@ def write_buckets(rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer:
                 yield pickle.dumps(session.write(task.target, folded))
             for waiting in puts:
                 yield pickle.dumps(session.write(task.target, waiting))
-    except ConsumerError as error:
+    except Exception as error:
         yield pickle.dumps(_of_table(error, task.target))
 
 
-def _of_table(error: ConsumerError, target: LoadTarget) -> ConsumerError:
+def _of_table(error: Exception, target: LoadTarget) -> ConsumerError:
+    """Whatever a task raises is an error of its table: the others go on."""
+    if not isinstance(error, ConsumerError):
+        return _unexpected(error, str(target.table))
     error.table = error.table or str(target.table)
     return error
+
+
+def _unexpected(error: Exception, table: str) -> LoadFailed:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((frame for frame in reversed(frames) if "consumer" in frame.filename), None)
+    place = f" ({Path(own.filename).name}:{own.lineno})" if own else ""
+    if isinstance(error, MemoryError):
+        return LoadFailed(
+            f"its load needs more memory than a worker has: {error or 'MemoryError'}{place}",
+            hint="give Spark's workers more memory, or set a smaller round-bytes, then run again",
+            table=table,
+        )
+    return LoadFailed(
+        f"its load fails by a bug of the consumer: {type(error).__name__}: {error}{place}",
+        hint="report it; the other tables go on",
+        table=table,
+    )

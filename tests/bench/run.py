@@ -40,8 +40,8 @@ def main() -> None:
     spark = SparkSettings("local[*]")
     started = time.monotonic()
     session = start_session(spark)
-    loader = SparkLoader(spark, session)
-    session.range(2).mapInArrow(lambda batches: batches, "id long").collect()
+    loader = SparkLoader(spark)
+    session.spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()
     start_seconds = time.monotonic() - started
     results["spark_start_seconds"] = round(start_seconds, 1)
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
@@ -54,7 +54,7 @@ def main() -> None:
                 _print(shape, results[name])
         finally:
             server.stop()
-            session.stop()
+            session.close()
     RESULTS.mkdir(parents=True, exist_ok=True)
     out = RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     out.write_text(json.dumps(results, indent=1))

@@ -19,6 +19,14 @@ class InlineLoader:
         self._keyed = keyed
         self.loads = 0
 
+    connections = 1
+
+    def split(self, tasks: Sequence[LoadTask]) -> list[Sequence[LoadTask]]:
+        return [tasks]
+
+    def width(self, tasks: Sequence[LoadTask]) -> int:
+        return 1
+
     def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
         self.loads += len(tasks)
         with writer.session() as session:

@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 class DuckDbSink:
     """A `Sink`. The file is closed at the end of a round (`record` of an applied-ts), so that others can read it."""
 
+    statements = 0
+
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings = settings
         self._database = Database(settings.path)

@@ -23,6 +23,8 @@ _STORES: dict[str, MemoryStore] = {}
 
 
 class MemorySink:
+    statements = 0
+
     def __init__(self, label: str, name: str) -> None:
         self._label, self._name = label, name
         self._store = _STORES.setdefault(label, MemoryStore())

@@ -26,7 +26,8 @@ _SQL_MODES: dict[Purpose, str] = {
     # The default mode less what refuses statements that upstream has taken already.
     "ddl": "NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
 }
-_LOCK_WAIT_SECONDS = {"dml": 50, "ddl": 60}
+_LOCK_WAIT_SECONDS = 10
+"""For a row or a table that others hold: whoever waits queues up in front of the target's readers."""
 _READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
 SILENCE_SECONDS = 90
 """After so long without a word the server takes a client for dead: it ends the connection, and frees what its
@@ -154,7 +155,7 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
         "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
         "unique_checks": 1,
         "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
-        "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS[purpose],
+        "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS,
         "net_read_timeout": SILENCE_SECONDS,
         "net_write_timeout": SILENCE_SECONDS,
         # A statement's own connection goes before the transaction that guards it (see lease.py).
@@ -166,7 +167,7 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     if flavor.name == "tidb":
         values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
     else:
-        values["lock_wait_timeout"] = 600 if purpose == "dml" else _LOCK_WAIT_SECONDS["ddl"]
+        values["lock_wait_timeout"] = _LOCK_WAIT_SECONDS
     if flavor.name == "mariadb" and purpose == "ddl":
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so

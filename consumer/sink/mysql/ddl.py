@@ -25,7 +25,7 @@ from consumer.sink.mysql.databases import adopt_database, use_database
 from consumer.sink.mysql.ddl_plan import PlannedDdl, refused, translated
 from consumer.sink.mysql.ddl_state import look_again, wait_for_running, was_executed
 from consumer.sink.mysql.ddl_zone import UNKNOWN_ZONE, UTC
-from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno
+from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno, translate
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.trash import is_there, left_to_do
 
@@ -47,6 +47,19 @@ def execute_ddls(
             return list(pool.map(lambda plan: _outcome(connections, plan, flavor, save), planned))
     finally:
         connections.close()
+
+
+@contextmanager
+def statement_cursor(settings: MySqlSettings) -> Iterator[pymysql.cursors.Cursor]:
+    """A connection of its own, to look at what statements touch: it may have to wait for a lock, and nobody else."""
+    connection = connect(settings, "ddl", autocommit=True)
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    except pymysql.MySQLError as error:
+        raise translate(error, "ddl") from error
+    finally:
+        connection.close()
 
 
 class _Connections:

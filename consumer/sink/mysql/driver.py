@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,12 +20,13 @@ Result = TypeVar("Result")
 
 
 class Driver:
-    """One connection for one thread. Every pymysql error leaves here as a ConsumerError."""
+    """One connection, which one thread uses at a time. Every pymysql error leaves here as a ConsumerError."""
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
         self._connection: pymysql.Connection | None = None
         self._used = 0.0
+        self._in_use = threading.RLock()
 
     @property
     def flavor(self) -> Flavor:
@@ -34,18 +36,19 @@ class Driver:
     @contextmanager
     def cursor(self, doing: Doing = "start") -> Iterator[pymysql.cursors.Cursor]:
         """A cursor in a transaction that is rolled back at the end, for reading; DDL on it commits by itself."""
-        connection = self._open()
-        try:
-            connection.begin()  # a new snapshot, and the session is known to be alive
-            with connection.cursor() as cursor:
-                yield cursor
-            connection.rollback()
-        except pymysql.MySQLError as error:
-            self.close()
-            raise translate(error, doing) from error
-        except BaseException:
-            self.close()
-            raise
+        with self._in_use:
+            connection = self._open()
+            try:
+                connection.begin()  # a new snapshot, and the session is known to be alive
+                with connection.cursor() as cursor:
+                    yield cursor
+                connection.rollback()
+            except pymysql.MySQLError as error:
+                self.close()
+                raise translate(error, doing) from error
+            except BaseException:
+                self.close()
+                raise
 
     @contextmanager
     def transaction(self, epoch: int | None) -> Iterator[pymysql.cursors.Cursor]:

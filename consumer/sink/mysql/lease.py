@@ -17,6 +17,7 @@ import os
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,6 +38,7 @@ DRIVER, STATEMENTS, LOADS = 0, 1, 2
 _WAIT_SECONDS = 5
 _HEARTBEAT_SECONDS = 15
 _FENCE_WAIT_SECONDS = 1500
+_LAST_STATEMENTS_SECONDS = 5
 
 
 def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int = DRIVER) -> None:
@@ -163,7 +165,11 @@ class LeaseLock:
                     self._end_guard(self._connection)
 
     def release(self) -> None:
-        """Free the lock. It may be called twice."""
+        """Free the lock. It may be called twice. A statement that still runs is waited for, for some seconds: nobody
+        is to take over between its guard and itself."""
+        deadline = time.monotonic() + _LAST_STATEMENTS_SECONDS
+        while self._guards and time.monotonic() < deadline:
+            time.sleep(0.02)
         self._stop.set()
         if self._thread is not None:
             self._thread.join(timeout=_HEARTBEAT_SECONDS)

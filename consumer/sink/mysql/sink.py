@@ -15,8 +15,8 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
-from consumer.sink.mysql.connection import FlavorName, qualified
-from consumer.sink.mysql.ddl import execute_ddls
+from consumer.sink.mysql.connection import Flavor, FlavorName, qualified
+from consumer.sink.mysql.ddl import execute_ddls, statement_cursor
 from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.ddl_preview import DdlPreview
 from consumer.sink.mysql.ddl_records import facts, intents
@@ -34,6 +34,7 @@ class MySqlSink:
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
+        self.statements = settings.worker_count
         self._driver = Driver(settings)
         self._lock: LeaseLock | None = None
         self._epoch: int | None = None
@@ -97,8 +98,8 @@ class MySqlSink:
         self._store(change, set())
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        flavor = self._driver.flavor.name
-        with self._driver.cursor("ddl") as cursor:
+        with statement_cursor(self._settings) as cursor:
+            flavor = Flavor.parse(cursor.connection.get_server_info()).name
             answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import pymysql
 
-from consumer.errors import TargetBusy, TargetUnavailable
+from consumer.model import patience
 from consumer.sink.mysql.connection import Flavor, connect
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.lease import check_epoch
 from consumer.sink.mysql.settings import MySqlSettings
-
-_BUSY_TRIES = 60
-_LOST_TRIES = 10
-_LONGEST_PAUSE_SECONDS = 5.0
 
 T = TypeVar("T")
 
@@ -39,22 +33,10 @@ class Transactions:
         """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
         transaction begins. Both must bear being repeated from their start.
 
-        Raises LeaseHeld at once when the epoch is over, TargetBusy and TargetUnavailable after many tries, and what
+        Raises LeaseHeld at once when the epoch is over, TargetBusy and TargetUnavailable after some seconds, and what
         `work` raises; then nothing of it has taken effect, but for a commit whose answer was lost.
         """
-        busy = lost = 0
-        while True:
-            try:
-                return self._once(table, work, before)
-            except TargetBusy:
-                busy += 1
-                if busy == _BUSY_TRIES:
-                    raise
-            except TargetUnavailable:
-                lost += 1
-                if lost == _LOST_TRIES:
-                    raise
-            time.sleep(_pause(busy + 2 * lost))
+        return patience.patiently(lambda: self._once(table, work, before), patience.WRITE_SECONDS)
 
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back. It may be called twice."""
@@ -104,8 +86,3 @@ class Transactions:
             connection.rollback()
         except pymysql.MySQLError:
             self.close()
-
-
-def _pause(tries: int) -> float:
-    """Seconds, doubling from 0.02 and spread at random, so that two who met do not meet again."""
-    return min(_LONGEST_PAUSE_SECONDS, 0.02 * 2.0 ** min(tries, 10)) * random.uniform(0.5, 1.5)

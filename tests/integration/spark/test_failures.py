@@ -1,12 +1,15 @@
-"""What a task does not expect is a bug; what it expects comes back as a result."""
+"""What a task raises comes back as a result; what ends Spark itself is told, and Spark is started anew."""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
+from pyspark import SparkContext
 
-from consumer.errors import BadConfig, TargetUnavailable
+from consumer.errors import BadConfig, JobBroken, LoadFailed, TargetUnavailable
 from consumer.model.load import Dialect, LoadTask
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
@@ -24,6 +27,14 @@ class Failing:
         raise self._error
 
 
+class Dying:
+    """A writer that ends its worker."""
+
+    def session(self) -> object:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
 @pytest.fixture(scope="module")
 def loader() -> Iterator[SparkLoader]:
     loader = SparkLoader(SparkSettings("local[1]"))
@@ -35,9 +46,29 @@ def task(number: int) -> LoadTask:
     return LoadTask(number, target_of([ID]), ALL, (whole(b""),), Dialect())
 
 
-def test_an_unexpected_exception_in_a_task_is_not_tried_again(loader: SparkLoader) -> None:
-    with pytest.raises(RuntimeError, match="ImportError: no module of that name"):
-        loader.load([task(0)], Failing(ImportError("no module of that name")), MemoryReader(b""))
+def works(loader: SparkLoader) -> bool:
+    (outcome,) = loader.load([task(0)], Failing(TargetUnavailable("it went away")), MemoryReader(b""))
+    return isinstance(outcome.error, TargetUnavailable)
+
+
+def test_an_unexpected_exception_in_a_task_is_an_error_of_its_table(loader: SparkLoader) -> None:
+    outcomes = loader.load([task(0)], Failing(MemoryError("9 TiB")), MemoryReader(b""))
+    assert [(type(outcome.error), "9 TiB" in str(outcome.error)) for outcome in outcomes] == [(LoadFailed, True)]
+
+
+def test_a_worker_that_dies_breaks_its_job_and_spark_goes_on(loader: SparkLoader) -> None:
+    (outcome,) = loader.load([task(0)], Dying(), MemoryReader(b""))
+    assert isinstance(outcome.error, JobBroken)
+    assert outcome.error.message.startswith("Spark's job ended early: Python worker exited unexpectedly")
+    assert works(loader)
+
+
+def test_a_jvm_that_dies_is_started_anew(loader: SparkLoader) -> None:
+    assert works(loader)
+    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+    (outcome,) = loader.load([task(0)], Failing(TargetUnavailable("it went away")), MemoryReader(b""))
+    assert isinstance(outcome.error, JobBroken)
+    assert works(loader)
 
 
 @pytest.mark.parametrize("error", [TargetUnavailable("it went away"), BadConfig("no such user")])

@@ -1,0 +1,72 @@
+"""Tables that the target, or the storage, keeps waiting: each is tried again after a pause, and the others go on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from consumer.errors import ConsumerError, Retryable
+from consumer.model.names import TableName
+from consumer.model.patience import pause
+
+_SHORTEST_PAUSE = 0.5
+
+
+@dataclass(slots=True)
+class _Deferral:
+    names: tuple[TableName, ...]
+    error: Retryable
+    since: float
+    again: Callable[[], None]
+    tries: int = 0
+    due: float | None = None
+    """When it is tried again; None: not in this round, or it is being tried."""
+
+
+class Deferred:
+    """`seconds`: how long a table is tried in one round, from its first failure on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._found: dict[TableName, _Deferral] = {}
+
+    def add(self, names: Sequence[TableName], error: Retryable, again: Callable[[], None]) -> int:
+        """The step in hand of `names` has failed, and is to be tried by `again`; how often it has until now."""
+        now = time.monotonic()
+        deferral = self._found.setdefault(names[0], _Deferral(tuple(names), error, now, again))
+        deferral.names, deferral.error, deferral.again = tuple(names), error, again
+        deferral.tries += 1
+        left = deferral.since + self._seconds - now
+        deferral.due = now + max(_SHORTEST_PAUSE, pause(deferral.tries)) if error.may_pass and left > 0 else None
+        return deferral.tries
+
+    def settled(self, names: Sequence[TableName]) -> None:
+        """What the tables waited for went through, or they stop for another reason."""
+        for name in names:
+            self._found.pop(name, None)
+
+    def try_due(self) -> None:
+        """Try those again whose pause is over."""
+        now = time.monotonic()
+        for deferral in self._found.values():
+            if deferral.due is not None and deferral.due <= now:
+                deferral.due = None
+                deferral.again()
+
+    def is_due(self, name: TableName) -> bool:
+        """Whether the table that was added last under `name` is tried again in this round."""
+        return self._found[name].due is not None
+
+    def next_due(self) -> float | None:
+        """Seconds until the next is due, None where there is none."""
+        times = [deferral.due for deferral in self._found.values() if deferral.due is not None]
+        return max(0.0, min(times) - time.monotonic()) if times else None
+
+    def reasons(self) -> dict[TableName, str]:
+        """By table, what it still waits for."""
+        return {name: _reason(deferral.error) for deferral in self._found.values() for name in deferral.names}
+
+
+def _reason(error: ConsumerError) -> str:
+    return f"{error.sentence()}: it is tried again by the next run"

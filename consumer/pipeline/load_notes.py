@@ -1,0 +1,80 @@
+"""What a person should read of loads that went through, and why some tables are not loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from consumer.errors import CannotBeExact
+from consumer.model.load import Dialect, LoadOutcome
+from consumer.model.names import TableName
+
+NO_COMMIT_TS = (
+    "rows carry no commit-ts, only milliseconds: transactions of one millisecond are told apart by their place in the"
+    " files, and a target read at a checkpoint may show part of its millisecond;"
+    " enable-tidb-extension=true in the changefeed's sink URI sets commit-ts on"
+)
+
+NO_TIME = (
+    "CSV rows carry no commit-ts: their place in the files is their order, and a file is applied wholly, its rows above"
+    " the checkpoint too. After a restart of the changefeed, rows are for a while what they were before, and rows from"
+    " before a TRUNCATE may come back; a key that is in the files of two dispatchers or partitions stops its table;"
+    " include-commit-ts=true in the changefeed's [sink.csv] sets commit-ts on"
+)
+KEY_LOSS = (
+    "CSV with output-raw-change-event=true and without old values or commit-ts does not tell the old keys of updates:"
+    " where a key was changed upstream, the row under its old key stays, or a row that took the key is lost, as"
+    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] tell them"
+)
+
+
+def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[str]:
+    """`key_loss`: the old keys of rows may not be told, which was accepted."""
+    for outcome in done:
+        if outcome.task.target.kept and outcome.puts:
+            yield _kept_note(outcome)
+    if any(stat.coarse_ts for outcome in done for stat in outcome.files):
+        yield NO_COMMIT_TS
+    for outcome in done:
+        yield from _doubts(outcome)
+    if done and dialect.timeless:
+        yield NO_TIME
+    if done and key_loss:
+        yield KEY_LOSS
+
+
+def _kept_note(outcome: LoadOutcome) -> str:
+    return (
+        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.kept)}: rows that"
+        " are there keep their values, new rows, also those whose key changed, get the columns' defaults"
+    )
+
+
+def _doubts(outcome: LoadOutcome) -> Iterator[str]:
+    """Values that are in the target as the files have them, and may not be what upstream has."""
+    if lost := sum(stat.lost_texts for stat in outcome.files):
+        yield f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
+    if doubled := sum(stat.doubled_times for stat in outcome.files):
+        yield (
+            f"{outcome.table}: {doubled} TIMESTAMP values are in an hour that the changefeed's clock shows twice, and"
+            " can be an hour off; a changefeed under --tz UTC has none"
+        )
+
+
+def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
+    """Why a table is refused whose key's `column` holds values that are two moments each."""
+    return CannotBeExact(
+        f"its key holds the TIMESTAMP `{column}`, and the changefeed's clock shows one hour of the year twice: two rows"
+        " could have one key",
+        hint="run TiCDC under --tz UTC and have the files written anew, or set accept-timestamp-key where no key is in"
+        " that hour",
+        table=str(table),
+    )
+
+
+def keyless_without_checkpoint(table: TableName) -> CannotBeExact:
+    """Why a table with no key is refused in a storage that has no checkpoint."""
+    return CannotBeExact(
+        "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be told apart",
+        hint="run again once TiCDC has written `metadata`, or leave the table out with --tables",
+        table=str(table),
+    )

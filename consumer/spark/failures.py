@@ -1,0 +1,63 @@
+"""What a broken Spark job says, as the consumer's errors: its first cause, and whether another try can go better."""
+
+from __future__ import annotations
+
+import re
+
+from consumer.errors import BadConfig, ConsumerError, JobBroken
+from consumer.spark.settings import SparkSettings
+
+_PYTHON_HINT = (
+    "Spark's workers run the Python that PYSPARK_PYTHON (or spark.pyspark.python) names: it must be of this one's"
+    " version, with the consumer and its packages installed"
+)
+_SETTINGS = (
+    (("ModuleNotFoundError", "ImportError"), _PYTHON_HINT),
+    (("Cannot run program",), _PYTHON_HINT),
+    (("PYTHON_VERSION_MISMATCH",), _PYTHON_HINT),
+    (("spark.driver.maxResultSize",), "leave spark.driver.maxResultSize out of the Spark properties"),
+    (("Failed to create local dir", "Failed to create a temp directory"), "check spark.local.dir"),
+)
+"""What no other try changes: words of the first cause, and what to do."""
+
+_LOST_TASK = re.compile(r"^Lost task \S+ in stage \S+ \(TID \d+\) \([^)]*\): ")
+_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z]\w*(?:Exception|Error)(?::\s*|$)")
+_RAISED = re.compile(r"^\s*([\w.]*(?:Error|Exception)(?:: .*)?)$")
+_SHOWN = 500
+
+
+def told(error: Exception, settings: SparkSettings) -> ConsumerError:
+    """The error of every task of a job that ended with `error`. Raises BadConfig where no job can go well."""
+    cause = first_cause(str(error)) or type(error).__name__
+    for words, hint in _SETTINGS:
+        if any(word in cause for word in words):
+            raise BadConfig(f"Spark cannot run a job on {settings.master}: {cause}", hint=hint) from error
+    return JobBroken(f"Spark's job ended early: {cause}", hint="run again; nothing is lost")
+
+
+def first_cause(text: str) -> str:
+    """The line of Spark's message that says what happened first: no stack frame, and nothing of what is wrapped around
+    it; "" where there is none."""
+    _, found, rest = text.partition("most recent failure: ")
+    lines = (rest if found else text).splitlines()
+    return (_raised_in_python(lines) or next(filter(None, map(_bare, lines)), ""))[:_SHOWN]
+
+
+def _raised_in_python(lines: list[str]) -> str:
+    """What the first Python traceback ends with, "" where there is none."""
+    begun = False
+    for line in lines:
+        begun = begun or "Traceback (most recent call last)" in line
+        if begun and (found := _RAISED.match(line)):
+            return found[1]
+    return ""
+
+
+def _bare(line: str) -> str:
+    """What the line says without the task that it befell, and the class of the exception; "" for a frame."""
+    if line.lstrip().startswith(("at ", "... ", "Caused by", "Driver stacktrace", "An error occurred while calling")):
+        return ""
+    said = _LOST_TASK.sub("", line.strip().removeprefix(": "))
+    while found := _CLASS.match(said):
+        said = said[found.end() :]
+    return said.removeprefix("Job aborted due to stage failure: ")

@@ -1,0 +1,126 @@
+"""A table of the target that somebody else holds: it waits, and nothing else does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from consumer import app
+from consumer.model import patience
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow
+from consumer.sink.mysql import connection
+from tests.servers import MariaDb
+from tests.support.feed import Feed, Replica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+_LOCKED = "SELECT * FROM d.t"
+
+
+@pytest.fixture
+def server(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
+    monkeypatch.setattr(connection, "_LOCK_WAIT_SECONDS", 1)
+    monkeypatch.setattr(patience, "WRITE_SECONDS", 0.1)
+    monkeypatch.setattr(patience, "TABLE_SECONDS", 1.0)
+    return fresh_mariadb
+
+
+@pytest.fixture
+def replica(server: MariaDb, tmp_path: Path) -> Replica:
+    """d.t and d.u, with one row each."""
+    feed = Feed(tmp_path / "storage")
+    feed.folder.mkdir()
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    feed.create("d.u", 3)
+    feed.puts("d.t", 2, {10: (1, "1")})
+    feed.puts("d.u", 3, {11: (1, "1")})
+    replica = Replica(feed, server.url())
+    assert replica.once(15, tz="UTC").exit_code == 0
+    return replica
+
+
+@pytest.fixture
+def other(server: MariaDb) -> Iterator[pymysql.Connection]:
+    """Somebody's forgotten transaction."""
+    found = server.connect(autocommit=False)
+    yield found
+    found.close()
+
+
+def test_a_statement_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: pymysql.Connection) -> None:
+    other.cursor().execute(_LOCKED)
+    replica.feed.statement("d.t", 20, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
+    replica.feed.puts("d.t", 20, {22: (2, "2")})
+    replica.feed.puts("d.u", 3, {21: (2, "2")})
+    for _ in range(2):
+        result = replica.once(25, tz="UTC")
+        assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
+        assert "Lock wait timeout" in result.tables[TableName("d", "t")].error
+        assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (2,)]
+        assert server.execute("SELECT id FROM d.t") == [(1,)]
+    other.rollback()
+    result = replica.once(25, tz="UTC")
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
+    assert server.execute("SELECT id FROM d.t FORCE INDEX (i) ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_load_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: pymysql.Connection) -> None:
+    other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
+    replica.feed.puts("d.t", 2, {30: (1, "7")})
+    replica.feed.puts("d.u", 3, {31: (3, "3")})
+    result = replica.once(35, tz="UTC")
+    assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
+    assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (3,)]
+    other.rollback()
+    result = replica.once(35, tz="UTC")
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
+    assert server.execute("SELECT v FROM d.t") == [(7,)]
+
+
+def test_a_lock_that_is_let_go_in_time_is_no_error(
+    server: MariaDb, replica: Replica, other: pymysql.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "TABLE_SECONDS", 30.0)
+    other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
+    replica.feed.puts("d.t", 2, {30: (1, "7")})
+    threading.Timer(3, other.rollback).start()
+    result = replica.once(35, tz="UTC")
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
+    assert any("load d.t" in told for told in replica.seen.retries)
+    assert server.execute("SELECT v FROM d.t") == [(7,)]
+
+
+class Timed(Recorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: dict[tuple[str, str], float] = {}
+
+    def step_finished(self, row: AuditRow, seconds: float) -> None:
+        self.at[row.step, str(row.table)] = time.monotonic()
+
+
+def test_rows_go_on_beside_a_slow_statement(
+    server: MariaDb, replica: Replica, other: pymysql.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_LOCK_WAIT_SECONDS", 20)
+    other.cursor().execute(_LOCKED)
+    replica.feed.statement("d.t", 20, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
+    replica.feed.puts("d.u", 3, {21: (2, "2")})
+    replica.feed.statement("d.u", 30, Action.ADD_INDEX, "ALTER TABLE `u` ADD INDEX `i`(`v`)")
+    replica.feed.puts("d.u", 30, {31: (3, "3")})
+    replica.feed.checkpoint(35)
+    seen = Timed()
+    threading.Timer(4, other.rollback).start()
+    result = app.once(replica.settings(tz="UTC"), seen, InlineLoader())
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
+    assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (2,), (3,)]
+    assert seen.at["load", "d.u"] < seen.at["ddl", "d.t"]
+    assert seen.at["ddl", "d.u"] < seen.at["ddl", "d.t"]

@@ -1,0 +1,57 @@
+"""How Spark is started: what others may see of it, and what becomes of a session that was there before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from consumer.errors import BadConfig
+from consumer.spark.jvm import end_jvm
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from tests.integration.spark.test_failures import task, works
+
+
+@pytest.fixture(autouse=True)
+def no_jvm() -> Iterator[None]:
+    """Before and after each test."""
+    end_jvm()
+    yield
+    end_jvm()
+
+
+def test_secrets_in_properties_are_not_in_the_command_line() -> None:
+    loader = SparkLoader(SparkSettings("local[1]", (("spark.x.password", "päss\\word= #1"),)))
+    assert works(loader)
+    try:
+        context = SparkContext._active_spark_context
+        assert context._jvm.java.lang.System.getProperty("spark.x.password") == "päss\\word= #1"
+        commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        assert any(b"SparkSubmit" in command for command in commands)
+        assert not any(b"word= #1" in command for command in commands)
+    finally:
+        loader.close()
+
+
+def test_a_session_that_was_there_before_is_left_as_it_is() -> None:
+    theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        theirs.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "7")
+        loader = SparkLoader(SparkSettings("local[1]"))
+        assert works(loader)
+        loader.abandon()
+        assert works(loader)
+        loader.close()
+        assert theirs.range(5).count() == 5
+        assert theirs.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "7"
+    finally:
+        theirs.stop()
+
+
+def test_speculation_is_refused() -> None:
+    with pytest.raises(BadConfig, match="speculation"):
+        SparkLoader(SparkSettings("local[1]", (("spark.speculation", "true"),))).split([task(0)])
