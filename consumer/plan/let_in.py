@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
@@ -11,6 +11,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
+from consumer.plan.lives import Life
 
 _GONE = "its table was gone before the table rules took it"
 
@@ -41,7 +42,9 @@ def let_in(assembly: Assembly, progress: Progress) -> ProgressChange | None:
         if file.name in new or origins.get(file.path) in new
     ]
     for database in (name for name in back if not name.table):
-        gone += _overtaken(assembly, database, {name for name in target if name.database == database.database})
+        gone += _overtaken(
+            assembly, database, [life for name, life in target.items() if name.database == database.database]
+        )
     starts = {name: max(place.applied_ts, min(begins[name], default=0) - 1) for name, place in back.items()}
     return ProgressChange(
         tables={n: TableProgress(starts[n] if n in new else place.applied_ts) for n, place in back.items()},
@@ -54,9 +57,10 @@ def _due(assembly: Assembly, name: TableName) -> Iterator[SchemaFile]:
     return (file for file in files if file.query and file.version <= assembly.checkpoint)
 
 
-def _overtaken(assembly: Assembly, database: TableName, there: set[TableName]) -> list[SchemaFile]:
-    """The statements of a database up to its last DROP DATABASE, where tables that the target has came after that."""
+def _overtaken(assembly: Assembly, database: TableName, there: Sequence[Life]) -> list[SchemaFile]:
+    """The statements of a database up to its last DROP DATABASE, where one of `there`, the tables that the target has
+    in it, came after that. Those from before it are still to go with it."""
     files = list(_due(assembly, database))
     last = max((file.version for file in files if file.type == Action.DROP_SCHEMA), default=0)
-    later = any(file.version > last for name in there for file in _due(assembly, name))
+    later = any(life.since[-1] > last for life in there)
     return [file for file in files if file.version <= last] if later else []
