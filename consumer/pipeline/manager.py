@@ -241,8 +241,8 @@ class ConsumerManager:
                 ungated = checkpoint == MAX_TSO and (place is None or place.state is State.OK)
                 tables[name] = self._ungated(name) if ungated else place
             elif not name.table:
-                # The statements of a database are all done: nothing but them had a place.
-                tables[name] = None
+                # The statements of a database are all done up to here: nothing but them had a place.
+                tables[name] = None if checkpoint >= applied else TableProgress(checkpoint)
                 del self.results[name]
         tables |= self.assembly.exclusions(progress)
         tables |= dict.fromkeys(self.assembly.forgotten(progress))

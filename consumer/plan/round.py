@@ -9,7 +9,7 @@ round costs as much as there is in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from consumer.errors import ConsumerError
@@ -63,10 +63,8 @@ class Round:
         self._complete_up_to: defaultdict[int, int] = defaultdict(int)
         self._stuck: dict[int, str] | None = {}
         self._ill: set[TableName] = set()
-        self._truncated: dict[TableName, int] = {}
+        self._emptied = _before_a_truncate(timeline.pending)
         for statement in timeline.pending:
-            if statement.heals and statement.action == Action.TRUNCATE_TABLE:
-                self._truncated[statement.file.name] = statement.version
             for name in statement.touches:
                 if name in self.tables:
                     self.tables[name].boundaries.add(statement.version)
@@ -290,9 +288,7 @@ class Round:
 
     def _stopped(self, statement: Statement) -> TableName | None:
         """A table that will be emptied needs its definition, not its rows."""
-        own = statement.file.name
-        emptied = statement.touches == (own,) and self._truncated.get(own, 0) > statement.version
-        if statement.heals or emptied:
+        if statement.heals or id(statement) in self._emptied:
             return None
         return next((name for name in statement.touches if self.tables[name].error is not None), None)
 
@@ -324,3 +320,19 @@ class Round:
             else:
                 self._moving.discard(name)
         return found
+
+
+def _before_a_truncate(pending: Sequence[Statement]) -> set[int]:
+    """The ids of the statements about one table alone that is truncated later: that table itself, and not another that
+    has its name by then."""
+    found: set[int] = set()
+    truncated: set[TableName] = set()
+    for statement in reversed(pending):
+        own = statement.file.name
+        if own in truncated and statement.touches == (own,):
+            found.add(id(statement))
+        if statement.creates is not None or statement.drops:
+            truncated -= {own, *statement.drops}
+        elif statement.heals and statement.action == Action.TRUNCATE_TABLE:
+            truncated.add(own)
+    return found

@@ -76,6 +76,40 @@ def test_dropping_a_database_waits_for_a_barrier_with_another_database(feed: Fee
     assert replica.tables == {"e.x": {1: "x"}}
 
 
+def test_a_truncate_of_a_later_table_does_not_move_the_one_that_had_its_name(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.a", 10)
+    broken = feed.damaged("d.a", 10)
+    feed.statement("d.a", 15, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `a` COMMENT 'x'")
+    feed.rename("d.a", "d.b", 20)
+    feed.create("d.a", 25)
+    feed.truncate("d.a", 30)
+    assert states(replica.once(40)) == {"d.a": "stopped", "d.b": "waits"}
+    broken.write_bytes(feed._line("d.a", 12, 1, "x"))
+    assert replica.once(50).exit_code == 0
+    assert replica.tables == {"d.a": {}, "d.b": {1: "x"}}
+
+
+def test_a_database_that_waited_stays_where_it_is_when_the_checkpoint_goes_back(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.a", 10)
+    broken = feed.damaged("d.a", 10)
+    feed.database("e", 2)
+    feed.rename("d.a", "e.b", 20)
+    feed.database("d", 23, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    feed.database("d", 24)
+    feed.create("d.c", 25)
+    feed.database("d", 30, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    assert states(replica.once(40))["d.a"] == "stopped"
+    broken.write_bytes(feed._line("d.a", 12, 1, "x"))
+    assert replica.once(26).exit_code == 0
+    assert replica.tables == {"d.c": {}, "e.b": {1: "x"}}
+    assert replica.once(50).exit_code == 0
+    assert replica.tables == {"e.b": {1: "x"}}
+
+
 # What heals
 
 
