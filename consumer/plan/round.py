@@ -323,16 +323,16 @@ class Round:
 
 
 def _before_a_truncate(pending: Sequence[Statement]) -> set[int]:
-    """The ids of the statements about one table alone that is truncated later: that table itself, and not another that
-    has its name by then."""
+    """The ids of the statements about one table alone that is truncated later: that table itself, not another that has
+    its name by then, and with nothing in between that needs its rows beside another table."""
     found: set[int] = set()
     truncated: set[TableName] = set()
     for statement in reversed(pending):
         own = statement.file.name
         if own in truncated and statement.touches == (own,):
             found.add(id(statement))
-        if statement.creates is not None or statement.drops:
-            truncated -= {own, *statement.drops}
+        if statement.touches != (own,) or statement.creates is not None or statement.drops:
+            truncated -= {own, *statement.touches, *statement.drops}
         elif statement.heals and statement.action == Action.TRUNCATE_TABLE:
             truncated.add(own)
     return found

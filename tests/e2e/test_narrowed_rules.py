@@ -1,4 +1,4 @@
-"""Table rules that leave out what they took before, and take it again: what happened upstream in between is caught up."""
+"""Table rules that leave out what they took before, and take it again: what happened in between is caught up."""
 
 from __future__ import annotations
 

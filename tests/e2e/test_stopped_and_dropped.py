@@ -91,6 +91,18 @@ def test_a_truncate_of_a_later_table_does_not_move_the_one_that_had_its_name(
     assert replica.tables == {"d.a": {}, "d.b": {1: "x"}}
 
 
+def test_a_truncate_behind_a_copy_does_not_move_its_source(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 10)
+    broken = feed.damaged("d.a", 10)
+    feed.statement("d.a", 15, Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `a` COMMENT 'x'")
+    feed.statement("d.b", 20, Action.CREATE_TABLE, "CREATE TABLE `b` LIKE `a`")
+    feed.truncate("d.a", 30)
+    assert states(replica.once(40)) == {"d.a": "stopped", "d.b": "waits"}
+    broken.write_bytes(feed._line("d.a", 12, 1, "x"))
+    assert replica.once(50).exit_code == 0
+    assert replica.tables == {"d.a": {}, "d.b": {}}
+
+
 def test_a_database_that_waited_stays_where_it_is_when_the_checkpoint_goes_back(
     feed: Feed, replica: MemoryReplica
 ) -> None:
