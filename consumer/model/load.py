@@ -61,8 +61,9 @@ class Dialect:
 class LoadTarget:
     """One table's target as an executor must know it.
 
-    `columns` are the columns to decode and write, in the target's order, with the target's spelling of their names
-    in `names` (same positions). `key` are positions in `columns` of the handle key; () for a table with no key.
+    `columns` are the columns to decode, in the target's order, with the target's spelling of their names in `names`
+    (same positions); all are written, but those of a key that the target computes itself. `key` are positions in
+    `columns` of the handle key; () for a table with no key.
     `ordered`: one task on one connection writes all changes of the load, deletes before puts: where the target compares
     keys more coarsely than bytes, or must look at all rows before it writes one. `whole`: for the latter, the session
     must be given all of them at once.

@@ -1,4 +1,5 @@
-"""Puts of rows that lack some of the target's columns: staged, completed from the target by key, then written.
+"""Puts that are staged in the session, then written: of rows that lack some of the target's columns, which are
+completed from it by key, and of rows with key columns that the target computes, which nobody may write.
 
 All in one transaction, and all staged rows are completed before one is written, so a row keeps what it held in those
 columns however REPLACE moves unique values between the rows.
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 import pymysql
 
-from consumer.errors import SchemaDrift
+from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.connection import qualified, quote
@@ -50,22 +51,57 @@ def _make(cursor: pymysql.cursors.Cursor, target: LoadTarget, stage: str, positi
 
 def staged(target: LoadTarget) -> LoadTarget:
     """The stage, as a target of the same rows."""
-    return replace(target, settings=replace(mysql_target(target), database=SCHEMA, table=_STAGE, checked=()), kept=())
+    plain = replace(mysql_target(target), database=SCHEMA, table=_STAGE, checked=(), computed=())
+    return replace(target, settings=plain, kept=())
 
 
 def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     """REPLACE the staged rows, in the transaction at hand. Returns how many of them are new in the target.
 
-    Raises SchemaDrift where a new row would have no value for a column; pymysql's errors pass through.
+    Raises SchemaDrift where a new row would have no value for a column, CannotBeExact where the target computes other
+    keys than upstream did; pymysql's errors pass through.
     """
+    new = _write_completed(cursor, target) if target.kept else _write_whole(cursor, target)
+    computed = mysql_target(target).computed
+    if any(target.names[position] in computed for position in target.key):
+        cursor.execute(f"SELECT 1 FROM {_missing(target)} LIMIT 1")
+        if cursor.fetchone():
+            raise _computed_otherwise(target)
+    return new
+
+
+def _written(target: LoadTarget) -> list[str]:
+    computed = mysql_target(target).computed
+    return [quote(name) for name in target.names if name not in computed]
+
+
+def _write_whole(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
+    settings, columns = mysql_target(target), ", ".join(_written(target))
+    table = qualified(settings.database, settings.table)
+    cursor.execute(f"REPLACE INTO {table} ({columns}) SELECT {columns} FROM {STAGE}")
+    return 0
+
+
+def _missing(target: LoadTarget) -> str:
+    """FROM and WHERE of the staged rows whose keys are not in the table."""
+    settings = mysql_target(target)
+    table, first = qualified(settings.database, settings.table), quote(target.names[target.key[0]])
+    return f"{STAGE} s LEFT JOIN {table} t ON {same_handle(target, 't', 's')} WHERE t.{first} IS NULL"
+
+
+def _computed_otherwise(target: LoadTarget) -> CannotBeExact:
+    names = ", ".join(map(quote, mysql_target(target).computed))
+    return CannotBeExact(
+        f"the target computes other values of its key's columns {names} than upstream did",
+        hint=f"make them plain columns in {target.table}, then resync the table",
+        table=str(target.table),
+    )
+
+
+def _write_completed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     settings = mysql_target(target)
     table = qualified(settings.database, settings.table)
-    if not target.kept:
-        columns = ", ".join(map(quote, target.names))
-        cursor.execute(f"REPLACE INTO {table} ({columns}) SELECT {columns} FROM {STAGE}")
-        return 0
-    same = same_handle(target, "t", "s")
-    missing = f"{STAGE} s LEFT JOIN {table} t ON {same} WHERE t.{quote(target.names[target.key[0]])} IS NULL"
+    missing = _missing(target)
     cursor.execute(f"SELECT COUNT(*) FROM {missing}")
     new = int(cursor.fetchone()[0])
     if new and settings.required:
@@ -75,10 +111,10 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
             hint=f"give them a default: ALTER TABLE {table} ALTER COLUMN .. SET DEFAULT ..",
             table=str(target.table),
         )
-    columns, values = ", ".join(map(quote, target.names)), ", ".join(f"s.{quote(name)}" for name in target.names)
+    columns, values = ", ".join(_written(target)), ", ".join(f"s.{name}" for name in _written(target))
     kept, old = ", ".join(map(quote, target.kept)), ", ".join(f"t.{quote(name)}" for name in target.kept)
     # The server reads all of a SELECT from the table that it writes to before it writes the first row.
-    completed = f"SELECT {values}, {old} FROM {STAGE} s JOIN {table} t ON {same}"
+    completed = f"SELECT {values}, {old} FROM {STAGE} s JOIN {table} t ON {same_handle(target, 't', 's')}"
     cursor.execute(f"REPLACE INTO {table} ({columns}, {kept}) {completed}")
     if new:
         cursor.execute(f"REPLACE INTO {table} ({columns}) SELECT {values} FROM {missing}")

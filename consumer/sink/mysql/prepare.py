@@ -79,7 +79,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     _check_table(request.table, table, shared.settings)
     refuse_indistinct(request.table, table)
     refuse_session_times(request.table, table, shared.settings.time_zone)
-    columns = _written_columns(request, table)
+    columns = _decoded_columns(request, table)
     _check_types(request.table, columns)
     names = tuple(target.name for _, target in columns)
     key, ordered = _handle_key(request, table, names)
@@ -113,6 +113,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
             required=kept.required,
             checked=checked,
+            computed=tuple(target.name for _, target in columns if target.generated),
         ),
         kept=kept.names,
         absent=request.absent,
@@ -135,16 +136,19 @@ def _check_table(name: TableName, table: TargetTable, settings: MySqlSettings) -
         )
 
 
-def _written_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
-    """The columns to write, in the target's order: those that both sides have."""
+def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
+    """The columns that both sides have, in the target's order: those to write, and those that the target computes where
+    a unique key of it needs the rows' own values."""
     sent = {same_name(column.name): column for column in _visible(request)}
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
         raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
+    keyed = {name for unique in table.unique_keys for name in _folded(unique.columns)}
     return [
         (sent[same_name(column.name)], column)
         for column in table.columns
-        if not column.generated and same_name(column.name) in sent
+        if same_name(column.name) in sent
+        if not column.generated or (same_name(column.name) in keyed and not column.virtual)
     ]
 
 
@@ -166,7 +170,8 @@ def _drift(name: TableName, text: str) -> SchemaDrift:
 def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[tuple[int, ...], bool]:
     """Positions of the handle key in `names`, and whether its changes must be applied in order.
 
-    REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns.
+    REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns. Rows
+    never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have.
     """
     declared = tuple(column.name for column in request.columns if column.is_pk)
     candidates = [unique for unique in table.unique_keys if unique.not_null]
@@ -179,7 +184,8 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
                 table=str(request.table),
             )
     else:
-        exact = [unique for unique in candidates if not unique.prefix]
+        virtual = {same_name(column.name) for column in table.columns if column.virtual}
+        exact = [unique for unique in candidates if not unique.prefix and virtual.isdisjoint(_folded(unique.columns))]
         written = _folded(names)
         key = min(exact, key=lambda unique: (not _folded(unique.columns) <= written, len(unique.columns)), default=None)
     if key is None:
@@ -198,9 +204,10 @@ def _check_extra_keys(request: LoadRequest, table: TargetTable, names: Sequence[
     if known is None:
         return
     primary = frozenset(column.name.lower() for column in request.columns if column.is_pk)
+    told = _folded(names) | {same_name(column.name) for column in table.columns if column.generated}
     for unique in table.unique_keys:
         columns = frozenset(name.lower() for name in unique.columns)
-        if not _folded(unique.columns) <= _folded(names):
+        if not _folded(unique.columns) <= told:
             continue
         if unique.name.lower() not in known and columns not in known and columns != primary:
             raise CannotBeExact(

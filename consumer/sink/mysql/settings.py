@@ -92,6 +92,8 @@ class MySqlTarget:
     `checked` are unique keys, as positions, that may compare more coarsely than upstream's: rows are compared before
     they are written.
 
+    `computed` are columns, by name, that the server computes itself: their values only tell which rows are meant.
+
     `auto_increment` is the column that the server can number itself, "" for none.
 
     A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
@@ -109,6 +111,7 @@ class MySqlTarget:
     required: tuple[str, ...] = ()
     checked: tuple[tuple[int, ...], ...] = ()
     auto_increment: str = ""
+    computed: tuple[str, ...] = ()
 
 
 def _port(parts: Any, default: int) -> int:

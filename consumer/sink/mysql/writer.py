@@ -112,8 +112,8 @@ class MySqlSession:
                     cursor.execute(statement)
             if batch.puts is None:
                 return 0
+            refuse_blank_twins(cursor, target, batch.puts)
             if not _is_staged(target):
-                refuse_blank_twins(cursor, target, batch.puts)
                 put(cursor, target, batch.puts, self._transactions.max_allowed_packet)
                 return 0
             for piece in pieces(batch.puts, _PUT_ROWS, _PUT_BYTES):
@@ -155,8 +155,10 @@ def _load(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, pa
 
 
 def _is_staged(target: LoadTarget) -> bool:
-    """Whether rows are looked at in the target, beside what is there, before one is written."""
-    return bool(target.kept or mysql_target(target).checked)
+    """Whether rows are looked at in the target, beside what is there, before one is written, or have columns that are
+    not written."""
+    settings = mysql_target(target)
+    return bool(target.kept or settings.checked or settings.computed)
 
 
 def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:

@@ -57,7 +57,7 @@ def test_keys_that_differ_in_blanks_only_are_two_rows(fresh_mariadb: MariaDb) ->
     columns = [Column("k", "VARCHAR", length=9, nullable=False, is_pk=True), V]
     target = make_target(fresh_mariadb, columns, "k VARCHAR(9) PRIMARY KEY, v VARCHAR(9), own INT")
     fresh_mariadb.execute("INSERT INTO db.t VALUES ('a', 'x', 7), ('b', 'x', 8)")
-    write(fresh_mariadb, target, changes(target, puts=[("a ", "y"), ("b", "y")]))
+    write(fresh_mariadb, target, changes(target, puts=[("a ", "y"), ("b", "y")], deletes=[("a", None)]))
     assert fresh_mariadb.execute("SELECT k, v, own FROM db.t ORDER BY k") == [("a ", "y", None), ("b", "y", 8)]
 
 
