@@ -71,6 +71,10 @@ def test_where_nobody_tells_the_table_stops_and_others_go_on(older: Feed, tmp_pa
     older.describe("d.v", 10, (ID, Column("g", "INT"), VALUE))
     rows_of(older, "d.v", 10, "I 11 1,2")
     file = tmp_path / "replica.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE SCHEMA d")
+        connection.execute("CREATE TABLE d.t (id INT, g INT, e VARCHAR, v INT)")
+        connection.execute("CREATE TABLE d.v (id INT, g INT, v INT)")
     stopped = once(older, f"duckdb:///{file}", **TIMED).stopped
     assert set(stopped) == {T, TableName("d", "v")}
     assert isinstance(stopped[T], CannotBeExact)
