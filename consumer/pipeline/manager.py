@@ -247,7 +247,7 @@ class ConsumerManager:
         tables |= self.assembly.exclusions(progress)
         tables |= dict.fromkeys(self.assembly.forgotten(progress))
         changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
-        gone = dict.fromkeys(self.assembly.forgotten_folders(progress))
+        gone = self.assembly.without_forgotten(progress)
         if applied > progress.applied_ts or changed or gone:
             self.record(ProgressChange(applied_ts=applied, tables=changed, folders=gone))
         self.stopped = {name: c.state.error for name, c in self.consumers.items() if c.state.error is not None}

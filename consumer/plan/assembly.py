@@ -12,7 +12,7 @@ from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.plan.catalog import Catalog, schema_missing
-from consumer.plan.forget import cleaned_up, forgotten_folders
+from consumer.plan.forget import cleaned_up, forgotten_folders, without
 from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
@@ -191,6 +191,10 @@ class Assembly:
 
     def forgotten_folders(self, progress: Progress) -> set[Folder]:
         return forgotten_folders(self.listing, progress, {*self.catalog.by_root, *self.listing.files})
+
+    def without_forgotten(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
+        """What becomes of the folders of `progress` as some of them are forgotten."""
+        return without(self.forgotten_folders(progress), progress)
 
     def left_out(self, progress: Progress) -> set[Folder]:
         """Folders that were not looked at and can be gone."""

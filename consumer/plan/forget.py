@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from consumer.layout.paths import date_level
 from consumer.model.files import Folder, Listing
-from consumer.model.progress import Progress
+from consumer.model.progress import FolderProgress, Progress
 
 
 def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[str]) -> set[Folder]:
@@ -26,6 +27,28 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
             newest[key] = folder
     kept = {folder for folder in newest.values() if folder.root in roots}
     return {folder for folder in gone if folder not in kept}
+
+
+def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
+    """What becomes of the folders once the `forgotten` ones are: the rows that were read of one count as read of the
+    next one that stays. They may be sent again for ever, where the checkpoint is set back by days."""
+    changes: dict[Folder, FolderProgress | None] = dict.fromkeys(forgotten)
+    roots = {folder.root for folder in forgotten}
+    alike: dict[tuple[str, int, str], list[Folder]] = {}
+    for folder in progress.folders if roots else ():
+        if folder.root in roots:
+            alike.setdefault((folder.root, folder.version, folder.partition), []).append(folder)
+    for folders in alike.values():
+        heir: Folder | None = None
+        for folder in sorted(folders, key=lambda one: (one.date, progress.folders[one].last_ts), reverse=True):
+            place = progress.folders[folder]
+            if folder not in changes:
+                heir = folder
+            elif heir is not None and place.last_ts:
+                kept = changes.get(heir) or progress.folders[heir]
+                first = min(place.first_ts, kept.first_ts) if kept.last_ts else place.first_ts
+                changes[heir] = replace(kept, first_ts=first, last_ts=max(kept.last_ts, place.last_ts))
+    return changes
 
 
 def cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:

@@ -176,3 +176,20 @@ def test_what_is_older_than_the_snapshot_is_not_late(feed: Feed, replica: Memory
     assert replica.once(35, start_ts="30").exit_code == 0
     feed.puts("d.t", 10, {20: (1, "a"), 45: (2, "c")})
     assert replica.once(50, start_ts="30").exit_code == 0
+
+
+def test_rows_of_days_that_were_cleaned_up_can_be_sent_again(feed: Feed, replica: MemoryReplica) -> None:
+    """The checkpoint of a changefeed can be set back by days."""
+    feed.create("d.t", 2)
+    for day, ts in ((18, 10), (19, 20), (20, 30)):
+        feed.puts("d.t", 2, {ts: (ts, "x")}, date=f"2026-11-{day}")
+    replica.once(35)
+    for day in (18, 19):
+        shutil.rmtree(feed.folder / f"d/t/2/2026-11-{day}")
+        assert replica.once().exit_code == 0
+    feed.puts("d.t", 2, {10: (10, "x"), 20: (20, "x"), 30: (30, "x"), 40: (40, "y")}, date="2026-11-21")
+    for checkpoint in (15, 50):
+        assert replica.once(checkpoint).exit_code == 0
+    assert replica.tables == {"d.t": {10: "x", 20: "x", 30: "x", 40: "y"}}
+    feed.puts("d.t", 2, {45: (45, "z")}, date="2026-11-21")
+    assert replica.once(60).exit_code == 3

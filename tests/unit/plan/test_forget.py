@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.progress import FolderProgress, OpenFile, Progress
-from consumer.plan.forget import cleaned_up, forgotten_folders
+from consumer.plan.forget import cleaned_up, forgotten_folders, without
 
 DONE = FolderProgress(9, 1, "a", last_ts=7)
 
@@ -47,3 +47,13 @@ def test_folders_that_were_left_out_are_looked_at_once_one_of_their_date_is_gone
     seen = listing([first], third, others[2])
     assert cleaned_up({first}, seen, progress) == {others[0]}
     assert cleaned_up(set(), seen, progress) == set()
+
+
+def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one() -> None:
+    first, second, third, fourth = dated("2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04")
+    ends = {first: (1, 3), second: (0, 0), third: (7, 8), fourth: (10, 12)}
+    folders = {at: FolderProgress(9, 1, "a", first_ts=begin, last_ts=end) for at, (begin, end) in ends.items()}
+    heir = FolderProgress(9, 1, "a", first_ts=1, last_ts=8)
+    changes = without({first, second}, Progress("u", folders=folders))
+    assert changes == {first: None, second: None, third: heir}
+    assert without(set(), Progress("u", folders=folders)) == {}
