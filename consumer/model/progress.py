@@ -26,17 +26,26 @@ class State(enum.StrEnum):
     """Left out by the table filter when it was last seen; its rows above `applied_ts` were never read."""
 
 
+MOVED_BY_WRITER = "its rows are written, and the files that they came from are not recorded yet"
+
+
 @dataclass(frozen=True, slots=True)
 class TableProgress:
     """A table that is not simply where the global applied-ts is.
 
     Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED and WAITS, `hint` to STOPPED.
+    One that is OK has the reason MOVED_BY_WRITER where that has come so far by itself.
     """
 
     applied_ts: int
     state: State = State.OK
     reason: str = ""
     hint: str = ""
+
+    @property
+    def moved_by_writer(self) -> bool:
+        """Whether files with rows up to `applied_ts` were read that are not recorded as read."""
+        return self.reason == MOVED_BY_WRITER
 
 
 @dataclass(frozen=True, slots=True, order=True)

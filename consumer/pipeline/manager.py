@@ -180,8 +180,10 @@ class ConsumerManager:
         return TableConsumer(name, files, self.progress, size, result, timeless, whole, indexes, by_time)
 
     def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
-        """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
-        if self.options.dialect.timeless or self.options.accept_gap:
+        """By partition, the commit-ts that rows of `load` may have; empty where they have none, where gaps are
+        accepted, and after a writer has moved the table and nobody has recorded what it read."""
+        options, place = self.options, self.progress.table(load.table)
+        if options.dialect.timeless or options.accept_gap or place.moved_by_writer:
             return {}
         roots = {planned.file.folder.root for planned in load.files}
         return self.assembly.seen(load.table, roots, self.progress, load.window.after)

@@ -13,7 +13,7 @@ from consumer.errors import CannotBeExact, RowRefused
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
-from consumer.model.progress import ProgressChange, TableProgress
+from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.sink.mysql import progress, replace
 from consumer.sink.mysql.batches import pieces
@@ -52,7 +52,7 @@ def apply(
         _remove(cursor, target, rows, packet)
     for rows in pieces(added, _ROWS, _BYTES):
         replace.put(cursor, target, _copies(rows), packet, "INSERT")
-    change = ProgressChange(tables={target.table: TableProgress(window.upto)})
+    change = ProgressChange(tables={target.table: TableProgress(window.upto, reason=MOVED_BY_WRITER)})
     progress.store(cursor, settings.name, epoch, change, touched=[target.table])
     return receipt
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pymysql
 import pytest
@@ -70,8 +71,8 @@ def test_a_lost_answer_to_the_commit_does_not_double_the_rows(
     target = make_target(fresh_mariadb, _COLUMNS, _DDL)
     lost = []
 
-    def connect_and_lose(*arguments: object) -> object:
-        connection = connect(*arguments)
+    def connect_and_lose(*arguments: Any, **named: Any) -> object:
+        connection = connect(*arguments, **named)
         commit = connection.commit
 
         def commit_and_lose() -> None:
