@@ -22,9 +22,11 @@ def record(
     csv: CsvFormat,
     commit_ts: int = 0,
     is_update: bool = False,
+    owner: str = "d.t",
 ) -> bytes:
     """One record without its terminator."""
-    cells = [string(text, csv) for text in (operation, "t", "d")]
+    database, _, table = owner.partition(".")
+    cells = [string(text, csv) for text in (operation, table, database)]
     if csv.include_commit_ts:
         cells.append(b"%d" % commit_ts)
     if csv.output_old_value:

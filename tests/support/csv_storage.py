@@ -44,7 +44,7 @@ class CsvStorage(Storage):
         assert side is not None
         row = {"id": str(side[0]), **side[1]}
         values = [row[column.name] for column in change.columns]
-        return record(operation, values, change.columns, self._csv, change.ts, is_update)
+        return record(operation, values, change.columns, self._csv, change.ts, is_update, f"d.{change.table}")
 
     def _version(self, table: str, change: Change) -> int:
         if self._csv.include_commit_ts:
