@@ -149,7 +149,7 @@ def test_what_is_no_number_is_refused_before_it_becomes_a_part_of_a_statement(fr
         write(fresh_mariadb, target, changes(target, deletes=[("1 OR 1=1", None)]))
 
 
-@pytest.mark.parametrize(("kind", "ddl"), [("ENUM", "VARCHAR(9)"), ("BIT", "INT"), ("INT", "ENUM('1')")])
+@pytest.mark.parametrize(("kind", "ddl"), [("ENUM", "VARCHAR(9)"), ("BIT", "INT")])
 def test_a_number_goes_only_where_it_means_the_same(fresh_mariadb: MariaDb, way: Any, kind: str, ddl: str) -> None:
     target = _one_column(fresh_mariadb, Case(ddl, kind, ()))
     with pytest.raises(SchemaDrift, match=f"column c is {kind} upstream and"):
