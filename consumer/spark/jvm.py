@@ -73,6 +73,10 @@ def end_jvm() -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    accumulators = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
+    if accumulators is not None:
+        # It would print a trace when the JVM's end of its connection goes away.
+        accumulators.handle_error = lambda *_: None
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
