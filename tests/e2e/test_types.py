@@ -73,7 +73,7 @@ def apply(storage: TypeStorage, target: str) -> None:
     if csv := storage.csv:
         protocol = "csv"
         flags |= {"csv_delimiter": csv.delimiter, "csv_quote": csv.quote or "none", "csv_include_commit_ts": True}
-        flags["csv_binary_encoding_method"] = csv.binary_encoding
+        flags |= {"csv_binary_encoding_method": csv.binary_encoding, "csv_null": csv.null}
     flags["upstream_uri"] = f"file://{storage.folder}?protocol={protocol}"
     observer = Recorder()
     app.once(load(flags, {}).settings, observer, InlineLoader())

@@ -233,8 +233,10 @@ def damaged(draw: Callable[..., Any], dialect: Dialect) -> bytes:
 def test_cells_are_cut_as_one_byte_after_the_other_cuts_them(data: st.DataObject, dialect: Dialect) -> None:
     content = data.draw(damaged(dialect))
     assume(content)
-    expected = cut_slowly(content, dialect.csv or CsvFormat(), dialect.terminator)
-    assert found_in(content, dialect) == (expected and [[(c.text, c.quoted, c.null) for c in row] for row in expected])
+    cut = cut_slowly(content, dialect.csv or CsvFormat(), dialect.terminator)
+    expected = cut and [[(c.text, c.quoted, c.null) for c in row] for row in cut]
+    # A blank line is no row, as in canal-JSON.
+    assert found_in(content, dialect) == (expected and [row for row in expected if row != [(b"", False, False)]])
 
 
 def found_in(content: bytes, dialect: Dialect) -> list[list[tuple[bytes, bool, bool]]] | None:
