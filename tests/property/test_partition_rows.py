@@ -191,6 +191,6 @@ def test_rows_are_in_the_partitions_in_which_a_server_has_them(
     for at, partition in enumerate(known.partitions):
         server.execute(f"SELECT id FROM t PARTITION ({partition.name})")
         wanted = {id_ for (id_,) in server.fetchall()}
-        condition = members(known, {at}, table, None)
+        condition = members(known, {at}, table)
         found = dict(replica.sql(f"SELECT id, {condition} FROM d.t").fetchall())
         assert {id_: found[id_] for id_ in told} == {id_: id_ in wanted for id_ in told}, (partition, condition)

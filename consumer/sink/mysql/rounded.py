@@ -8,14 +8,15 @@ far nearer than that to the number meant, so it is found by a range. With more d
 from __future__ import annotations
 
 import re
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from consumer.errors import CannotBeExact
 from consumer.model.names import TableName
 from consumer.sink.mysql.connection import quote
 from consumer.sink.mysql.tables import TargetTable
-from consumer.sink.mysql.values import sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _TYPE = re.compile(r"double\((\d+),(\d+)\)")
 _DIGITS = 15
@@ -40,5 +41,8 @@ def near(name: str, column_type: str, literal: pa.Array) -> pa.Array | None:
     found = _TYPE.match(column_type)
     if found is None:
         return None
+    # Arrow comes with it, and a run with nothing to load must not wait for that.
+    from consumer.sink.mysql.values import sql
+
     reach = f"4e-{int(found[2]) + 1}"
     return sql(f"{name} BETWEEN ", literal, f" - {reach} AND ", literal, f" + {reach}")
