@@ -42,7 +42,9 @@ def misfit(column: Column, target: TargetColumn) -> str:
         return "its values would be changed"
     if target.data_type in ("datetime", "timestamp", "time") and (_numbers(target) or [0])[0] < (column.scale or 0):
         return "its fractions of seconds would be rounded"
-    if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):
+    # Upstream's own FLOAT(M,D) and DOUBLE(M,D) are told by no digits in some schema files: they are rounded there too.
+    rounds = column.family is Family.DECIMAL or target.data_type == "decimal" or column.scale is not None
+    if target.data_type in ("decimal", "float", "double") and rounds and _is_cut(column, target):
         return "its digits behind the point would be rounded"
     return ""
 
