@@ -91,8 +91,9 @@ def played(history: History, random: Random, folder: Path, target: str) -> Itera
     flags: dict[str, object] = {"downstream_uri": target, "tz": "UTC"}
     flags["upstream_uri"] = f"file://{feed.folder}?protocol={'canal-json' if csv is None else 'csv'}"
     if csv is not None:
-        flags |= {"csv_delimiter": csv.delimiter, "csv_quote": csv.quote or "none", "csv_include_commit_ts": True}
-        flags |= {"csv_output_old_value": True, "csv_binary_encoding_method": csv.binary_encoding}
+        flags |= {"csv_delimiter": csv.delimiter, "csv_quote": csv.quote or "none", "csv_null": csv.null}
+        flags |= {"csv_include_commit_ts": True, "csv_output_old_value": True}
+        flags |= {"csv_binary_encoding_method": csv.binary_encoding}
     for window in range(len(history.states)):
         changes = [change for change in history.changes if change.window == window]
         content = b"".join(canal(history, change) if csv is None else cells(history, change, csv) for change in changes)

@@ -29,6 +29,9 @@ _SAME: dict[Family, frozenset[str]] = {
 }
 """The types that hold a family's values unchanged; families that are not named are the writer's to check."""
 
+_UNROUNDED: dict[Family, int] = {Family.FLOAT: 12, Family.DOUBLE: 22}
+"""ColumnPrecision of a FLOAT or DOUBLE that upstream rounds to no digits; (M,0) has its own M, and no ColumnScale."""
+
 
 def misfit(column: Column, target: TargetColumn) -> str:
     """What the target's column would change, "" for nothing."""
@@ -42,9 +45,7 @@ def misfit(column: Column, target: TargetColumn) -> str:
         return "its values would be changed"
     if target.data_type in ("datetime", "timestamp", "time") and (_numbers(target) or [0])[0] < (column.scale or 0):
         return "its fractions of seconds would be rounded"
-    # Upstream's own FLOAT(M,D) and DOUBLE(M,D) are told by no digits in some schema files: they are rounded there too.
-    rounds = column.family is Family.DECIMAL or target.data_type == "decimal" or column.scale is not None
-    if target.data_type in ("decimal", "float", "double") and rounds and _is_cut(column, target):
+    if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):
         return "its digits behind the point would be rounded"
     return ""
 
@@ -53,8 +54,8 @@ def _is_cut(column: Column, target: TargetColumn) -> bool:
     digits = _numbers(target)[1:]
     if not digits:
         return target.data_type == "decimal" and bool(column.scale)
-    if column.family in (Family.FLOAT, Family.DOUBLE):
-        return column.scale is None or column.scale > digits[0]
+    if column.family in _UNROUNDED and column.scale is None and column.length in (None, _UNROUNDED[column.family]):
+        return True
     return (column.scale or 0) > digits[0]
 
 

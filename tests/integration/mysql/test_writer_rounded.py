@@ -17,8 +17,13 @@ from tests.integration.mysql.steps import settings
 from tests.integration.mysql.writing import EPOCH, changes, counted, make_target, settings_of, write
 from tests.servers import MariaDb
 
-_DOUBLE = Column("d", "DOUBLE", nullable=False, is_pk=True)
 _TYPES = {"DOUBLE(15,5)": (15, 5), "DOUBLE(10,3)": (10, 3), "DOUBLE(15,15)": (15, 15), "DOUBLE(9,0)": (9, 0)}
+
+
+def double(kind: str, key: bool = False) -> Column:
+    """The column as its schema file has it: ColumnScale is left out where it is 0."""
+    digits, scale = _TYPES[kind]
+    return Column("d", "DOUBLE", False, digits, scale or None, not key, key)
 
 
 def numbers(digits: int, scale: int) -> list[str]:
@@ -32,7 +37,7 @@ def numbers(digits: int, scale: int) -> list[str]:
 @pytest.mark.parametrize("kind", _TYPES)
 def test_a_delete_finds_its_key_and_no_other(fresh_mariadb: MariaDb, kind: str) -> None:
     keys = numbers(*_TYPES[kind])
-    target = make_target(fresh_mariadb, [_DOUBLE, Column("v", "INT")], f"d {kind} PRIMARY KEY, v INT")
+    target = make_target(fresh_mariadb, [double(kind, key=True), Column("v", "INT")], f"d {kind} PRIMARY KEY, v INT")
     rows = [(key, str(number)) for number, key in enumerate(keys)]
     write(fresh_mariadb, target, changes(target, puts=rows))
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(len(keys),)]
@@ -43,7 +48,7 @@ def test_a_delete_finds_its_key_and_no_other(fresh_mariadb: MariaDb, kind: str) 
 @pytest.mark.parametrize("kind", _TYPES)
 def test_a_row_with_no_key_is_found_and_no_other(fresh_mariadb: MariaDb, kind: str) -> None:
     values = [*numbers(*_TYPES[kind])[::5], None]
-    columns = [Column("d", "DOUBLE"), Column("v", "INT")]
+    columns = [double(kind), Column("v", "INT")]
     target = make_target(fresh_mariadb, columns, f"d {kind}, v INT")
     rows = [(value, str(number)) for number, value in enumerate(values)]
     with MySqlWriter(settings_of(fresh_mariadb), EPOCH).session() as session:
@@ -57,7 +62,9 @@ def test_a_row_with_no_key_is_found_and_no_other(fresh_mariadb: MariaDb, kind: s
 def test_more_digits_in_a_unique_key_than_a_double_has_are_refused(fresh_mariadb: MariaDb, keys: str) -> None:
     fresh_mariadb.execute("CREATE DATABASE d", f"CREATE TABLE d.t ({keys})")
     sink = MySqlSink(settings(fresh_mariadb))
-    (answer,) = sink.prepare([LoadRequest(TableName("d", "t"), (_DOUBLE,))])
+    (answer,) = sink.prepare(
+        [LoadRequest(TableName("d", "t"), (Column("d", "DOUBLE", length=22, nullable=False, is_pk=True),))]
+    )
     assert isinstance(answer, CannotBeExact)
     assert "two keys can become one" in answer.message
     sink.close()

@@ -74,7 +74,7 @@ def test_a_jvm_that_dies_is_started_anew(loader: SparkLoader) -> None:
 @pytest.mark.parametrize("error", [TargetUnavailable("it went away"), BadConfig("no such user")])
 def test_a_session_that_cannot_be_opened_is_every_task_s_error(error: Exception, loader: SparkLoader) -> None:
     outcomes = loader.load([task(0), task(1)], Failing(error), MemoryReader(b""))
-    assert [(type(outcome.error), str(outcome.error)) for outcome in outcomes] == [(type(error), str(error))] * 2
+    assert [(type(outcome.error), str(outcome.error)) for outcome in outcomes] == [(type(error), f"d.t: {error}")] * 2
 
 
 def test_a_session_that_cannot_be_opened_leaves_nothing_on_stderr(loader: SparkLoader, capfd) -> None:  # type: ignore[no-untyped-def]
