@@ -24,7 +24,7 @@ from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
-from consumer.plan.late import Stretches
+from consumer.plan.late import Stretches, settle_doubts
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.plan.undecided import check_decided
@@ -130,8 +130,9 @@ class ConsumerManager:
         for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
             self._empty(name)
         assembly = self.options.assembly(self.reader, listing, self.progress)
-        if (change := let_in(assembly, self.progress)) is not None:
-            self.record(change)
+        changes = (settle_doubts(assembly.files, self.progress), let_in(assembly, self.progress))
+        if any(changes):
+            self.record(ProgressChange().merged(*filter(None, changes)))
             assembly = self.options.assembly(self.reader, listing, self.progress)
         for note in assembly.notes(self.progress):
             self.observer.note(note)
@@ -180,10 +181,8 @@ class ConsumerManager:
         return TableConsumer(name, files, self.progress, size, result, timeless, whole, indexes, by_time)
 
     def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
-        """By partition, the commit-ts that rows of `load` may have; empty where they have none, where gaps are
-        accepted, and after a writer has moved the table and nobody has recorded what it read."""
-        options, place = self.options, self.progress.table(load.table)
-        if options.dialect.timeless or options.accept_gap or place.moved_by_writer:
+        """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
+        if self.options.dialect.timeless or self.options.accept_gap:
             return {}
         roots = {planned.file.folder.root for planned in load.files}
         return self.assembly.seen(load.table, roots, self.progress, load.window.after)

@@ -8,14 +8,15 @@ that of a row which nobody read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from consumer.errors import CameLate
 from consumer.model.actions import Action
-from consumer.model.files import Folder, SchemaFile
+from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import FolderProgress, Progress
+from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.plan.timeline import Timeline
+from consumer.plan.unread import unread_files
 
 Stretches = tuple[int, ...]
 """Begin, end, begin, end, .. of stretches of commit-ts, ascending, the ends not included."""
@@ -34,6 +35,25 @@ def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: in
         own = [stretch for other, stretch in read if other in (partition, "") or not partition]
         found[partition] = _joined([*always, *own])
     return found
+
+
+def settle_doubts(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:
+    """What to record where writers have moved tables by themselves: rows up to there were read, of any of the table's
+    unread `files`. None where there are no such tables."""
+    moved = {name: place.applied_ts for name, place in progress.tables.items() if place.moved_by_writer}
+    folders: dict[Folder, FolderProgress] = {}
+    for name, upto in moved.items():
+        # A folder that nobody has recorded may have lost its head: the writer's own round found that to be right.
+        unread = unread_files(files.get(name, ()), progress.folders)
+        first = {entry.file.folder: entry.file.index for entry in reversed(unread)}
+        roots = {folder.root for folder in first}
+        read = max((place.last_ts for folder, place in progress.folders.items() if folder.root in roots), default=0)
+        for folder, index in first.items():
+            known = progress.folders.get(folder) or FolderProgress(index - 1)
+            folders[folder] = known.with_rows((min(read + 1, upto), upto), upto)
+    return (
+        ProgressChange(tables={n: TableProgress(upto) for n, upto in moved.items()}, folders=folders) if moved else None
+    )
 
 
 def _joined(stretches: Iterable[tuple[int, int]]) -> Stretches:

@@ -23,7 +23,7 @@ from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress
+from consumer.model.progress import DdlState, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import Statement, action_of
@@ -117,7 +117,13 @@ def build_timeline(
                 unmade |= {file.name} if statement.creates is not None else set()
         if statement is not None or file.name not in held:
             _follow(live, file, statement)
-    return Timeline(tuple(pending), live.columns, upstream.columns, tuple(overdue), origins)
+    there = {name: columns for name, columns in live.columns.items() if not _is_over(progress.table(name), checkpoint)}
+    return Timeline(tuple(pending), there, upstream.columns, tuple(overdue), origins)
+
+
+def _is_over(place: TableProgress, checkpoint: int) -> bool:
+    """Whether the target's table has ended above the checkpoint, which went back since."""
+    return place.state is State.DROPPED and place.applied_ts > checkpoint
 
 
 def _formerly(statement: Statement, former: dict[TableName, tuple[tuple[TableName, int], ...]]) -> Statement:

@@ -63,6 +63,21 @@ def test_a_drop_waits_where_another_table_still_needs_the_old_one(feed: Feed, ta
     assert target.tables == {"d.n": {}}
 
 
+def test_a_new_table_of_its_old_name_can_wait_beside_the_drop(feed: Feed, target: Target) -> None:
+    feed.create("d.a", 10)
+    feed.damaged("d.a", 10)
+    feed.create("d.c", 12)
+    broken = feed.damaged("d.c", 12)
+    feed.rename("d.a", "d.b", 20)
+    feed.statement("d.a", 25, Action.CREATE_TABLE, "CREATE TABLE `a` LIKE `c`")
+    feed.drop("d.b", 30)
+    result = target.once(40)
+    assert (result.exit_code, states(result)) == (3, {"d.a": "waits", "d.b": "dropped", "d.c": "stopped"})
+    broken.write_bytes(feed._line("d.c", 13, 1, "1"))
+    assert target.once(50).exit_code == 0
+    assert target.tables == {"d.a": {}, "d.c": {1: "1"}}
+
+
 def test_what_was_read_of_it_is_kept_where_the_policy_says_so(feed: Feed, target: Target) -> None:
     rotated(feed)
     feed.drop("d.b", 30)

@@ -47,6 +47,20 @@ def test_the_last_file_of_a_folder_that_comes_late_stops_its_table(
     assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
 
 
+def test_rows_of_a_dropped_table_that_are_sent_again_below_its_end_are_nothing(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.drop("d.t", 20)
+    assert replica.once(30).exit_code == 0
+    feed.puts("d.t", 2, {10: (1, "a")})
+    for checkpoint in (15, 30, 40):
+        assert replica.once(checkpoint).exit_code == 0
+        assert replica.tables == {}
+    assert replica.place("d.t") == (20, "dropped")
+
+
 def test_late_rows_can_be_accepted_as_lost(feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 2)
     feed.puts("d.t", 2, {10: (1, "a")})

@@ -80,13 +80,14 @@ def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, fla
 
 def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
     """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
-    is there, the name that it takes is gone; any other changes its own table or database, or exchanges rows."""
+    has come, the name that it takes has gone; any other changes its own table or database, or exchanges rows."""
     own, action = step.standing, step.file.type
     if action in DATABASE_ACTIONS:
         return now.definitions != before.definitions
     if before.at == 0 and action in RENAME_ACTIONS:
-        moved = step.old_name is None or not now.exists(step.old_name)
-        return moved and now.exists(own)
+        old = step.old_name
+        moved = old is None or (before.exists(old) and not now.exists(old))
+        return moved and not before.exists(own) and now.exists(own)
     if before.at == 0 and action in DROP_ACTIONS:
         return not now.exists(own)
     if before.at == 0 and action in CREATE_ACTIONS and not before.exists(own):

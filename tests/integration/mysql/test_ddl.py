@@ -239,6 +239,21 @@ def test_an_open_intent_does_not_make_a_taken_name_right(
     sink.close()
 
 
+def test_an_open_intent_of_a_rename_whose_table_was_not_there_has_not_run(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's table has the new name since."""
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE DATABASE e")
+    step = CRASHES["rename"]
+    _crash_before(fresh_mariadb, step, monkeypatch, ran=False)
+    fresh_mariadb.execute("CREATE TABLE e.new (x INT)")
+    sink = MySqlSink(settings(fresh_mariadb))
+    [outcome] = sink.apply_ddls([step], sink.acquire(UPSTREAM).ddls)
+    assert isinstance(outcome.error, DdlRefused)
+    assert sink.progress().ddls[step.id].state is DdlState.REFUSED
+    sink.close()
+
+
 def test_what_the_server_ended_after_it_was_looked_for_is_done(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
