@@ -9,16 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from consumer.codec.csv_bytes import (
+    Bytes,
+    Flags,
+    Ints,
+    count_before,
+    escaping_bytes,
+    not_escaped,
+    outside_quotes,
+    second_of_doubled,
+)
 from consumer.codec.csv_form import RowForm
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
-
-_BACKSLASH = 0x5C
 _MEANINGS = np.arange(256, dtype=np.uint8)
 _MEANINGS[[*b"rn"]] = [*b"\r\n"]
 """What each byte means behind a backslash."""
@@ -86,13 +90,10 @@ class CellReader:
 
     def _quoted(self, data: Bytes) -> Cells:
         quote = self._form.quote[0]
-        special = _equal_to_any(data, [quote, *self._marks])
-        kinds = data[special]
-        is_quote = kinds == quote
-        inside = np.bitwise_and(np.cumsum(is_quote, dtype=np.int32), 1).astype(np.bool_)
-        if inside.size and inside[-1]:
+        marks, quotes = outside_quotes(data, quote, self._marks)
+        if quotes % 2:
             raise NotCells("a quoted cell does not end")
-        starts, ends, first = self._bounds(data, special[~(is_quote | inside)])
+        starts, ends, first = self._bounds(data, marks)
         begins = starts[first[:-1]]
         opened = (ends > starts) & (data[np.minimum(starts, data.size - 1)] == quote)
         quoted = opened & (ends - starts > 1) & (data[ends - 1] == quote)
@@ -100,26 +101,23 @@ class CellReader:
             raise NotCells("a cell goes on behind its closing quote")
         null = self._nulls(data, starts, ends, ~quoted)
         starts, ends = starts + quoted, ends - quoted
-        doubled = int(np.count_nonzero(is_quote)) - 2 * int(np.count_nonzero(quoted))
-        if doubled:
-            second = _second_of_doubled(special[is_quote], starts, ends, quoted)
+        if quotes > 2 * int(np.count_nonzero(quoted)):
+            second = _second_of_doubled(data, quote, starts, ends, quoted)
             data, starts, ends = _without(data, second, starts, ends)
         return Cells(_values(data, starts, ends), quoted, null, first, begins)
 
     def _escaped(self, data: Bytes) -> Cells:
-        slashes = _escaping(data)
-        escaped = np.zeros(data.size + 1, np.bool_)
-        escaped[slashes + 1] = True
-        marks = _equal_to_any(data, self._marks)
-        starts, ends, first = self._bounds(data, marks[~escaped[marks]])
+        escaping = escaping_bytes(data)
+        starts, ends, first = self._bounds(data, not_escaped(data, self._marks, escaping))
         self._check_line_breaks(data, len(first) - 1)
         begins = starts[first[:-1]]
         quoted = np.zeros(len(starts), np.bool_)
         null = self._nulls(data, starts, ends, ~quoted)
-        slashes = slashes[~null[np.searchsorted(starts, slashes, side="right") - 1]]
-        if slashes.size:
-            data = self._unescaped(data, slashes)
-            data, starts, ends = _without(data, slashes, starts, ends)
+        for offset in range(len(self._form.null)):  # a null cell's backslash is its own
+            escaping[starts[null] + offset] = False
+        if np.any(escaping):
+            data = self._unescaped(data, escaping)
+            data, starts, ends = _without(data, escaping, starts, ends)
         return Cells(_values(data, starts, ends), quoted, null, first, begins)
 
     def _check_line_breaks(self, data: Bytes, records: int) -> None:
@@ -128,13 +126,17 @@ class CellReader:
             if np.count_nonzero(data == byte) != records * self._form.terminator.count(byte):
                 raise NotCells("a line break stands inside a cell and is not escaped")
 
-    def _unescaped(self, data: Bytes, slashes: Ints) -> Bytes:
-        """`data` with what the bytes behind the `slashes` mean."""
-        behind = slashes + 1
-        if not np.all(np.isin(data[behind], [*b"\\rn", *self._form.delimiter])):
+    def _unescaped(self, data: Bytes, escaping: Flags) -> Bytes:
+        """`data` with what the bytes behind the `escaping` ones mean."""
+        behind = np.zeros(data.size, np.bool_)
+        behind[1:] = escaping[:-1]
+        known = np.zeros(256, np.bool_)
+        known[[*b"\\rn", *self._form.delimiter]] = True
+        written = data[behind]
+        if not np.all(known[written]):
             raise NotCells("a backslash stands before a character that is never escaped")
         changed = data.copy()
-        changed[behind] = _MEANINGS[data[behind]]
+        changed[behind] = _MEANINGS[written]
         return changed
 
     def _bounds(self, data: Bytes, marks: Ints) -> tuple[Ints, Ints, Ints]:
@@ -173,23 +175,6 @@ class CellReader:
         return flags
 
 
-def _equal_to_any(data: Bytes, values: list[int]) -> Ints:
-    found = data == values[0]
-    for value in values[1:]:
-        found |= data == value
-    return np.flatnonzero(found)
-
-
-def _escaping(data: Bytes) -> Ints:
-    """The backslashes that escape the byte behind them: the first, third, .. of each run."""
-    places = np.flatnonzero(data == _BACKSLASH)
-    order = np.arange(len(places))
-    begins = np.diff(places, prepend=-2) != 1
-    within: Ints = order - np.maximum.accumulate(np.where(begins, order, 0))
-    escaping: Ints = places[within % 2 == 0]
-    return escaping
-
-
 def _matches(data: Bytes, places: Ints, pattern: bytes) -> Flags:
     """Whether `pattern` stands at each of `places`."""
     found = places <= data.size - len(pattern)
@@ -217,24 +202,20 @@ def _covered(delimiters: Ints, terminators: Ints, delimiter: int, terminator: in
     return (delimiters < padded[nearest] + terminator) | (delimiters + delimiter > padded[nearest + 1])
 
 
-def _second_of_doubled(quotes: Ints, starts: Ints, ends: Ints, quoted: Flags) -> Ints:
+def _second_of_doubled(data: Bytes, quote: int, starts: Ints, ends: Ints, quoted: Flags) -> Flags:
     """The second quote of each doubled one; cells go from `starts` to `ends`, between their own quotes."""
-    own = np.zeros(int(ends[-1]) + 1, np.bool_)
+    own = np.zeros(data.size, np.bool_)
     own[starts[quoted] - 1] = True
     own[ends[quoted]] = True
-    doubled = quotes[~own[quotes]]
-    first, second = doubled[0::2], doubled[1::2]
-    in_bare = np.searchsorted(quotes, starts[~quoted]) != np.searchsorted(quotes, ends[~quoted])
-    if np.any(in_bare) or not np.array_equal(first + 1, second):
+    second = second_of_doubled(data, quote, own)
+    if second is None or np.any(count_before(second, starts[~quoted]) != count_before(second, ends[~quoted])):
         raise NotCells("a quote stands inside a cell and is not doubled")
     return second
 
 
-def _without(data: Bytes, dropped: Ints, starts: Ints, ends: Ints) -> tuple[Bytes, Ints, Ints]:
-    """`data` without the rising `dropped` bytes, and where its cells are then."""
-    keep = np.ones(data.size, np.bool_)
-    keep[dropped] = False
-    return data[keep], starts - np.searchsorted(dropped, starts), ends - np.searchsorted(dropped, ends)
+def _without(data: Bytes, dropped: Flags, starts: Ints, ends: Ints) -> tuple[Bytes, Ints, Ints]:
+    """`data` without the `dropped` bytes, and where its cells are then."""
+    return data[~dropped], starts - count_before(dropped, starts), ends - count_before(dropped, ends)
 
 
 def _values(data: Bytes, starts: Ints, ends: Ints) -> pa.BinaryArray:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Origin, change_schema
-from consumer.codec.csv_cells import Flags, Ints
+from consumer.codec.csv_bytes import Flags, Ints
 from consumer.codec.csv_faults import Records
 from consumer.codec.csv_form import RowForm
 from consumer.codec.csv_rows import RowLayout, Rows

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.csv_cells import Cells, Flags, Ints
+from consumer.codec.csv_bytes import Flags, Ints
+from consumer.codec.csv_cells import Cells
 from consumer.codec.csv_faults import Records
 from consumer.codec.csv_form import OPERATIONS, RowForm
 from consumer.model.columns import Column

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import Origin
-from consumer.codec.csv_cells import CellReader, Cells, Flags, NotCells
+from consumer.codec.csv_bytes import Flags
+from consumer.codec.csv_cells import CellReader, Cells, NotCells
 from consumer.codec.csv_changes import CsvChangeBuilder
 from consumer.codec.csv_faults import CsvPlace, Records
 from consumer.codec.csv_form import RowForm, splittable
