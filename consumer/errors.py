@@ -24,7 +24,7 @@ ConsumerError
     │   │   └── RowsVary               rows have other columns than the load takes them to have
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
-    │   ├── LoadFailed             its load breaks a task, or all of Spark's worker
+    │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
     └── NeedsPerson            exit 5
         ├── DdlRefused             the target refuses a statement; stops its table

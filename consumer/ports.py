@@ -181,7 +181,8 @@ class Sink(Protocol):
         committed, until another writer is asked for."""
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
-        """Publish what was staged, and record `change`, in one transaction."""
+        """Publish what was staged, and record `change`, in one transaction. Raises LoadFailed where all of it together
+        is too much for the target; parts of it may not be."""
 
     def record(self, change: ProgressChange) -> None:
         """Record progress that goes with no rows."""

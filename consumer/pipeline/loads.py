@@ -225,7 +225,8 @@ class LoadRunner:
             self._manager.stop(load.table, error)
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
-        """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed."""
+        """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed.
+        What is too much together is committed table by table."""
         manager = self._manager
         while done:
             consumers = [manager.consumers[outcome.table] for outcome in done]
@@ -238,6 +239,8 @@ class LoadRunner:
             try:
                 patiently("commit", partial(manager.sink.commit, done, change), manager.observer)
             except TableError as error:
+                if isinstance(error, LoadFailed) and len(done) > 1:
+                    return [kept for outcome in done for kept in self._commit([outcome])]
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]
                 if not wrong:
                     raise

@@ -66,6 +66,7 @@ _REASONS = {
     errno.ESTALE: "the mount is stale",
     errno.ETIMEDOUT: "it does not answer in time",
     errno.ECONNREFUSED: "the connection is refused",
+    errno.EMFILE: "this process may open no more files",
 }
 _REASONS_BY_CLASS = {"FileNotFoundError": "it is not there", "PermissionError": "access is denied"}
 _REASONS_BY_CODE = {
@@ -127,6 +128,8 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
     hint = (
         "check the login and the location in the upstream URI" if kind is BadConfig else "check that it can be reached"
     )
+    if isinstance(error, OSError) and error.errno == errno.EMFILE:
+        hint = "raise the limit of open files: ulimit -n 1024"
     if refusal(error) in _ARCHIVED:
         hint = "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
     return kind(f"cannot read {what} {place}: {settings.redact(_reason(error))}", hint=hint, path=path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ import duckdb
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
+
+_NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
+_NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 OPEN_SECONDS = 15.0
 """How long a file that is open in another process is waited for."""
@@ -27,7 +31,7 @@ class Database:
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """One transaction, durable on leaving, rolled back by any error. Raises TargetUnavailable, BadConfig."""
         connection = self._open()
-        try:
+        with self._told():
             connection.begin()
             try:
                 yield connection
@@ -35,23 +39,20 @@ class Database:
             except BaseException:
                 _roll_back(connection)
                 raise
-        except duckdb.FatalException as error:
-            self.release()
-            raise self._translated(error) from error
-        except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.TransactionException) as error:
-            raise self._translated(error) from error
 
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection | None]:
-        """A connection for reading; None where there is no file yet, which is not created."""
+        """A connection for reading; None where there is no file yet, which is not created. Raises as `transaction`."""
         if self._connection is not None:
-            yield self._connection
+            with self._told():
+                yield self._connection
         elif not os.path.exists(self._path):
             yield None
         else:
             connection = self._connect(read_only=True)
             try:
-                yield connection
+                with self._told():
+                    yield connection
             finally:
                 connection.close()
 
@@ -77,8 +78,19 @@ class Database:
                     raise self._translated(error) from error
             time.sleep(0.2)
 
-    def _translated(self, error: duckdb.Error) -> ConsumerError:
-        text = str(error).splitlines()[0]
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What is wrong with the file or this machine, and with no statement, as the consumer's errors."""
+        try:
+            yield
+        except duckdb.FatalException as error:
+            self.release()
+            raise self._translated(error) from error
+        except (duckdb.IOException, duckdb.TransactionException, *_NO_MEMORY) as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: duckdb.Error | MemoryError) -> ConsumerError:
+        text = (str(error) or type(error).__name__).splitlines()[0]
         if _is_open_elsewhere(error):
             return TargetUnavailable(
                 f"{self._path} is open in another process: {text}", hint="close it there; nothing is lost"
@@ -87,10 +99,16 @@ class Database:
             return BadConfig(
                 f"{self._path} is not a DuckDB file: {text}", hint="name one that this program made, or a new one"
             )
-        return TargetUnavailable(f"{self._path} cannot be used: {text}", hint="try again; nothing is lost")
+        hint = "make room on its disk, then run again" if any(said in text for said in _NO_ROOM) else "try again"
+        return TargetUnavailable(f"{self._path} cannot be used: {text}", hint=f"{hint}; nothing is lost")
 
 
-def _is_open_elsewhere(error: duckdb.Error) -> bool:
+def lacks_memory(error: ConsumerError) -> bool:
+    """Whether `error` says that DuckDB may not take as much memory as the step in hand needs."""
+    return isinstance(error.__cause__, _NO_MEMORY)
+
+
+def _is_open_elsewhere(error: Exception) -> bool:
     return "could not set lock" in str(error).lower()
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import duckdb
 
-from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing
+from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
@@ -20,7 +20,7 @@ from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
 from consumer.sink.duckdb import progress as stored
-from consumer.sink.duckdb.connection import Database
+from consumer.sink.duckdb.connection import Database, lacks_memory
 from consumer.sink.duckdb.ddl import execute
 from consumer.sink.duckdb.ddl_preview import preview, tables_after
 from consumer.sink.duckdb.lease import (
@@ -38,6 +38,7 @@ from consumer.sink.duckdb.migrate import ensure_schema
 from consumer.sink.duckdb.prepare import prepare
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
+from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,14 @@ class DuckDbSink:
         """A TableError names its table in `table`; then nothing of the call is published, its staged files stay, and
         the call can be made again without that outcome and its part of `change`."""
         loaded = [outcome for outcome in outcomes if outcome.error is None]
+        try:
+            self._commit(loaded, change)
+        except TargetUnavailable as error:
+            if not lacks_memory(error) or not loaded:
+                raise
+            raise merge_too_large(loaded[0].table, error) from error
+
+    def _commit(self, loaded: Sequence[LoadOutcome], change: ProgressChange) -> None:
         staged = {path for outcome in loaded for path in self._staged(outcome)}
         with self._write() as (connection, epoch):
             tables = describe(connection, {outcome.table for outcome in loaded})
@@ -126,6 +135,11 @@ class DuckDbSink:
         except Fatal as error:
             if len(steps) == 1:
                 return [DdlOutcome(steps[0], error=error)]
+        except TargetUnavailable as error:
+            if not lacks_memory(error):
+                raise
+            if len(steps) == 1:
+                return [DdlOutcome(steps[0], error=statement_too_large(steps[0], error))]
         return [outcome for step in steps for outcome in self.apply_ddls([step], unfinished)]
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
