@@ -2,11 +2,12 @@ SHELL := /bin/bash
 BIN := .venv/bin
 DEMO := build/demo
 TARGETS := mysql,mysql9,duckdb
+MINUTES := 1
 UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite mysql check corpus bench lock
+.PHONY: help setup demo test azurite mysql check simulate corpus bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -35,6 +36,9 @@ check: setup ## Lint, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+simulate: setup ## Play random histories against the driver: make simulate MINUTES=10 SEED=1
+	$(BIN)/python -m tests.simulate --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 corpus: setup mysql ## Compare with recorded changefeeds on all targets: make corpus CORPUS=path
 	@test -n "$(CORPUS)" || { echo "name the folder of recorded changefeeds: make corpus CORPUS=path" >&2; exit 2; }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 
 from consumer.app.parts import (
@@ -21,6 +20,7 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
+from consumer.model.timekeeper import now
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
 from consumer.pipeline.resync import start_over
@@ -34,7 +34,7 @@ _BACK_AND_FORTH = (
 
 def once(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
     """Apply everything up to the checkpoint that is read at the start."""
-    started = time.monotonic()
+    started = now()
     with open_parts(settings, loader) as parts:
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
@@ -43,7 +43,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
 
 def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
     """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
-    started = time.monotonic()
+    started = now()
     with open_parts(settings, loader) as parts:
         checkpoint = checkpoint_of(settings, parts.reader)
         if not parts.sink.progress().is_empty:
@@ -66,7 +66,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
 
 def run(settings: Settings, observer: Observer, stop: threading.Event, loader: Loader | None = None) -> RunResult:
     """Round after round until `stop` is set. What may pass by itself is waited for."""
-    started = time.monotonic()
+    started = now()
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
         rounds, checkpoint, backwards = 0, 0, 0
@@ -102,7 +102,7 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
 
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
     """Empty one table and load it again from its CREATE TABLE on; the others go on as in `once`."""
-    started = time.monotonic()
+    started = now()
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
         listing = listing_of(settings, parts.reader)

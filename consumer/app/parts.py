@@ -18,6 +18,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.result import RunResult
+from consumer.model.timekeeper import now
 from consumer.pipeline.manager import ConsumerManager, ManagerOptions
 from consumer.pipeline.resync import remakable
 from consumer.plan.retention import Retention
@@ -156,7 +157,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
     return RunResult(
         checkpoint_ts=checkpoint,
         tables=dict(sorted(manager.results.items())),
-        seconds=time.monotonic() - started,
+        seconds=now() - started,
         spark_seconds=spark_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, ms_to_tso, tso_to_ms
 from consumer.model.progress import ProgressChange
 from consumer.model.result import RunResult
+from consumer.model.timekeeper import now
 from consumer.ports import Loader, Observer, StorageReader
 
 _SAMPLE = 16
@@ -33,7 +33,7 @@ def replay(
     Its progress has a name made of --name and the range: run again, it goes on where it was. Raises BadConfig for a
     range that cannot be told from the files, CheckpointBehind for one that the changefeed has not reached.
     """
-    started = time.monotonic()
+    started = now()
     first = settings.tso("--from-ts", after) if after is not None else 0
     last = settings.tso("--to-ts", upto) if upto is not None else None
     _check(settings, first, last)

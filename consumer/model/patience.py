@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from consumer.errors import Retryable
+from consumer.model.timekeeper import between, now, sleep
 
 ROUND_SECONDS = 30.0
 """How long a round waits for what all of its tables need: the target's progress."""
@@ -35,14 +34,14 @@ def patiently(
             return call()
         except Retryable as error:
             tries += 1
-            deadline = deadline or time.monotonic() + seconds
-            left = deadline - time.monotonic()
+            deadline = deadline or now() + seconds
+            left = deadline - now()
             if not error.may_pass or left <= 0:
                 raise
             told(error, tries)
-        time.sleep(min(pause(tries), left))
+        sleep(min(pause(tries), left))
 
 
 def pause(tries: int) -> float:
     """Seconds before the next try, doubling and spread at random, so that two who met do not meet again."""
-    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 10)) * random.uniform(0.5, 1.5)
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 10)) * between(0.5, 1.5)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.names import TableName
 from consumer.model.patience import pause
+from consumer.model.timekeeper import now
 
 _SHORTEST_PAUSE = 0.5
 
@@ -33,12 +33,12 @@ class Deferred:
 
     def add(self, names: Sequence[TableName], error: Retryable, again: Callable[[], None]) -> int:
         """The step in hand of `names` has failed, and is to be tried by `again`; how often it has until now."""
-        now = time.monotonic()
-        deferral = self._found.setdefault(names[0], _Deferral(tuple(names), error, now, again))
+        moment = now()
+        deferral = self._found.setdefault(names[0], _Deferral(tuple(names), error, moment, again))
         deferral.names, deferral.error, deferral.again = tuple(names), error, again
         deferral.tries += 1
-        left = deferral.since + self._seconds - now
-        deferral.due = now + max(_SHORTEST_PAUSE, pause(deferral.tries)) if error.may_pass and left > 0 else None
+        left = deferral.since + self._seconds - moment
+        deferral.due = moment + max(_SHORTEST_PAUSE, pause(deferral.tries)) if error.may_pass and left > 0 else None
         return deferral.tries
 
     def settled(self, names: Sequence[TableName]) -> None:
@@ -48,9 +48,9 @@ class Deferred:
 
     def try_due(self) -> None:
         """Try those again whose pause is over."""
-        now = time.monotonic()
+        moment = now()
         for deferral in self._found.values():
-            if deferral.due is not None and deferral.due <= now:
+            if deferral.due is not None and deferral.due <= moment:
                 deferral.due = None
                 deferral.again()
 
@@ -61,7 +61,7 @@ class Deferred:
     def next_due(self) -> float | None:
         """Seconds until the next is due, None where there is none."""
         times = [deferral.due for deferral in self._found.values() if deferral.due is not None]
-        return max(0.0, min(times) - time.monotonic()) if times else None
+        return max(0.0, min(times) - now()) if times else None
 
     def reasons(self) -> dict[TableName, str]:
         """By table, what it still waits for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
+from consumer.model.timekeeper import now
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.retry import patiently
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
@@ -106,7 +106,7 @@ class LoadRunner:
             self._connections += width
             writer = patiently("begin a load", manager.sink.writer, manager.observer)
             call = partial(manager.loader.load, load.tasks, writer, manager.reader.range_reader())
-            manager.side.start("load", call, partial(self._ended, load, writer, width, time.monotonic()))
+            manager.side.start("load", call, partial(self._ended, load, writer, width, now()))
 
     def _ended(
         self, load: _Load, writer: Writer, width: int, started: float, result: Sequence[LoadOutcome] | BaseException
@@ -117,7 +117,7 @@ class LoadRunner:
             raise result
         # Attempts that Spark has given up may still be at work somewhere: nothing of them comes later than this.
         patiently("end a load", partial(manager.sink.end, writer), manager.observer)
-        self._record(result, time.monotonic() - started)
+        self._record(result, now() - started)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
 

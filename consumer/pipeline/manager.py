@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +13,7 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
 from consumer.model.steps import Barrier, LoadRows
+from consumer.model.timekeeper import now
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.latecomers import look_at_latecomers
@@ -86,6 +86,8 @@ class ConsumerManager:
     `results` add up over the rounds of a run; `stopped` holds the tables that go no further in this run, with why.
     """
 
+    beside: Callable[[], SideBySide] = SideBySide
+
     def __init__(
         self,
         reader: StorageReader,
@@ -102,7 +104,7 @@ class ConsumerManager:
         self.absent = AbsentColumns()
         self.consumers: dict[TableName, TableConsumer] = {}
         self.deferred = Deferred(0.0)
-        self.side = SideBySide()
+        self.side = self.beside()
         self._confirmed = True
 
     def confirmed(self) -> Progress:
@@ -122,7 +124,7 @@ class ConsumerManager:
         """
         self.confirmed()
         self._confirmed = False
-        self.deferred, self.side = Deferred(seconds), SideBySide()
+        self.deferred, self.side = Deferred(seconds), self.beside()
         self._run_round(listing)
         self._confirmed = True
 
@@ -161,7 +163,7 @@ class ConsumerManager:
     def _drive(self, statements: StatementRunner, loads: LoadRunner) -> None:
         """Begin whatever is ready, and follow what ends, until nothing is left to wait for."""
         while True:
-            asked = time.monotonic()
+            asked = now()
             self.deferred.try_due()
             while statements.begin() or loads.begin():
                 pass
@@ -169,7 +171,7 @@ class ConsumerManager:
             if not self.side.running and due is None:
                 return
             # Asking takes longer the more there is to do: not for every step that ends, then.
-            self.side.follow(due, linger=min(4 * (time.monotonic() - asked), _LONGEST_LINGER))
+            self.side.follow(due, linger=min(4 * (now() - asked), _LONGEST_LINGER))
 
     def _consumer(self, name: TableName) -> TableConsumer:
         wanted = self.options.wanted(name)

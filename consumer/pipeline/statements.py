@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
+from consumer.model.timekeeper import now
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
 
@@ -52,7 +52,7 @@ class StatementRunner:
         at_a_time = manager.sink.statements
         if not at_a_time:
             if steps:
-                self._ended(steps, time.monotonic(), self._applied(steps, self._unfinished(steps)))
+                self._ended(steps, now(), self._applied(steps, self._unfinished(steps)))
             return done or bool(steps)
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
         size = min(_LARGEST_CHUNK, -(-len(steps) // (4 * at_a_time)))
@@ -65,7 +65,7 @@ class StatementRunner:
             chunk = self._waiting.popleft()
             self._running += 1
             call = partial(self._applied, chunk, self._unfinished(chunk))
-            self._manager.side.start("statement", call, partial(self._came_back, chunk, time.monotonic()))
+            self._manager.side.start("statement", call, partial(self._came_back, chunk, now()))
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """What the target made of the statements. A Retryable of the whole call is that of each. On any thread."""
@@ -84,7 +84,7 @@ class StatementRunner:
 
     def _ended(self, chunk: _Chunk, started: float, outcomes: Sequence[DdlOutcome]) -> None:
         manager = self._manager
-        seconds = (time.monotonic() - started) / len(chunk)
+        seconds = (now() - started) / len(chunk)
         manager.progress = manager.progress.after(ProgressChange().merged(*(o.recorded for o in outcomes)))
         for (statement, _), outcome in zip(chunk, outcomes, strict=True):
             if not isinstance(outcome.error, Retryable):
@@ -150,6 +150,8 @@ class StatementRunner:
     def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
         manager, name = self._manager, statement.file.name
         if outcome.error is not None:
+            # It stops at this version, where those that the statement overtook would pass for ones that came late.
+            manager.record(outcome.step.before)
             self._refused(statement, outcome.error)
             return
         self._tell_lost(statement)

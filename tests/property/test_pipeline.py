@@ -1,11 +1,10 @@
-"""Random upstreams, written as TiCDC writes them, end in the true state at every checkpoint, however rounds are cut."""
+"""Damaged files in random storages. Whole ones are what tests/simulate plays."""
 
 from __future__ import annotations
 
 import itertools
 import random
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -13,10 +12,8 @@ from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
-from consumer.model.load import CsvFormat
 from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
-from tests.support.csv_storage import CsvStorage
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.upstream import DATABASE, State, Storage, Upstream, last_moment_without_rename
@@ -24,14 +21,13 @@ from tests.support.upstream import DATABASE, State, Storage, Upstream, last_mome
 LABELS = itertools.count()
 
 
-def run(folder: Path, label: str, round_bytes: int, keyed: int = 0, csv: CsvFormat | None = None) -> RunResult:
+def run(folder: Path, label: str, round_bytes: int) -> RunResult:
     flags: dict[str, object] = {
-        "upstream_uri": f"file://{folder}?protocol={'csv' if csv else 'canal-json'}",
+        "upstream_uri": f"file://{folder}?protocol=canal-json",
         "downstream_uri": f"memory://{label}",
         "round_bytes": str(round_bytes),
-        **{f"csv_{name}": value for name, value in asdict(csv or CsvFormat()).items() if name != "binary_encoding"},
     }
-    return app.once(load(flags, {}).settings, Recorder(), InlineLoader(keyed))
+    return app.once(load(flags, {}).settings, Recorder(), InlineLoader())
 
 
 def errors(result: RunResult) -> list[str]:
@@ -42,71 +38,6 @@ def target_state(label: str) -> State:
     sink = MemorySink(label, "default")
     tables = [name for name in sink._store.tables if name.database == DATABASE]
     return {name.table: {int(row.pop("id")): row for row in map(dict, sink.rows(name))} for name in tables}
-
-
-@settings(max_examples=160, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    transactions=st.integers(3, 25),
-    round_bytes=st.sampled_from([1, 300, 1000, 1 << 30]),
-    keyed=st.sampled_from([0, 3]),
-    commit_ts=st.booleans(),
-)
-def test_every_checkpoint_is_reached_exactly(
-    seed: int, transactions: int, round_bytes: int, keyed: int, commit_ts: bool
-) -> None:
-    rnd = random.Random(seed)
-    # Without commit-ts only milliseconds are told apart: there, every transaction has one of its own.
-    upstream = Upstream(rnd) if commit_ts else Upstream(rnd, steps=((1 << 18) + 1, (3 << 18) + 5))
-    label = f"pipeline{next(LABELS)}"
-    with tempfile.TemporaryDirectory() as work:
-        folder = Path(work)
-        storage = Storage(folder, upstream, commit_ts)
-        checkpoint = 1
-        for _ in range(rnd.randint(1, 4)):
-            for _ in range(transactions):
-                upstream.step()
-            moments = [ts for ts, _ in upstream.states if ts >= checkpoint]
-            checkpoint = rnd.choice(moments) if rnd.random() < 0.5 else upstream.now
-            # The storage is ahead of its checkpoint, as it is between two writes of `metadata`.
-            storage.write_up_to(rnd.choice([checkpoint, upstream.now]), checkpoint)
-            assert errors(run(folder, label, round_bytes, keyed)) == []
-            assert target_state(label) == upstream.at(last_moment_without_rename(upstream, checkpoint))
-            if rnd.random() < 0.5:
-                storage.restart(rnd.choice([ts for ts, _ in upstream.states if ts <= checkpoint]))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    seed=st.integers(0, 2**32),
-    round_bytes=st.sampled_from([1, 300, 1 << 30]),
-    keyed=st.sampled_from([0, 3]),
-    csv=st.builds(
-        CsvFormat,
-        quote=st.sampled_from(['"', ""]),
-        include_commit_ts=st.booleans(),
-        output_old_value=st.booleans(),
-        output_field_header=st.booleans(),
-    ),
-)
-def test_every_checkpoint_of_csv_is_reached_exactly(seed: int, round_bytes: int, keyed: int, csv: CsvFormat) -> None:
-    rnd = random.Random(seed)
-    upstream = Upstream(rnd)
-    label = f"pipeline{next(LABELS)}"
-    with tempfile.TemporaryDirectory() as work:
-        storage = CsvStorage(Path(work), upstream, csv)
-        checkpoint = 1
-        for _ in range(rnd.randint(1, 4)):
-            for _ in range(rnd.randint(3, 15)):
-                upstream.step()
-            # Without commit-ts a consumer is as far as the files are.
-            moments = [ts for ts, _ in upstream.states if ts >= checkpoint]
-            checkpoint = rnd.choice(moments) if csv.include_commit_ts else upstream.now
-            storage.write_up_to(upstream.now, checkpoint)
-            assert errors(run(storage.folder, label, round_bytes, keyed, csv)) == []
-            assert target_state(label) == upstream.at(last_moment_without_rename(upstream, checkpoint))
-            if csv.include_commit_ts and rnd.random() < 0.5:
-                storage.restart(rnd.choice([ts for ts, _ in upstream.states if ts <= checkpoint]))
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -95,7 +94,8 @@ class Upstream:
         self.now += self.random.choice(self.steps)
 
     def _keep_state(self) -> None:
-        self.states.append((self.now, {name: deepcopy(table.rows) for name, table in self.tables.items()}))
+        rows = {name: {key: dict(row) for key, row in table.rows.items()} for name, table in self.tables.items()}
+        self.states.append((self.now, rows))
 
     # Statements
 

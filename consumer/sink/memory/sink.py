@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
 from consumer.sink.memory.statements import execute
-from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, merge, merge_multiset
+from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 
 _STORES: dict[str, MemoryStore] = {}
@@ -78,7 +77,7 @@ class MemorySink:
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         """A TableError names its table; then nothing of the call is published."""
         self._check()
-        tables = copy.deepcopy(self._store.tables)
+        tables = copied(self._store.tables)
         for outcome in outcomes:
             if outcome.error is None:
                 self._publish(tables[outcome.table], outcome)
@@ -95,7 +94,7 @@ class MemorySink:
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """Upstream's own text, tried on a copy."""
-        tables = copy.deepcopy(self._store.tables)
+        tables = copied(self._store.tables)
         answers = []
         for step in steps:
             try:
@@ -168,7 +167,7 @@ class MemorySink:
                 merge_multiset(table, target, changes)
 
     def _apply(self, step: ApplyDdl) -> DdlOutcome:
-        tables = copy.deepcopy(self._store.tables)
+        tables = copied(self._store.tables)
         try:
             note = execute(tables, step)
         except DdlRefused as error:

@@ -23,11 +23,19 @@ class MemoryTable:
     rows: list[Row] = field(default_factory=list)
 
 
+Tables = dict[TableName, MemoryTable]
+
+
+def copied(tables: Tables) -> Tables:
+    """Tables that can change while `tables` stay."""
+    return {name: MemoryTable(table.columns, [dict(row) for row in table.rows]) for name, table in tables.items()}
+
+
 @dataclass(slots=True)
 class MemoryStore:
     """What outlives a sink: one of these is one target."""
 
-    tables: dict[TableName, MemoryTable] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
     progress: dict[str, Progress] = field(default_factory=dict)
     audit: list[AuditRow] = field(default_factory=list)
     staged: dict[str, list[Row]] = field(default_factory=dict)

@@ -1,0 +1,61 @@
+"""``python -m tests.simulate``: play histories from seeds on, for some minutes or so many; a failing one is made short
+and told as a story. Exit code 1 if one fails."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.simulate.cases import FOLDER, to_json
+from tests.simulate.events import History, history
+from tests.simulate.play import play
+from tests.simulate.shrink import shrunk
+
+
+def main() -> int:
+    flags = argparse.ArgumentParser(prog="python -m tests.simulate", description=__doc__)
+    flags.add_argument("--minutes", type=float, default=1.0, help="how long to play (1)")
+    flags.add_argument("--seed", type=int, default=int(time.time()) % 10**9, help="the first seed (by the clock)")
+    flags.add_argument("--count", type=int, default=0, help="so many seeds, instead of minutes")
+    flags.add_argument("--story", action="store_true", help="tell the story of each, failing or not")
+    flags.add_argument("--keep", default="", metavar="NAME", help="keep the short history among the tests")
+    flags.add_argument("--keep-going", action="store_true", help="go on behind a failure")
+    given = flags.parse_args()
+    began, cpu, played, failed = time.monotonic(), time.process_time(), 0, 0
+    while played < given.count if given.count else time.monotonic() < began + 60 * given.minutes:
+        seed = given.seed + played
+        played += 1
+        found = play(history(seed))
+        if given.story:
+            print(f"seed {seed}", *found.story, sep="\n")
+        if found.problem:
+            failed += 1
+            tell(history(seed), found.problem, given.keep)
+            if not given.keep_going:
+                break
+    seconds = time.monotonic() - began
+    print(
+        f"{played} histories from seed {given.seed} in {seconds:.0f} s ({time.process_time() - cpu:.0f} s of CPU,"
+        f" {played / seconds * 60:.0f} a minute), {failed} failed"
+    )
+    return 1 if failed else 0
+
+
+def tell(found: History, problem: str, keep: str) -> None:
+    """Print the shortest story with this kind of failure; `keep` it under that name."""
+    kind = kind_of(problem)
+    short = shrunk(found, lambda tried: kind_of(play(tried).problem) == kind)
+    played = play(short)
+    print(f"seed {found.seed} fails: {played.problem}\n{short.setup}", *played.story, sep="\n  ")
+    if keep:
+        (FOLDER / f"{keep}.json").write_text(to_json(short))
+
+
+def kind_of(problem: str) -> str:
+    """The words of a failure, without its names and numbers."""
+    return " ".join(word for word in problem.split(":")[0].split() if word.isalpha())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""What must hold after every run, and in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from consumer.errors import ConsumerError, Retryable
+from consumer.model.names import TableName
+from consumer.model.progress import DdlState, State
+from consumer.model.result import RunResult
+from tests.simulate.machine import Failure
+from tests.simulate.original import DATABASE
+from tests.simulate.world import World
+from tests.support.observers import Recorder
+from tests.support.upstream import Statement
+
+Rows = dict[Any, int]
+
+
+def check_run(world: World, result: RunResult | None, error: ConsumerError | None, observer: Recorder) -> None:
+    """`result` None: the run ended by `error`."""
+    if error is not None and not (isinstance(error, Retryable) and world.trouble):
+        if "metadata" not in world.bucket.objects:
+            return
+        raise Failure(f"a run that nothing disturbed ends with {type(error).__name__}: {error}")
+    for injected in ("outage", "storage", "cut", "busy"):
+        # "outage" may fall where nobody asks.
+        if injected in ("cut", "busy") and injected in world.trouble and error is None and not observer.retries:
+            raise Failure(f"nothing was told of the {injected}")
+    check_target(world, ended=result is not None and not world.trouble)
+    if result is not None:
+        _check_result(world, result)
+
+
+def _check_result(world: World, result: RunResult) -> None:
+    states = {name: table.state for name, table in result.tables.items()}
+    stopped = [n for n, s in states.items() if s == "stopped"]
+    expected = 0 if not stopped and "waits" not in states.values() else None
+    if (expected == 0 and result.exit_code != 0) or (expected is None and result.exit_code not in (3, 4, 5)):
+        raise Failure(f"exit code {result.exit_code} with tables {sorted(set(states.values()))}")
+    for name, table in sorted(result.tables.items(), key=lambda one: one[1].state):
+        if table.state in ("stopped", "waits"):
+            if not table.error:
+                raise Failure(f"{name} is {table.state}, and nobody says why")
+            if ("clean-up" in table.error or "is gone before" in table.error) and world.may_have_lost_files():
+                world.excuses.append("clean-up")
+            if not (world.excuses or world.trouble or world.server.refuses):
+                raise Failure(f"{name} is {table.state} without a cause: {table.error}")
+
+
+def check_target(world: World, ended: bool) -> None:
+    """Every table that is in order holds what upstream held when it was where the progress says. `ended`: no run was
+    broken off, which leaves rows before their progress where writers write into the tables at once."""
+    if (world.server.direct or world.server.by_itself) and not ended:
+        return
+    progress = world.server.progress
+    names = {name for name in world.server.store.tables if name.database == DATABASE}
+    names |= {world.name(table) for table in world.original.at(progress.applied_ts)}
+    for name in sorted(names):
+        if progress.table(name).state in (State.OK, State.DROPPED):
+            _compare(world, name)
+
+
+def check_end(world: World, result: RunResult | None) -> None:
+    if result is None:
+        raise Failure("the last run broke off")
+    rows = sum(table.rows for table in result.tables.values())
+    if rows and world.history.setup.style.commit_ts:  # else the last millisecond is applied again
+        raise Failure(f"a run with nothing new writes {rows} rows")
+    check_target(world, ended=True)
+    if world.excuses:
+        return
+    if result.exit_code or result.checkpoint_ts != world.changefeed.checkpoint:
+        raise Failure(f"the end is not reached: exit {result.exit_code}, {_errors(result)}")
+    truth = world.original.at(world.original.now)
+    held = {name.table for name in world.server.store.tables if name.database == DATABASE}
+    if held != set(truth):
+        raise Failure(f"the target has the tables {sorted(held)}, upstream {sorted(truth)}")
+    _check_growth(world)
+
+
+def _check_growth(world: World) -> None:
+    """The progress does not remember more folders that are gone than one a version and partition."""
+    there = {path.rpartition("/")[0] for path in world.changefeed.written}
+    gone = Counter(
+        (folder.root, folder.version, folder.partition)
+        for folder in world.server.progress.folders
+        if "/".join(filter(None, (folder.root, str(folder.version), folder.partition, folder.date))) not in there
+    )
+    if any(count > 1 for count in gone.values()):
+        raise Failure(f"the progress remembers folders that are gone: {dict(gone)}")
+
+
+def _errors(result: RunResult) -> str:
+    return "; ".join(f"{name}: {table.error}" for name, table in result.tables.items() if table.error)
+
+
+def _compare(world: World, name: TableName) -> None:
+    place = world.server.progress.table(name)
+    at = place.applied_ts
+    statement = next((s for s in world.original.statements if s.ts == at), None)
+    if statement is not None and not _has_run(world, statement):
+        at -= 1
+    truth = world.original.at(at).get(name.table)
+    table = world.server.store.tables.get(name)
+    if table is None and "dropped by hand" in world.excuses:
+        return  # where no rows came since, nobody looked
+    if (truth is None) != (table is None):
+        raise Failure(f"at {at} {name} is {'not ' * (truth is None)}upstream, and {'not ' * (table is None)}there")
+    if truth is None or table is None:
+        return
+    keyed = any(column.is_pk for column in table.columns)
+    wanted = Counter(_row({"id": str(key), **row} if keyed else row) for key, row in truth.items())
+    found = Counter(_row(row) for row in table.rows)
+    if wanted != found:
+        missing, extra = (sorted(map(dict, (one - other).elements()), key=str) for one, other in
+                          ((wanted, found), (found, wanted)))  # fmt: skip
+        raise Failure(f"{name} at {at} differs: missing {missing}, too many {extra}")
+
+
+def _row(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(row.items()))
+
+
+def _has_run(world: World, statement: Statement) -> bool:
+    return any(
+        ddl.version == statement.ts and record.state in (DdlState.DONE, DdlState.SKIPPED)
+        for ddl, record in world.server.progress.ddls.items()
+    )

@@ -1,0 +1,69 @@
+"""Writers that write into the target's tables at once, as LOAD DATA and REPLACE do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from consumer.errors import LeaseHeld
+from consumer.model.load import LoadTarget, Receipt
+from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
+from consumer.model.steps import Window
+from consumer.ports import ArrowTable
+from consumer.sink.memory.sink import MemorySession
+from consumer.sink.memory.store import merge, merge_multiset
+
+if TYPE_CHECKING:
+    from tests.simulate.server import Server
+
+
+@dataclass(frozen=True)
+class SimulatedWriter:
+    """Writes into the tables at once."""
+
+    server: Server
+    epoch: int
+    number: int
+
+    @contextmanager
+    def session(self) -> Iterator[SimulatedSession]:
+        yield SimulatedSession(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a writer of the simulation stays in its process")
+
+
+class SimulatedSession(MemorySession):
+    def __init__(self, writer: SimulatedWriter) -> None:
+        super().__init__(writer.server.store, writer.epoch, writer.number)
+        self._server = writer.server
+
+    def write(self, target: LoadTarget, changes: ArrowTable) -> Receipt:
+        table = self._check(target)
+        rows = changes.to_pylist()
+        merge(table, target, rows)
+        self._server.keep_past()
+        puts = sum(row["put"] for row in rows)
+        return Receipt(puts, len(rows) - puts)
+
+    def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
+        table, server = self._check(target), self._server
+        rows = changes.to_pylist()
+        added = sum(max(row["n"], 0) for row in rows)
+        known = server.progress
+        if known.table(target.table).applied_ts < window.upto:
+            merge_multiset(table, target, rows)
+            place = TableProgress(window.upto, reason=MOVED_BY_WRITER)
+            server.store.progress["default"] = known.after(ProgressChange(tables={target.table: place}))
+            server.keep_past()
+        return Receipt(added, added - sum(row["n"] for row in rows))
+
+    def _check(self, target: LoadTarget) -> Any:
+        server = self._server
+        server.check_up()
+        server.check_lock([target.table])
+        if self._number not in server.store.at_work:
+            raise LeaseHeld("this writer was locked out")
+        return server.store.tables[target.table]

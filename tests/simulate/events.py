@@ -1,0 +1,136 @@
+"""Histories: what happens, event by event, drawn from a seed. Each event has chances of its own, so that one can be
+left out and the others stay what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from consumer.model.load import CsvFormat
+from tests.simulate.style import Style
+
+UPSTREAM = ("commit", "commit", "commit", "change", "filter", "night")
+CHANGEFEED = ("flush", "flush", "execute", "publish", "catch up", "restart", "tear", "set back", "clean up")
+TARGET = ("outage", "lock", "refuse", "fail over", "drop by hand")
+DURING = (
+    "crash", "take over", "cut", "busy", "storage", "late task", "switch", "break a job", *TARGET,
+    *CHANGEFEED, *CHANGEFEED, "commit",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Event:
+    """`during`: what happens while a run of the consumer is under way, at which of its moments."""
+
+    kind: str
+    seed: int
+    during: tuple[tuple[int, Event], ...] = ()
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What holds for a whole history. `direct`, `by_itself`: see Server. `resets`: whether a fail-over may come."""
+
+    style: Style
+    keyless: bool = False
+    own_tables: bool = False
+    direct: bool = False
+    by_itself: bool = False
+    goes_back: bool = False
+    index_fails: float = 0.0
+    round_bytes: int = 1 << 30
+    statements: float = 0.15
+    never_split: bool = False
+    expiration_days: int | None = 0
+    """As the consumer is told; None: nobody tells it."""
+
+
+@dataclass(frozen=True)
+class History:
+    seed: int
+    setup: Setup
+    events: tuple[Event, ...]
+
+
+def history(seed: int) -> History:
+    random = Random(seed)
+    setup = _setup(random)
+    # Each history has some kinds of trouble only: all of them at once would hide one another.
+    upstream = [kind for kind in UPSTREAM if kind == "commit" or random.random() < 0.7]
+    changefeed = _allowed([kind for kind in CHANGEFEED if kind in _NEEDED or random.random() < 0.4], setup)
+    during = _allowed([kind for kind in DURING if random.random() < 0.3], setup)
+    target = _allowed([kind for kind in TARGET if random.random() < 0.2], setup)
+    if setup.style.timeless:
+        changefeed = ["catch up"]
+        during = [kind for kind in during if kind not in CHANGEFEED]
+    events = []
+    for _ in range(random.randint(3, 14)):
+        events += [_event(random, random.choice(upstream)) for _ in range(random.randint(1, 2))]
+        events += [_event(random, random.choice(changefeed)) for _ in range(random.randint(1, 2))]
+        if target and random.random() < 0.2:
+            events.append(_event(random, random.choice(target)))
+        if random.random() < 0.6:
+            events.append(_run(random, during))
+    return History(seed, setup, tuple(events))
+
+
+_NEEDED = ("flush", "execute", "publish")
+
+
+def _event(random: Random, kind: str) -> Event:
+    return Event(kind, random.getrandbits(32))
+
+
+def _run(random: Random, during: list[str]) -> Event:
+    kind = random.choice(("once", "once", "run"))
+    count = random.choice((0, 0, 1, 1, 2, 3)) if during else 0
+    happening = [(1 + int(1.3 ** random.uniform(0, 20)), _event(random, random.choice(during))) for _ in range(count)]
+    return Event(kind, random.getrandbits(32), tuple(sorted(happening, key=lambda one: one[0])))
+
+
+def _setup(random: Random) -> Setup:
+    form = None
+    if random.random() < 0.35:
+        timed = random.random() < 0.7
+        form = CsvFormat(
+            quote=random.choice(('"', '"', "")),
+            include_commit_ts=timed,
+            output_old_value=random.random() < 0.5,
+            output_field_header=random.random() < 0.3,
+        )
+    classic = random.random() < 0.5
+    commit_ts = form is not None or random.random() < 0.9
+    timeless = form is not None and not form.include_commit_ts
+    keyless = commit_ts and not timeless and (form is None or form.output_old_value) and random.random() < 0.3
+    dispatchers = 0 if classic or timeless or not commit_ts else random.choice((0, 0, 1, 2))
+    style = Style(
+        classic=classic,
+        skips=random.random() < 0.6,
+        csv=form,
+        commit_ts=commit_ts,
+        raw=form is None and random.random() < 0.3,
+        dates=random.random() < 0.5 and not timeless,
+        dispatchers=min(dispatchers, 1) if keyless else dispatchers,
+    )
+    goes_back = random.random() < 0.15
+    return Setup(
+        style,
+        keyless,
+        own_tables=random.random() < 0.2,
+        direct=random.random() < 0.5,
+        by_itself=random.random() < 0.5,
+        goes_back=goes_back,
+        index_fails=0.4 if classic and not goes_back and random.random() < 0.4 else 0.0,
+        round_bytes=random.choice((1, 300, 1000, 1 << 30, 1 << 30)),
+        statements=random.choice((0.0, 0.1, 0.2, 0.5)),
+        never_split=bool(style.dispatchers) and keyless,
+        expiration_days=random.choice((0, 2, 3, 5, None)) if style.dates else 0,
+    )
+
+
+def _allowed(kinds: list[str], setup: Setup) -> list[str]:
+    return [
+        kind
+        for kind in kinds
+        if (kind != "clean up" or setup.expiration_days != 0) and (kind != "fail over" or setup.goes_back)
+    ]

@@ -1,0 +1,135 @@
+"""What everything in a simulation shares: virtual time, the moments at which something can happen, and the story."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from random import Random
+from typing import Any
+
+from consumer.model.timekeeper import Timekeeper
+from consumer.pipeline.side_by_side import SideBySide
+
+MOST_MOMENTS = 20_000
+"""In one run of the consumer: far more than any needs."""
+LONGEST_RUN = 3_600.0
+"""Virtual seconds of one run."""
+
+
+class Failure(Exception):
+    """What must not be."""
+
+
+class Crash(BaseException):
+    """The end of a process. No error of the consumer, so nothing handles it."""
+
+
+Happening = Callable[[str], None]
+"""Is told at which moment it happens."""
+
+
+class Machine:
+    """`now` are virtual seconds. A run of the consumer goes through numbered moments; `frames` are the runs that are
+    under way, the innermost last: what happens at which of their moments."""
+
+    def __init__(self, random: Random) -> None:
+        self.now, self.random, self.story = 0.0, random, list[str]()
+        self.frames: list[Frame] = []
+        self.happened = Counter[str]()
+
+    def tell(self, text: str) -> None:
+        self.story.append(f"{'    ' * len(self.frames)}{text}")
+
+    def moment(self, what: str) -> None:
+        """Something can happen now."""
+        if not self.frames:
+            return
+        frame = self.frames[-1]
+        frame.moments += 1
+        if frame.moments > MOST_MOMENTS or self.now - frame.began > LONGEST_RUN:
+            raise Failure(f"the run does not end: {frame.moments} moments, {self.now - frame.began:.0f} s, at {what}")
+        for happening in frame.happenings.pop(frame.moments, ()):
+            happening(what)
+
+    @contextmanager
+    def run(self, happenings: dict[int, list[Happening]]) -> Iterator[Frame]:
+        self.frames.append(Frame(happenings, self.now))
+        try:
+            yield self.frames[-1]
+        finally:
+            self.frames.pop()
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing happens meanwhile."""
+        self.frames.append(Frame({}, self.now))
+        try:
+            yield
+        finally:
+            self.frames.pop()
+
+
+class Frame:
+    def __init__(self, happenings: dict[int, list[Happening]], began: float) -> None:
+        self.happenings, self.began, self.moments = happenings, began, 0
+        self.beside: Beside | None = None
+        """The calls that the run has begun."""
+
+
+class VirtualTime(Timekeeper):
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def now(self) -> float:
+        return self._machine.now
+
+    def sleep(self, seconds: float) -> None:
+        self._machine.now += max(seconds, 0.0)
+        self._machine.moment("sleep")
+
+    def between(self, least: float, most: float) -> float:
+        return self._machine.random.uniform(least, most)
+
+
+class Beside(SideBySide):
+    """Calls beside one another, in one thread: each is made when its time is over, or in the middle of another."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.running, self._machine, self._numbers = 0, machine, count()
+        self._begun: list[tuple[float, int, str, Callable[[], Any], Callable[[Any], None]]] = []
+        self._done: list[tuple[Callable[[Any], None], Any]] = []
+        if machine.frames:
+            machine.frames[-1].beside = self
+
+    def start(self, name: str, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        self.running += 1
+        seconds = self._machine.random.choice((0.01, 0.1, 1.0, 5.0, 100.0))
+        heapq.heappush(self._begun, (self._machine.now + seconds, next(self._numbers), name, call, then))
+
+    def follow(self, timeout: float | None, linger: float) -> None:
+        machine = self._machine
+        machine.moment("follow")
+        if not self._done:
+            ends = self._begun[0][0] if self._begun else None
+            if ends is None or (timeout is not None and ends > machine.now + timeout):
+                machine.now += timeout or 0.0
+                return
+            machine.now = max(machine.now, ends)
+            self.make_one()
+        done, self._done = self._done, []
+        for then, result in done:
+            self.running -= 1
+            then(result)
+
+    def make_one(self) -> None:
+        """Make one of the calls that have begun."""
+        if self._begun:
+            _, _, _, call, then = heapq.heappop(self._begun)
+            try:
+                result = call()
+            except Exception as error:
+                result = error
+            self._done.append((then, result))

@@ -1,0 +1,134 @@
+"""Upstream: the tables of tests.support.upstream, and more of what happens to tables."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from random import Random
+
+from consumer.model.actions import Action
+from consumer.model.names import ms_to_tso
+from tests.support.build import VALUE
+from tests.support.upstream import DATABASE, State, Table, Upstream
+
+BEGINNING = ms_to_tso(1_767_225_600_000)
+"""2026-01-01 00:00 UTC"""
+DAY = ms_to_tso(86_400_000)
+
+
+@dataclass
+class Original(Upstream):
+    """`random` is set anew for every event. `keyless`: some tables have no key. `whole_milliseconds`: every transaction
+    has a millisecond of its own. `own_tables`: no statement touches two tables."""
+
+    now: int = BEGINNING
+    keyless: bool = False
+    whole_milliseconds: bool = False
+    own_tables: bool = False
+    without_key: set[str] = field(default_factory=set)
+    filtered: list[tuple[int, str]] = field(default_factory=list)
+    """Statements that the changefeed's filter took out: nothing of them is written."""
+    _rows: int = 0
+
+    def act(self, random: Random, steps: int, statements: float) -> None:
+        """`steps` transactions or statements."""
+        self.random = random
+        for _ in range(steps):
+            self._go_on()
+            if not self.tables or random.random() < statements:
+                self._statement()
+            else:
+                self._transaction()
+            self._keep_state()
+
+    def filter_out(self, random: Random) -> str | None:
+        """A statement that changes no rows and that nobody will hear of."""
+        if not self.tables:
+            return None
+        self.random = random
+        self._go_on()
+        name = random.choice(sorted(self.tables))
+        self.filtered.append((self.now, name))
+        self._keep_state()
+        return name
+
+    def at(self, ts: int) -> State:
+        place = bisect_right(self.states, ts, key=lambda state: state[0])
+        return self.states[place - 1][1] if place else {}
+
+    def _go_on(self) -> None:
+        self.now += (5 << 18) + self.random.randrange(9) if self.whole_milliseconds else self.random.choice(self.steps)
+
+    def _statement(self) -> None:
+        if self.own_tables and self.tables:
+            name = self.random.choice(sorted(self.tables))
+            self.random.choice((self._truncate, self._drop, self._create_one, self._add_column, self._drop_column))(
+                name
+            )
+        else:
+            super()._statement()
+
+    def _create_one(self, _: str) -> None:
+        self._create()
+
+    def _create(self) -> None:
+        free = self._free()
+        if not (free and self.keyless and self.random.random() < 0.5):
+            super()._create()
+            return
+        name = self.random.choice(free)
+        self.tables[name] = Table((VALUE,))
+        self.without_key.add(name)
+        self._add(name, Action.CREATE_TABLE, f"CREATE TABLE `{name}` (`v` INT)")
+
+    def _drop(self, name: str) -> None:
+        super()._drop(name)
+        self.without_key.discard(name)
+
+    def _make_database_anew(self) -> None:
+        super()._make_database_anew()
+        self.without_key.clear()
+
+    def _rename(self, name: str) -> None:
+        before = set(self.tables)
+        super()._rename(name)
+        for new in set(self.tables) - before:
+            if name in self.without_key:
+                self.without_key = (self.without_key - {name}) | {new}
+
+    def _drop_column(self, name: str) -> None:
+        if name not in self.without_key:
+            super()._drop_column(name)
+
+    def _transaction(self) -> None:
+        keyed = [name for name in self.tables if name not in self.without_key]
+        bare = sorted(self.without_key & self.tables.keys())
+        if bare and (not keyed or self.random.random() < 0.5):
+            self._bare_rows(self.random.choice(bare))
+        elif keyed:
+            every, self.tables = self.tables, {name: self.tables[name] for name in keyed}
+            super()._transaction()
+            self.tables = every
+
+    def _bare_rows(self, name: str) -> None:
+        """Equal rows are several rows: they have numbers that nobody sees."""
+        rows = self.tables[name].rows
+        old_ones = self.random.sample(sorted(rows), min(len(rows), 3))  # a transaction changes a row once
+        for _ in range(self.random.randint(1, 3)):
+            chance = self.random.random()
+            number = old_ones.pop() if old_ones else 0
+            if not number or chance < 0.6:
+                self._rows += 1
+                rows[self._rows] = self._values(name)
+                self._change(name, "INSERT", None, (self._rows, rows[self._rows]))
+            elif chance < 0.8:
+                self._change(name, "DELETE", (number, rows.pop(number)), None)
+            else:
+                old, rows[number] = rows[number], self._values(name)
+                self._change(name, "UPDATE", (number, old), (number, rows[number]))
+
+    def _values(self, name: str) -> dict[str, str | None]:
+        return {column.name: str(self.random.randrange(3)) for column in self.tables[name].columns}
+
+
+__all__ = ["DATABASE", "DAY", "Original"]

@@ -1,0 +1,191 @@
+"""Plays a history through the real driver, and looks after every run whether all is as it must be."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+
+import consumer.app.parts
+import consumer.codec.lines
+import consumer.codec.packs
+import consumer.storage.remote
+from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import Settings
+from consumer.errors import ConsumerError
+from consumer.model import timekeeper
+from consumer.model.result import RunResult
+from consumer.pipeline.manager import ConsumerManager
+from consumer.storage.reader import FsspecReader
+from consumer.storage.settings import StorageSettings
+from tests.simulate.checks import check_end, check_run, check_target
+from tests.simulate.events import Event, History, Setup
+from tests.simulate.loader import SimulatedLoader
+from tests.simulate.machine import Beside, Crash, Failure, Happening, VirtualTime
+from tests.simulate.world import BASE, Random, World
+from tests.support.observers import Recorder
+
+pa.set_cpu_count(1)  # threads of its own would only cost
+
+AFTER_A_CRASH = 60.0
+"""Seconds until somebody starts the consumer again."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """`problem`: what is wrong, "" if nothing. `happened`: how often which kind of event, and what came of it."""
+
+    problem: str
+    story: list[str]
+    happened: Counter[str]
+
+
+def play(history: History) -> Played:
+    world = World(history)
+    world.consume = lambda event: _consume(world, event)
+    problem = ""
+    with _installed(world):
+        try:
+            for event in history.events:
+                world.do(event)
+            _end(world)
+        except Failure as failure:
+            problem = str(failure)
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)[-6:]
+            places = " < ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in reversed(frames))
+            problem = f"{type(error).__name__}: {error} ({places})"
+    return Played(problem, world.machine.story, world.machine.happened)
+
+
+def _consume(world: World, event: Event) -> RunResult | None:
+    machine, random = world.machine, Random(event.seed)
+    happenings: dict[int, list[Happening]] = {}
+    for moment, other in event.during:
+        happenings.setdefault(moment, []).append(_happening(world, other))
+    outer, world.loader = world.loader, SimulatedLoader(machine, random)
+    trouble, world.trouble = world.trouble, world.lingering()
+    observer = Recorder()
+    machine.tell(f"the consumer runs ({event.kind})")
+    result: RunResult | None = None
+    try:
+        with machine.run(happenings):
+            if event.kind == "run":
+                stop: Any = Rounds(world, random.randint(1, 3))
+                result = app.run(_settings(world.history.setup), observer, stop, world.loader)
+            else:
+                result = app.once(_settings(world.history.setup), observer, world.loader)
+        told = f"exit {result.exit_code} at {result.checkpoint_ts}"
+        error: ConsumerError | None = None
+        for name, table in result.tables.items():
+            told += f"; {name} {table.state} {table.watermark}" + (f": {table.error}" if table.error else "")
+    except Crash:
+        machine.now += AFTER_A_CRASH
+        world.loader, world.trouble = outer, trouble
+        check_target(world, ended=False)
+        return None
+    except ConsumerError as raised:
+        error, told = raised, f"exit {raised.exit_code}: {type(raised).__name__}: {raised}"
+    machine.tell(told)
+    check_run(world, result, error, observer)
+    world.loader, world.trouble = outer, trouble
+    return result
+
+
+def _happening(world: World, event: Event) -> Happening:
+    return lambda moment: world.do(event, moment)
+
+
+def _end(world: World) -> None:
+    """Nothing disturbs any more: everything must come right."""
+    server, machine = world.server, world.machine
+    machine.now += 2000.0
+    server.refuses.clear()
+    world.storage_until = 0.0
+    world.original.now += 1 << 18  # a RENAME at the checkpoint itself would wait
+    world.changefeed.index_fails = 0.0
+    machine.tell("in the end, " + world._catch_up(Random(1), ""))
+    _consume(world, Event("once", 1))
+    check_end(world, _consume(world, Event("once", 2)))
+
+
+class Rounds:
+    """Takes the place of the event that ends `run`, after so many rounds."""
+
+    def __init__(self, world: World, rounds: int) -> None:
+        self._world, self._left = world, rounds
+
+    def is_set(self) -> bool:
+        return self._left <= 0
+
+    def wait(self, seconds: float) -> None:
+        self._left -= 1
+        self._world.machine.now += seconds
+        self._world.machine.moment("between rounds")
+
+
+@lru_cache(maxsize=64)
+def _settings(setup: Setup) -> Settings:
+    csv = setup.style.csv
+    flags: dict[str, object] = {
+        "upstream_uri": f"gcs://{BASE}?protocol={'csv' if csv else 'canal-json'}",
+        "downstream_uri": "memory://simulated",
+        "round_bytes": str(setup.round_bytes),
+        "tz": "UTC",
+    }
+    if csv is not None:
+        flags |= {f"csv_{name}": value for name, value in asdict(csv).items() if name != "binary_encoding"}
+    if setup.expiration_days is not None:
+        flags["file_expiration_days"] = str(setup.expiration_days)
+    if setup.never_split:
+        flags["never_split"] = ("d.*",)
+    return load(flags, {}).settings
+
+
+class _AtOnce:
+    """A pool of threads with none."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    def __enter__(self) -> _AtOnce:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def map(self, call: Callable[..., Any], *items: Any) -> Iterator[Any]:
+        return map(call, *items)
+
+    def submit(self, call: Callable[..., Any], *given: Any) -> Future[Any]:
+        found: Future[Any] = Future()
+        try:
+            found.set_result(call(*given))
+        except Exception as error:
+            found.set_exception(error)
+        return found
+
+
+@contextmanager
+def _installed(world: World) -> Iterator[None]:
+    machine = world.machine
+    settings = StorageSettings.from_uri(_settings(world.history.setup).upstream_uri)
+    filesystems = {(os.getpid(), settings): world.bucket}
+    with (
+        patch.object(timekeeper, "keeper", VirtualTime(machine)),
+        patch.object(ConsumerManager, "beside", staticmethod(lambda: Beside(machine))),
+        patch.object(consumer.app.parts, "sink_for", lambda *_, **__: world.server.connect()),
+        patch.object(consumer.storage.remote, "_FILESYSTEMS", filesystems),
+        patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
+        patch.object(consumer.codec.packs, "ThreadPoolExecutor", _AtOnce),
+        patch.object(consumer.codec.lines, "_READER", _AtOnce()),
+    ):
+        yield

@@ -1,0 +1,244 @@
+"""A target with a server's manners, around the memory sink: connections drop, answers get lost, tables are locked,
+statements are refused and commit by themselves, a fail-over takes the last second back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from consumer.errors import DdlRefused, LeaseHeld, TargetBusy, TargetUnavailable
+from consumer.model.load import LoadOutcome
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    AuditRow,
+    DdlId,
+    DdlRecord,
+    DdlState,
+    Progress,
+    ProgressChange,
+    State,
+)
+from consumer.model.steps import ApplyDdl
+from consumer.ports import DdlOutcome, Writer
+from consumer.sink.memory import sink as memory
+from consumer.sink.memory.sink import MemorySink
+from consumer.sink.memory.statements import execute
+from consumer.sink.memory.store import MemoryStore, copied
+from tests.simulate.direct import SimulatedWriter
+from tests.simulate.machine import Failure, Machine
+
+LEASE_SECONDS = 15.0
+LABEL = "simulated"
+_SECOND = 1.0
+
+
+@dataclass
+class Server:
+    """`direct`: writers write into the tables; else they stage, and the driver publishes. `by_itself`: a statement
+    commits by itself, between intent and fact. `locks` are tables and until when; `refuses` tables whose statements are
+    refused."""
+
+    machine: Machine
+    direct: bool = False
+    by_itself: bool = False
+    goes_back: bool = False
+    """Whether a fail-over may come, for which the past is kept."""
+    locks: dict[TableName, float] = field(default_factory=dict)
+    refuses: set[TableName] = field(default_factory=set)
+    down_until: float = 0.0
+    holder: object = None
+    renewed: float = 0.0
+    past: list[tuple[float, MemoryStore]] = field(default_factory=list)
+    fallen: bool = False
+    """Whether a fail-over came since somebody looked."""
+
+    def __post_init__(self) -> None:
+        memory._STORES[LABEL] = MemoryStore()
+
+    @property
+    def store(self) -> MemoryStore:
+        return memory._STORES[LABEL]
+
+    @property
+    def progress(self) -> Progress:
+        return self.store.progress.get("default", Progress())
+
+    def connect(self) -> Connection:
+        return Connection(self)
+
+    def check_up(self) -> None:
+        if self.machine.now < self.down_until:
+            raise TargetUnavailable("the server does not answer")
+
+    def check_lock(self, names: Sequence[TableName]) -> None:
+        locked = [name for name in names if self.locks.get(name, 0.0) > self.machine.now]
+        if locked:
+            raise TargetBusy(f"{locked[0]} is locked", table=str(locked[0]))
+
+    def keep_past(self) -> None:
+        if self.goes_back:
+            self.past = [(at, store) for at, store in self.past if at > self.machine.now - 10 * _SECOND][-20:]
+            self.past.append((self.machine.now, _copied(self.store)))
+
+    def fail_over(self, seconds: float) -> None:
+        """The last `seconds` never happened."""
+        older = [store for at, store in self.past if at <= self.machine.now - seconds]
+        if older:
+            memory._STORES[LABEL] = _copied(older[-1])
+            self.past = [(at, store) for at, store in self.past if store is not older[-1]][:-1]
+        self.fallen = self.fallen or bool(older)
+        self.down_until = self.machine.now + 0.5
+
+
+_CALLS = frozenset(
+    {"acquire", "progress", "fence", "prepare", "writer", "end", "commit", "record", "apply_ddls", "empty_table",
+     "has_rows"}
+)  # fmt: skip
+
+
+def _copied(store: MemoryStore) -> MemoryStore:
+    return replace(
+        store,
+        tables=copied(store.tables),
+        progress=dict(store.progress),
+        staged=dict(store.staged),
+        at_work=set(store.at_work),
+    )
+
+
+class Connection:
+    """A sink whose calls can fail before and behind what they do."""
+
+    def __init__(self, server: Server) -> None:
+        self._server, self._sink = server, ServerSink(server)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._sink, name)
+        return partial(self._call, name, found) if name in _CALLS else found
+
+    def _call(self, name: str, call: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        server = self._server
+        server.machine.moment(f"before {name}")
+        server.check_up()
+        result = call(*given, **named)
+        server.keep_past()
+        server.renewed = server.machine.now
+        server.machine.moment(f"after {name}")
+        server.check_up()
+        return result
+
+
+class ServerSink(MemorySink):
+    statements = 2
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        super().__init__(LABEL, "default")
+
+    @property
+    def _store(self) -> MemoryStore:
+        return self._server.store
+
+    @_store.setter
+    def _store(self, store: MemoryStore) -> None:
+        """Whichever the server has."""
+
+    def acquire(self, upstream: str) -> Progress:
+        server = self._server
+        if server.holder not in (None, self) and server.machine.now < server.renewed + LEASE_SECONDS:
+            raise LeaseHeld("another consumer is at work on this target")
+        self._store.held = False
+        server.holder = self
+        return super().acquire(upstream)
+
+    def close(self) -> None:
+        if self._server.holder is self:
+            self._server.holder = None
+
+    def writer(self) -> Writer:
+        found = super().writer()
+        return SimulatedWriter(self._server, self._epoch or 0, self._store.writers) if self._server.direct else found
+
+    def end(self, writer: Writer) -> None:
+        if isinstance(writer, SimulatedWriter):
+            self._check()
+            self._store.at_work.discard(writer.number)
+        else:
+            super().end(writer)
+
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
+        if self._server.direct:
+            self._check()
+            self._save(change)
+        else:
+            self._server.check_lock([outcome.table for outcome in outcomes])
+            super().commit(outcomes, change)
+
+    def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
+        self._check()
+        return [self._one(step, unfinished.get(step.id)) for step in steps]
+
+    def _one(self, step: ApplyDdl, known: DdlRecord | None) -> DdlOutcome:
+        server = self._server
+        try:
+            server.check_lock(step.touches)
+        except TargetBusy as error:
+            return DdlOutcome(step, error)
+        if step.file.name in server.refuses:
+            refused = DdlRefused(f"the target refuses it: {step.file.query}", table=str(step.file.name))
+            return DdlOutcome(step, refused)
+        return self._by_itself(step, known) if server.by_itself else self._apply(step)
+
+    def _by_itself(self, step: ApplyDdl, known: DdlRecord | None) -> DdlOutcome:
+        """Intent, statement, fact; who finds an intent looks whether its statement ran."""
+        machine = self._server.machine
+        resumed = known is not None and known.state is DdlState.INTENT
+        before = known.before if known is not None and resumed else self._shape(step)
+        intent = DdlRecord(step.id, DdlState.INTENT, before)
+        self._save(step.before.merged(ProgressChange(ddls=(intent,))))
+        self._server.keep_past()
+        machine.moment("between intent and statement")
+        note = ""
+        if not resumed or self._shape(step) == before:
+            try:
+                note = execute(self._store.tables, step)
+            except DdlRefused as error:
+                ended = ProgressChange(ddls=(replace(intent, state=DdlState.REFUSED, reason=error.message),))
+                self._save(ended)
+                return DdlOutcome(step, error, recorded=step.before.merged(ended))
+        self._server.keep_past()
+        machine.moment("between statement and fact")
+        self._server.check_up()
+        audit = AuditRow("ddl", step.file.name, step.file.version, step.file.version, statement=step.file.query)
+        done = ProgressChange(ddls=(DdlRecord(step.id, DdlState.DONE),), audit=(audit,))
+        recorded = step.before.merged(step.after, done)
+        self._save(recorded)
+        return DdlOutcome(step, note=note, recorded=recorded)
+
+    def _shape(self, step: ApplyDdl) -> str:
+        """What tells whether the statement ran: names and columns of what it is about."""
+        names = {step.file.name, *step.touches, *((step.old_name,) if step.old_name else ())}
+        tables = self._store.tables
+        if not step.file.table:
+            names |= {name for name in tables if name.database == step.file.database}
+        return repr([(str(n), [c.name for c in tables[n].columns] if n in tables else None) for n in sorted(names)])
+
+    def _save(self, change: ProgressChange) -> None:
+        self._check()
+        before = self._server.progress
+        super()._save(change)
+        if not change.rewind:
+            refuse_falling(before, self._server.progress)
+
+
+def refuse_falling(before: Progress, after: Progress) -> None:
+    """Raises Failure where a watermark is lower than it was, of what is not gone meanwhile."""
+    places = [(name, before.table(name), after.table(name)) for name in (*before.tables, *after.tables)]
+    for name, old, new in [*places, (TableName("", ""), before.table(_NOBODY), after.table(_NOBODY))]:
+        if State.DROPPED not in (old.state, new.state) and new.applied_ts < old.applied_ts:
+            raise Failure(f"the watermark of {name} falls from {old.applied_ts} to {new.applied_ts}")
+
+
+_NOBODY = TableName("", "\0")

@@ -1,0 +1,46 @@
+"""Some hundred histories, the same in every run, and those that once failed. `make simulate` plays others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.simulate.cases import from_json, kept, to_json
+from tests.simulate.events import CHANGEFEED, DURING, UPSTREAM, history
+from tests.simulate.play import play
+
+HISTORIES, CHUNK = 320, 40
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, CHUNK))
+def test_histories_end_in_the_state_of_upstream(first: int) -> None:
+    happened = Counter[str]()
+    for seed in range(first, first + CHUNK):
+        found = play(history(seed))
+        assert not found.problem, "\n".join([f"seed {seed}: {found.problem}", *found.story])
+        happened += found.happened
+    # Otherwise this would say less than it seems to.
+    assert min(happened[kind] for kind in ("commit", "flush", "execute", "publish", "catch up")) > 0
+
+
+@pytest.mark.parametrize("name", kept())
+def test_what_once_failed(name: str) -> None:
+    found = play(kept()[name])
+    assert not found.problem, "\n".join([found.problem, *found.story])
+
+
+def test_every_kind_of_event_happens() -> None:
+    drawn = [event for seed in range(300) for event in history(seed).events]
+    kinds = {event.kind for event in drawn} | {other.kind for event in drawn for _, other in event.during}
+    assert kinds == {*UPSTREAM, *CHANGEFEED, *DURING, "once", "run"}
+
+
+def test_a_history_is_the_same_each_time() -> None:
+    for seed in range(20):
+        assert play(history(seed)) == play(history(seed))
+
+
+def test_a_history_can_be_kept() -> None:
+    for seed in range(200):
+        assert from_json(to_json(history(seed))) == history(seed)
