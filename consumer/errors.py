@@ -11,6 +11,7 @@ ConsumerError
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
 │   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
+│   ├── Starved                this machine has no memory, threads, open files or disk left
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
     ├── BadConfig              exit 2: a flag, a setting, a login
@@ -112,6 +113,10 @@ class JobBroken(Retryable): ...
 
 
 class ProgressMoved(Retryable):
+    may_pass = False
+
+
+class Starved(Retryable):
     may_pass = False
 
 

@@ -40,7 +40,10 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     wanted = settings.table_filter.matches
     assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))
     data = [file for name, group in assembly.files.items() if wanted(name) for file in group]
-    detected, doubts = with_rows(files, survey_options(assembly.catalog, data), data, assembly.catalog)
+    options = survey_options(assembly.catalog, data)
+    if settings.date_separator is None and options.date_separator == "year":
+        return inspect(settings.model_copy(update={"date_separator": "year"}), observer, time_range)
+    detected, doubts = with_rows(files, options, data, assembly.catalog)
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
@@ -50,7 +53,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         tables,
         tuple(sorted({file.database for file in assembly.catalog.files})),
         detected,
-        (*missing, *doubts, *_mismatch(settings, detected), *_findings(assembly, files, data)),
+        (*missing, *_years(options), *doubts, *_mismatch(settings, detected), *_findings(assembly, files, data)),
         changefeed_toml(detected),
         _command(settings, detected),
     )
@@ -81,6 +84,14 @@ def _with_range(
     if not known:
         return table
     return replace(table, first_ts=min(found.first for found in known), last_ts=max(found.last for found in known))
+
+
+def _years(options: Detected) -> Iterator[str]:
+    if "date-separator" in options.unproven:
+        yield (
+            "the files do not prove whether folders such as 2024 are partitions or the years of date-separator: say in"
+            " the TOML which of them the changefeed has"
+        )
 
 
 def _mismatch(settings: Settings, detected: Detected) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_as_json
 from consumer.cli.run_text import print_run, stopped_lines
 from consumer.cli.signals import stopping
+from consumer.cli.starved import starved
 from consumer.cli.text import readers_may_leave
 from consumer.config.load import load
 from consumer.config.settings import Settings, flag_of
@@ -97,8 +98,11 @@ def execute(
         return failure.report(Interrupted(), time.monotonic() - began)
     except ConsumerError as error:
         return failure.report(error, time.monotonic() - began)
-    except Exception as bug:
-        return failure.report_bug(bug, time.monotonic() - began)
+    except Exception as error:
+        lacking = starved(error)
+        if lacking is not None:
+            return failure.report(lacking, time.monotonic() - began)
+        return failure.report_bug(error, time.monotonic() - began)
 
 
 def _profiling(settings: Settings) -> AbstractContextManager[object]:

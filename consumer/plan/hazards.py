@@ -52,6 +52,12 @@ def is_partitioned(history: Sequence[SchemaFile]) -> bool:
     return partitioned
 
 
+def tells_partitions(history: Sequence[SchemaFile]) -> bool:
+    """Whether a statement among them says whether the table is partitioned."""
+    telling = (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING, Action.REMOVE_PARTITIONING)
+    return any(file.type in telling and file.query for file in history)
+
+
 def _partitions(query: str) -> bool:
     if "PARTITION" not in query.upper():
         return False

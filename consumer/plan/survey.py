@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from consumer.layout.paths import date_level
 from consumer.layout.schema_file import is_table_id
 from consumer.model.columns import Family
-from consumer.model.files import DataFile, SchemaFile
+from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.inspection import Detected, InspectedTable
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from consumer.plan.hazards import is_new_architecture, is_partitioned
+from consumer.plan.hazards import is_new_architecture, is_partitioned, tells_partitions
 
 CLASSIC, NEW = "classic", "new"
 
@@ -27,7 +27,9 @@ def survey_tables(assembly: Assembly) -> tuple[InspectedTable, ...]:
 def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
     """What the paths tell; nothing of the rows yet."""
     folders = {file.folder for file in files}
-    levels = Counter(date_level(folder.date) for folder in folders)
+    years = _years(catalog, folders)
+    levels = Counter("year" if folder in years else date_level(folder.date) for folder in folders)
+    doubtful = not years and _all_could_be_years(folders)
     across = any(folder.dispatcher for folder in folders) if folders else None
     table_ids = any(file.table and is_table_id(file.root) for file in catalog.files)
     widths = Counter(len(file.path.rpartition(".")[0]) - len(_without_digits(file.path)) for file in files)
@@ -36,11 +38,12 @@ def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
         commit_ts=None,
         date_separator=levels.most_common(1)[0][0] if levels else None,
         file_index_digit=min(widths) if widths else None,
-        partition_separator=_partition_separator(catalog, files),
+        partition_separator=_partition_separator(catalog, folders - years),
         across_nodes=across,
         table_ids=table_ids,
         architecture=_architecture(catalog, bool(across) or table_ids),
         sampled=0,
+        unproven=("date-separator", "enable-partition-separator") if doubtful else (),
     )
 
 
@@ -78,11 +81,31 @@ def _without_digits(path: str) -> str:
     return path.rpartition(".")[0].rstrip("0123456789")
 
 
-def _partition_separator(catalog: Catalog, files: Sequence[DataFile]) -> bool | None:
+def _years(catalog: Catalog, folders: Collection[Folder]) -> set[Folder]:
+    """Folders whose partition is the year of a ``date-separator = "year"``: their table's statements say that it has no
+    partitions. The paths alone do not tell the two."""
+    found = set()
+    for group in catalog.by_table.values():
+        if tells_partitions(group) and not is_partitioned(group):
+            roots = {file.root for file in group}
+            found |= {folder for folder in folders if folder.root in roots and _could_be_year(folder)}
+    return found
+
+
+def _could_be_year(folder: Folder) -> bool:
+    return bool(folder.partition) and not folder.date and date_level(folder.partition) == "year"
+
+
+def _all_could_be_years(folders: Collection[Folder]) -> bool:
+    """A changefeed has one date level, so a folder that can have no year says that no other one is a year."""
+    return bool(folders) and all(map(_could_be_year, folders))
+
+
+def _partition_separator(catalog: Catalog, folders: Collection[Folder]) -> bool | None:
     """Only a partitioned table shows it."""
-    if any(file.folder.partition for file in files):
+    if any(folder.partition for folder in folders):
         return True
-    written = {file.folder.root for file in files}
+    written = {folder.root for folder in folders}
     partitioned = (group[-1].root in written and is_partitioned(group) for group in catalog.by_table.values())
     return False if any(partitioned) else None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
 
 import pytest
@@ -262,6 +264,30 @@ def test_errors_are_a_sentence_and_a_hint(error, code, app: FakeApp, capsys) -> 
     assert shown.err == f"storage-consumer: {error.message}\n  {error.hint}\n"
     body = json.loads(shown.out)
     assert (body["checkpoint_ts"], body["tables"], body["error"]) == (None, {}, error.message)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "memory"),
+        (RuntimeError("can't start new thread"), "threads"),
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "ulimit -n"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "room on a disk"),
+    ],
+    ids=["memory", "threads", "open files", "disk"],
+)
+def test_what_the_machine_does_not_give_is_no_bug(
+    error: Exception, words: str, app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> RunResult:
+        raise error
+
+    app.action = fail
+    assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
+    told = capsys.readouterr().err
+    assert words in told
+    assert "bug" not in told
+    assert "Traceback" not in told
 
 
 def test_a_bug_is_called_one_and_shows_its_trace_only_with_v(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
