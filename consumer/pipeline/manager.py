@@ -129,12 +129,15 @@ class ConsumerManager:
         self._confirmed = True
 
     def _run_round(self, listing: Listing) -> None:
-        for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
-            self._empty(name)
+        self._empty_marked()
         assembly = self.options.assembly(self.reader, listing, self.progress)
-        changes = (settle_doubts(assembly.files, self.progress), let_in(assembly, self.progress))
+        changes = (
+            settle_doubts(assembly.files, self.progress),
+            let_in(assembly, self.progress, self.options.policy_of),
+        )
         if any(changes):
             self.record(ProgressChange().merged(*filter(None, changes)))
+            self._empty_marked()
             assembly = self.options.assembly(self.reader, listing, self.progress)
         for note in assembly.notes(self.progress):
             self.observer.note(note)
@@ -213,6 +216,10 @@ class ConsumerManager:
         place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING)
         self.record(replace(change, tables={**change.tables, name: place}))
         self._empty(name)
+
+    def _empty_marked(self) -> None:
+        for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
+            self._empty(name)
 
     def _empty(self, name: TableName) -> None:
         gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})

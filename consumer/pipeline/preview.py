@@ -34,7 +34,7 @@ def preview(
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
     assembly = options.assembly(reader, listing, progress)
-    if (change := let_in(assembly, progress)) is not None:
+    if (change := let_in(assembly, progress, options.policy_of)) is not None:
         progress = progress.after(change)
         assembly = options.assembly(reader, listing, progress)
     found = _Preview(reader, sink, assembly, progress, options)

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from consumer.errors import ConsumerError, GapFound
 from consumer.model.ddl_policy import PolicyOf, evolve
-from consumer.model.files import DataFile, Folder, Listing
+from consumer.model.files import DataFile, Folder, Listing, SchemaFile
 from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.plan.catalog import Catalog, schema_missing
@@ -85,15 +85,19 @@ class Assembly:
 
     def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
         """The tables that exist upstream, and those that the target has, where pending statements have not run."""
+        due = self.statements_due(progress)
+        waiting = {statement.file.path for statement in self.timeline.pending}
+        executed = (file for file in due if file.path not in waiting)
+        return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
+
+    def statements_due(self, progress: Progress) -> list[SchemaFile]:
+        """The schema files that this round knows of, in upstream order."""
         last, settled = self.checkpoint, self.listing.settled
-        due = [
+        return [
             file
             for file in upstream_order(self.catalog.files)
             if file.version < last or (file.version == last and (settled or not needs_company(file, progress)))
         ]
-        waiting = {statement.file.path for statement in self.timeline.pending}
-        executed = (file for file in due if file.path not in waiting)
-        return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
 
     def faults(self, progress: Progress, accept_gap: bool) -> Iterator[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files."""

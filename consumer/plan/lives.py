@@ -6,13 +6,14 @@ here which of them it is, and whether the storage holds it from its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumer.ddl.references import exchange_table, like_source
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import action_of
 
@@ -48,6 +49,26 @@ def lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> dict
     for file in files:
         _follow(alive, file, origins.get(file.path))
     return alive
+
+
+def lives_at(
+    moments: Mapping[TableName, int], files: Iterable[SchemaFile], origins: Mapping[str, TableName]
+) -> Iterator[tuple[TableName, Life]]:
+    """The tables that had the names of `moments` at these versions. A life is as it was then only until the next one is
+    asked for."""
+    waiting = deque(sorted(moments.items(), key=lambda moment: moment[1]))
+    alive: dict[TableName, Life] = {}
+
+    def reached(version: int) -> Iterator[tuple[TableName, Life]]:
+        while waiting and waiting[0][1] < version:
+            name, _ = waiting.popleft()
+            if name in alive:
+                yield name, alive[name]
+
+    for file in files:
+        yield from reached(file.version)
+        _follow(alive, file, origins.get(file.path))
+    yield from reached(MAX_TSO)
 
 
 def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaFile]:

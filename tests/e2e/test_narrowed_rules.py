@@ -37,3 +37,55 @@ def test_rows_in_front_of_a_rename_away_from_a_database_that_was_dropped_then_ar
     assert replica.once(30, tables=WITHOUT_D).exit_code == 0
     assert replica.once(40, tables=ALL).exit_code == 0
     assert replica.tables == {"d.t": {}, "e.t": {1: "late"}}
+
+
+ONLY_C, WITHOUT_A = ("d.c",), ("*.*", "!d.a")
+
+
+def test_a_database_goes_though_one_that_is_left_out_was_made_in_it_since(feed: Feed, replica: MemoryReplica) -> None:
+    assert replica.once(3, tables=WITHOUT_D).exit_code == 0
+    feed.create("d.c", 10)
+    feed.puts("d.c", 10, {11: (1, "first life")})
+    feed.database("d", 20, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    feed.database("d", 21)
+    feed.create("d.a", 25)
+    assert replica.once(30, tables=ONLY_C).exit_code == 0
+    assert replica.tables == {}
+
+
+def test_a_rename_that_is_not_due_yet_is_not_passed_over(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 5)
+    feed.drop("d.a", 6)
+    feed.create("d.b", 10)
+    feed.puts("d.b", 10, {11: (1, "x")})
+    assert replica.once(15, tables=("d.b",)).exit_code == 0
+    feed.rename("d.b", "d.a", 20)
+    assert replica.once(20, tables=ALL).exit_code == 0
+    assert replica.once(30, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {1: "x"}}
+
+
+def test_what_the_target_has_goes_as_it_went_upstream_under_names_that_are_new(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "x")})
+    assert replica.once(15, tables=("d.a",)).exit_code == 0
+    feed.rename("d.a", "d.c", 20)
+    feed.puts("d.c", 20, {21: (1, "y")})
+    feed.drop("d.c", 30)
+    assert replica.once(18, tables=WITHOUT_D).exit_code == 0
+    assert replica.once(40, tables=ALL).exit_code == 0
+    assert replica.tables == {}
+
+
+def test_what_is_left_of_a_table_whose_end_nobody_followed_goes(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "x")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    assert replica.once(40, tables=WITHOUT_A).exit_code == 0
+    assert replica.tables == {"d.a": {1: "x"}}
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {}

@@ -164,6 +164,7 @@ class Original:
         else:
             definition = re.sub(r" AUTO_INCREMENT=\d+", "", self.execute(f"SHOW CREATE TABLE {place}")[0][1])
             definition = definition.replace(quoted(prefix)[:-1], "`") if prefix else definition
+            definition = _CONSTRAINT.sub("", definition)
         try:
             rows = self.execute(f"SELECT * FROM {place}")
         except Exception:  # a view of what is no more
@@ -208,6 +209,8 @@ def loosened(snapshot: Snapshot, tables: Collection[str]) -> Snapshot:
     }
 
 
+_CONSTRAINT = re.compile(r"CONSTRAINT `(?:[^`]|``)*` (?=FOREIGN KEY)")
+"""Names of foreign keys are a database's own on servers, and a table's own upstream."""
 _LOOSE = re.compile(r" (?:DEFAULT |COMMENT[ =])(?:current_timestamp\(\d?\)|'(?:[^']|'')*'|[^ ,\n]+)")
 
 
