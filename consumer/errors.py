@@ -27,6 +27,7 @@ ConsumerError
     │   ├── RowRefused             the target refuses a value
     │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
+    │       └── RowsCollide            rows meet at a unique key: only all rows of the load tell whether one is lost
     └── NeedsPerson            exit 5
         ├── DdlRefused             the target refuses a statement; stops its table
         ├── GapFound               files are missing between what was read and what is there
@@ -180,6 +181,9 @@ class LoadFailed(TableError): ...
 
 
 class CannotBeExact(TableError): ...
+
+
+class RowsCollide(CannotBeExact): ...
 
 
 class NeedsPerson(Fatal):

@@ -84,7 +84,8 @@ class WriteSession(Protocol):
         When it returns, every put is there and every deleted key is gone, in any order (`target.ordered`: deletes
         first). It may be called again with the same changes, wholly or partly written before: same state. What a row
         holds in the columns `target.kept` stays. It may be called for a part of the changes unless `target.whole`; if
-        `target.ordered`, for all deletes before the first put.
+        `target.ordered`, for all deletes before the first put. Raises RowsCollide where it takes all changes at once
+        to know whether a row would be lost.
         """
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
@@ -126,13 +127,21 @@ class LoadRequest:
     """What the sink is asked about before a load: the columns that the schema file lists, and the NOT NULL unique keys
     that the statements in storage declared (column names, in order of preference), for targets that do not keep keys
     themselves. `absent` are those of the columns that the rows do not have. `indexes` are the names of upstream's
-    indexes and the column sets of its unique ones, in lower case; None where the statements do not tell them all."""
+    indexes and the column sets of its unique ones, in lower case; None where the statements do not tell them all.
+    `told_unique` are the column sets of those unique ones that the statements tell beyond doubt, all of them or not.
+    `labels` are those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they
+    are known. `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
+    RowsCollide, so one must be."""
 
     table: TableName
     columns: tuple[Column, ...]
     unique_keys: tuple[tuple[str, ...], ...] = ()
     absent: tuple[str, ...] = ()
     indexes: frozenset[str | frozenset[str]] | None = None
+    told_unique: frozenset[frozenset[str]] = frozenset()
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    together: bool = False
+    collided: bool = False
 
 
 @dataclass(frozen=True, slots=True)

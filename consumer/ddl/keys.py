@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.definitions import Statement, statement_of
@@ -44,9 +44,18 @@ def declared_indexes(history: Sequence[SchemaFile], origin: Origin) -> frozenset
     known = state_after(history, origin, _Keys, _execute).indexes
     if not known.whole:
         return None
-    own = [index for index in known.indexes if index.kind != "PRIMARY"]
-    unique = [index.columns for index in own if index.kind == "UNIQUE" and not index.doubtful]
-    return frozenset([*(index.name.lower() for index in own), *map(frozenset, filter(None, unique))])
+    names = (index.name.lower() for index in known.indexes if index.kind != "PRIMARY")
+    return frozenset([*names, *_told_unique(known)])
+
+
+def told_unique(history: Sequence[SchemaFile], origin: Origin) -> frozenset[frozenset[str]]:
+    """The column sets, in lower case, of the unique indexes that the statements in `history` tell beyond doubt."""
+    return frozenset(_told_unique(state_after(history, origin, _Keys, _execute).indexes))
+
+
+def _told_unique(known: TableIndexes) -> Iterator[frozenset[str]]:
+    unique = (index for index in known.indexes if index.kind == "UNIQUE" and not index.doubtful)
+    return (frozenset(index.columns) for index in unique if index.columns)
 
 
 def _execute(keys: _Keys, file: SchemaFile) -> _Keys:

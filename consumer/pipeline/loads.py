@@ -16,6 +16,7 @@ from consumer.errors import (
     LoadFailed,
     ProgressMoved,
     Retryable,
+    RowsCollide,
     RowsVary,
     TableError,
 )
@@ -165,7 +166,7 @@ class LoadRunner:
             seen = manager.seen(load)
             version = TableVersionConsumer(load, manager.assembly.catalog, dialect, never_split, seen)
             try:
-                requests.append(version.request(manager.absent.of(load)))
+                requests.append(version.request(manager.absent.of(load), manager.collisions.has(load)))
                 versions.append(version)
             except ConsumerError as error:
                 manager.stop(load.table, error)
@@ -195,10 +196,11 @@ class LoadRunner:
     def _too_large(self, load: LoadRows, target: LoadTarget) -> bool:
         """Whether a table that only one task can load must be planned again, in smaller rounds."""
         state = self._manager.consumers[load.table].state
-        if (target.key and not target.ordered) or load.bytes <= SINGLE_TASK_BYTES:
+        most = max(SINGLE_TASK_BYTES, self._manager.collisions.bytes_for(load))
+        if (target.key and not target.ordered) or load.bytes <= most:
             return False
-        smaller = state.round_bytes > SINGLE_TASK_BYTES
-        state.round_bytes = SINGLE_TASK_BYTES
+        smaller = state.round_bytes > most
+        state.round_bytes = most
         return smaller
 
     def _record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
@@ -214,15 +216,27 @@ class LoadRunner:
             manager.observer.note(note)
         for outcome in outcomes:
             if outcome.error is not None and not isinstance(outcome.error, Retryable):
-                self._failed(self._loads.pop(outcome.task.number), outcome.error)
+                self._failed(self._loads.pop(outcome.task.number), outcome.task.target, outcome.error)
 
-    def _failed(self, load: LoadRows, error: ConsumerError) -> None:
+    def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
         """Stop the table, unless the error says what to do otherwise: then the load is planned again."""
-        learnt = isinstance(error, RowsVary) and self._manager.absent.learn(load, error)
-        if learnt or put_off(self._manager, load.table, error):
+        if self._learnt(load, target, error) or put_off(self._manager, load.table, error):
             self._manager.round.release(load.table)
         else:
             self._manager.stop(load.table, error)
+
+    def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
+        """Whether planning `load` again goes better: with other columns, or with more of the rows in one task."""
+        manager = self._manager
+        if isinstance(error, RowsVary):
+            return manager.absent.learn(load, error)
+        if not isinstance(error, RowsCollide):
+            return False
+        state = manager.consumers[load.table].state
+        bounded = load.bytes >= state.round_bytes and not manager.options.dialect.timeless
+        learnt = manager.collisions.learn(load, target.whole, bounded)
+        state.round_bytes = max(state.round_bytes, manager.collisions.bytes_for(load))
+        return learnt
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
         """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed.

@@ -15,6 +15,7 @@ from consumer.model.result import TableResult
 from consumer.model.steps import Barrier, LoadRows
 from consumer.model.timekeeper import now
 from consumer.pipeline.absent import AbsentColumns
+from consumer.pipeline.collisions import Collisions
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.loads import LoadRunner
@@ -102,6 +103,7 @@ class ConsumerManager:
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
         self.absent = AbsentColumns()
+        self.collisions = Collisions()
         self.consumers: dict[TableName, TableConsumer] = {}
         self.deferred = Deferred(0.0)
         self.side = self.beside()

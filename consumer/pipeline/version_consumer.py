@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumer.codec.csv_form import splittable
-from consumer.ddl.keys import declared_indexes, unique_keys
+from consumer.ddl.declared import Definition, declared_columns
+from consumer.ddl.keys import declared_indexes, told_unique, unique_keys
+from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
 from consumer.model.names import TableName
@@ -18,6 +20,8 @@ from consumer.ports import LoadRequest
 
 SLICE_BYTES = 64 << 20
 """A file larger than this is read by several tasks."""
+TOGETHER_BYTES = 64 << 20
+"""A load up to this size is one task's anyway."""
 POSITION_BITS = 40
 """Positions within a series: file number << 40 | byte offset, so they grow in file order."""
 
@@ -36,8 +40,9 @@ class TableVersionConsumer:
     """Whether the operator says that no two writers of the changefeed share the table (a partition of it)."""
     seen: Mapping[str, Stretches] = field(default_factory=dict)
 
-    def request(self, absent: tuple[str, ...] = ()) -> LoadRequest:
-        """`absent` are columns that the rows lack. Raises SchemaMissing when a folder's schema file is not there."""
+    def request(self, absent: tuple[str, ...] = (), collided: bool = False) -> LoadRequest:
+        """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
+        when a folder's schema file is not there."""
         for planned in self.load.files:
             self._check_schema(planned)
         table = self.load.table
@@ -45,7 +50,27 @@ class TableVersionConsumer:
         history = self._history(table) or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
         statements, origin = self._history(table), self.catalog.origin
         keys, indexes = unique_keys(statements, origin), declared_indexes(statements, origin)
-        return LoadRequest(table, history[-1].columns, keys, absent, indexes)
+        return LoadRequest(
+            table,
+            history[-1].columns,
+            keys,
+            absent,
+            indexes,
+            told_unique(statements, origin),
+            self._labels(history[-1].columns, statements),
+            together=self.load.bytes <= TOGETHER_BYTES,
+            collided=collided,
+        )
+
+    def _labels(self, columns: Sequence[Column], statements: Sequence[SchemaFile]) -> dict[str, tuple[str, ...]]:
+        """CSV rows carry the labels themselves."""
+        listed = [column for column in columns if column.type in ("ENUM", "SET")]
+        if self.dialect.csv is not None or not listed:
+            return {}
+        declared = declared_columns(statements, self.catalog.origin)
+        found = {column.name.lower(): column.elements for column in listed}
+        known = {name: labels or declared.get(name, Definition()).elements for name, labels in found.items()}
+        return {name: labels for name, labels in known.items() if labels}
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
         """Raises CannotBeExact where it is not known how CSV rows are to be read."""

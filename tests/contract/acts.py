@@ -77,7 +77,8 @@ LOG_COLUMNS = (Column("a", "INT", length=11), Column("b", "VARCHAR", length=50))
 def prepared(
     sink: Sink, table: TableName = SHOP, columns: Sequence[Column] = (ID, NAME), absent: tuple[str, ...] = ()
 ) -> LoadTarget:
-    (answer,) = sink.prepare([LoadRequest(table, tuple(columns), absent=absent)])
+    told = frozenset([frozenset(["name"])])
+    (answer,) = sink.prepare([LoadRequest(table, tuple(columns), absent=absent, told_unique=told)])
     assert isinstance(answer, LoadTarget), answer
     return answer
 

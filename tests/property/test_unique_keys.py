@@ -28,7 +28,7 @@ Change = tuple[bool, tuple[str | None, ...]]
 
 
 def test_any_history_ends_in_the_upstream_state(fresh_mariadb: MariaDb) -> None:
-    target = make_target(fresh_mariadb, _COLUMNS, _DDL)
+    target = make_target(fresh_mariadb, _COLUMNS, _DDL, unique=["a", "b"])
     deadline = time.monotonic() + _SECONDS
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(_SESSIONS))

@@ -6,9 +6,10 @@ Strict mode refuses what is out of range, and notes what is cut off; what is nam
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from consumer.model.columns import Column, Family
-from consumer.sink.mysql.tables import TargetColumn
+from consumer.sink.mysql.tables import TargetColumn, labels
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _LONG_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -47,6 +48,18 @@ def misfit(column: Column, target: TargetColumn) -> str:
         return "its fractions of seconds would be rounded"
     if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):
         return "its digits behind the point would be rounded"
+    return ""
+
+
+def mislabelled(upstream: Sequence[str], target: TargetColumn) -> str:
+    """Which number is one label upstream and another one in the target, "" for none: the target may have more."""
+    there = labels(target.type) if target.data_type in ("enum", "set") else ()
+    for number, label in enumerate(upstream, 1):
+        # MySQL and MariaDB show characters outside the basic plane as '?'.
+        shown = {label.rstrip(" "), re.sub("[^\u0000-\uffff]", "?", label).rstrip(" ")}
+        if there and (len(there) < number or there[number - 1].rstrip(" ") not in shown):
+            other = repr(there[number - 1]) if number <= len(there) else "no label"
+            return f"label {number} is {label!r} upstream and {other} in the target"
     return ""
 
 

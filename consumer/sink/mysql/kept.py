@@ -16,11 +16,12 @@ IN_LINE = "bring the target table's columns in line, or empty and reload it: res
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """`required` are those that are NOT NULL without a default. `together`: all rows of a load must be completed before
-    the first of them is written, as writing a row can remove another key's, which REPLACE does by unique keys."""
+    """`required` are those that are NOT NULL without a default; `types` are all their types and collations. `together`:
+    all rows of a load must be completed before the first of them is written, as unique values may move between them."""
 
     names: tuple[str, ...]
     required: tuple[str, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
     together: bool = False
 
 
@@ -44,6 +45,7 @@ def kept_columns(request: LoadRequest, table: TargetTable, written: Sequence[str
     return Kept(
         names,
         tuple(column.name for column in kept if not column.nullable and column.default is None and not _counts(column)),
+        tuple((column.type, column.collation) for column in kept),
         any(_is_written(unique, there) for unique in others),
     )
 

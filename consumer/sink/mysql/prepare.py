@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pymysql
@@ -13,14 +13,17 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
 from consumer.ports import LoadRequest
 from consumer.sink.missing import table_missing
+from consumer.sink.mysql.blanks import Blanks, is_known, known_blanks
 from consumer.sink.mysql.connection import Flavor, qualified, quote
-from consumer.sink.mysql.fits import misfit
+from consumer.sink.mysql.errors import MISSING, errno
+from consumer.sink.mysql.fits import misfit, mislabelled
 from consumer.sink.mysql.kept import IN_LINE, kept_columns
 from consumer.sink.mysql.rounded import refuse_indistinct
 from consumer.sink.mysql.schema import is_reserved
 from consumer.sink.mysql.session_times import refuse_session_times
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
-from consumer.sink.mysql.tables import TargetColumn, TargetTable, UniqueKey, describe, labels
+from consumer.sink.mysql.tables import TargetColumn, TargetTable, describe, labels
+from consumer.sink.mysql.unique_keys import trust_in
 
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
 _LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
@@ -31,9 +34,10 @@ def prepare(
 ) -> Sequence[LoadTarget | ConsumerError]:
     """Answers in the order of `requests`. pymysql's errors pass through."""
     found = describe(cursor, {request.table for request in requests})
+    blanks = _known_blanks(cursor, found.values())
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
-    shared = _Shared(settings, Flavor.parse(version), bool(local_infile))
+    shared = _Shared(settings, Flavor.parse(version), bool(local_infile), blanks)
     return [_answer(request, found, shared) for request in requests]
 
 
@@ -53,8 +57,25 @@ def create_statement(request: LoadRequest) -> str:
 
 
 class _Shared:
-    def __init__(self, settings: MySqlSettings, flavor: Flavor, local_infile: bool) -> None:
-        self.settings, self.flavor, self.local_infile = settings, flavor, local_infile
+    def __init__(
+        self, settings: MySqlSettings, flavor: Flavor, local_infile: bool, blanks: Mapping[TableName, Blanks]
+    ) -> None:
+        self.settings, self.flavor, self.local_infile, self.blanks = settings, flavor, local_infile, blanks
+
+
+def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TargetTable]) -> Mapping[TableName, Blanks]:
+    """Of tables with texts in their unique keys."""
+    asked = [
+        table.name
+        for table in tables
+        if any((column := table.column(name)) and column.collation for key in table.unique_keys for name in key.columns)
+    ]
+    try:
+        return known_blanks(cursor, asked)
+    except pymysql.MySQLError as error:
+        if errno(error) not in MISSING:
+            raise
+        return {}
 
 
 def _answer(
@@ -81,11 +102,13 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     refuse_session_times(request.table, table, shared.settings.time_zone)
     columns = _decoded_columns(request, table)
     _check_types(request.table, columns)
+    _check_labels(request, columns)
     names = tuple(target.name for _, target in columns)
-    key, ordered = _handle_key(request, table, names)
+    key = _handle_key(request, table, names)
     kept = kept_columns(request, table, names, key)
-    _check_extra_keys(request, table, names)
-    checked = _checked_keys(table, names, key)
+    trust = trust_in(request, table, names, key)
+    blanks = shared.blanks.get(table.name)
+    checked = bool(key) and bool(trust.unproven or request.collided or (trust.padded and blanks and blanks.found))
     if not key and table.engine.lower() not in _TRANSACTIONAL:
         raise CannotBeExact(
             f"a table with no key needs transactions, its engine {table.engine} has none",
@@ -93,14 +116,14 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             table=str(request.table),
         )
     handle = {same_name(names[position]) for position in key}
-    ordered = ordered or kept.together or bool(checked)
+    whole = kept.together or (checked and (request.together or request.collided))
     return LoadTarget(
         table=request.table,
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
         names=names,
         key=key,
-        ordered=ordered,
-        whole=ordered and bool(kept.names or checked),
+        ordered=whole,
+        whole=whole,
         settings=MySqlTarget(
             data_types=tuple(target.data_type for _, target in columns),
             column_types=tuple(target.type for _, target in columns),
@@ -113,6 +136,9 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
             required=kept.required,
             checked=checked,
+            padded=trust.padded,
+            looked=is_known(blanks, names, trust.padded),
+            kept_types=kept.types,
             computed=tuple(target.name for _, target in columns if target.generated),
         ),
         kept=kept.names,
@@ -163,12 +189,26 @@ def _check_types(name: TableName, columns: Sequence[tuple[Column, TargetColumn]]
             )
 
 
+def _check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+    for column, target in columns:
+        known = request.labels.get(column.name.lower(), ())
+        if wrong := mislabelled(known, target):
+            name = request.table
+            like_upstream = _type(replace(column, elements=known))
+            raise SchemaDrift(
+                f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
+                hint=f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(target.name)} "
+                f"{like_upstream}; then run again, or resync the table where rows are in it",
+                table=str(name),
+            )
+
+
 def _drift(name: TableName, text: str) -> SchemaDrift:
     return SchemaDrift(text, hint=IN_LINE, table=str(name))
 
 
-def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[tuple[int, ...], bool]:
-    """Positions of the handle key in `names`, and whether its changes must be applied in order.
+def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the handle key in `names`.
 
     REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns. Rows
     never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have.
@@ -189,60 +229,12 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
         written = _folded(names)
         key = min(exact, key=lambda unique: (not _folded(unique.columns) <= written, len(unique.columns)), default=None)
     if key is None:
-        return (), False
+        return ()
     positions = {same_name(name): number for number, name in enumerate(names)}
     unwritten = [column for column in key.columns if same_name(column) not in positions]
     if unwritten:
         raise CannotBeExact(f"its key has columns that the rows lack: {_listed(unwritten)}", table=str(request.table))
-    return tuple(positions[same_name(column)] for column in key.columns), key.prefix or _coarse(table, key)
-
-
-def _check_extra_keys(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> None:
-    """A unique key that upstream does not have lets REPLACE remove rows that upstream keeps; one with columns that the
-    rows lack is `kept_columns`' to judge."""
-    known = request.indexes
-    if known is None:
-        return
-    primary = frozenset(column.name.lower() for column in request.columns if column.is_pk)
-    told = _folded(names) | {same_name(column.name) for column in table.columns if column.generated}
-    for unique in table.unique_keys:
-        columns = frozenset(name.lower() for name in unique.columns)
-        if not _folded(unique.columns) <= told:
-            continue
-        if unique.name.lower() not in known and columns not in known and columns != primary:
-            raise CannotBeExact(
-                f"the target table has a unique key {quote(unique.name)} on {_listed(unique.columns)}, which upstream"
-                " does not have: rows that are equal there would be lost",
-                hint=f"ALTER TABLE {request.table} DROP INDEX {quote(unique.name)}; then resync the table",
-                table=str(request.table),
-            )
-
-
-def _checked_keys(table: TargetTable, names: Sequence[str], key: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The unique keys, as positions in `names`, whose collations take texts for equal that differ in more than trailing
-    blanks. Upstream's may be the same, or not: TiDB compares bytes where its new collations are switched off."""
-    if not key:
-        return ()
-    positions = {same_name(name): number for number, name in enumerate(names)}
-    coarse = (unique.columns for unique in table.unique_keys if not unique.prefix and _coarse(table, unique))
-    folded = ([same_name(column) for column in columns] for columns in coarse)
-    return tuple(tuple(positions[c] for c in columns) for columns in folded if all(c in positions for c in columns))
-
-
-def _coarse(table: TargetTable, key: UniqueKey) -> bool:
-    """Whether the target takes keys for equal that differ in more than trailing blanks.
-
-    ``*_bin`` collations compare bytes, but most of them without trailing blanks ('a' = 'a '), as TiDB's own do. Such
-    tables keep their parallel speed, because the writer deletes a row only where its key has the very bytes of the
-    deleted one: the delete of 'a ' cannot take away the row 'a' that a put wrote before it, and a put of 'a' that comes
-    first removes 'a ' by REPLACE. So the two are right in either order. Two puts of equal keys cannot be in one window:
-    upstream splits a change of key bytes into a delete and an insert, and that delete wins over the older put.
-    """
-    columns = [table.column(name) for name in key.columns]
-    text = [column for column in columns if column is not None and column.collation]
-    return any(
-        column.data_type not in ("enum", "set") and not column.collation.endswith(("_bin", "binary")) for column in text
-    )
+    return tuple(positions[same_name(column)] for column in key.columns)
 
 
 def _visible(request: LoadRequest) -> list[Column]:

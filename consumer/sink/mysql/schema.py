@@ -74,6 +74,13 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,
+    # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
+    "blank_keys": {
+        "database_name": "VARCHAR(64) NOT NULL",
+        "table_name": "VARCHAR(64) NOT NULL",
+        "looked_at": "TEXT NOT NULL",
+        "found": "TINYINT NOT NULL",
+    },
     "audit": {
         "id": "BIGINT NOT NULL AUTO_INCREMENT",
         **_NAME,
@@ -99,6 +106,7 @@ _KEYS = {
     "ddl": "PRIMARY KEY (name, database_name, table_name, version, checksum)",
     "lease": "PRIMARY KEY (name, slot)",
     "known_table": "PRIMARY KEY (name, database_name, table_name)",
+    "blank_keys": "PRIMARY KEY (database_name, table_name)",
     "audit": "PRIMARY KEY (id), KEY (name, finished)",
 }
 

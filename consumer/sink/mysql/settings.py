@@ -87,10 +87,12 @@ class MySqlTarget:
     there is a unique key beside the handle key. `local_infile`: the server takes LOAD DATA LOCAL. `flavor` is mysql,
     mariadb or tidb.
 
-    `required` are those of LoadTarget.kept that a new row must give a value: NOT NULL, without a default.
+    `required` are those of LoadTarget.kept that a new row must give a value: NOT NULL, without a default. `kept_types`
+    are the COLUMN_TYPE and COLLATION_NAME of each of LoadTarget.kept.
 
-    `checked` are unique keys, as positions, that may compare more coarsely than upstream's: rows are compared before
-    they are written.
+    `checked`: a unique key may take rows for one that upstream tells apart, so no other row may go where one is
+    written. `padded` are the text columns, as positions, of unique keys that pass over trailing blanks; `looked`: it is
+    known that the table holds no text there that ends in one.
 
     `computed` are columns, by name, that the server computes itself: their values only tell which rows are meant.
 
@@ -109,9 +111,12 @@ class MySqlTarget:
     database: str
     table: str
     required: tuple[str, ...] = ()
-    checked: tuple[tuple[int, ...], ...] = ()
+    checked: bool = False
+    padded: tuple[int, ...] = ()
+    looked: bool = False
     auto_increment: str = ""
     computed: tuple[str, ...] = ()
+    kept_types: tuple[tuple[str, str], ...] = ()
 
 
 def _port(parts: Any, default: int) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pymysql
 
 from consumer.errors import BadConfig, ConsumerError
+from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
@@ -15,6 +16,7 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
+from consumer.sink.mysql.blanks import blanks_moved
 from consumer.sink.mysql.connection import Flavor, FlavorName, qualified
 from consumer.sink.mysql.ddl import execute_ddls, statement_cursor
 from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
@@ -103,7 +105,8 @@ class MySqlSink:
             answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:
-            self._store(intents(planned), {plan.step.file.name for plan in planned})
+            moving = [plan.step.touches for plan in planned if _moves_rows(plan.step)]
+            self._store(intents(planned), {plan.step.file.name for plan in planned}, moving)
         executed = self._execute(planned, flavor)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
 
@@ -156,11 +159,16 @@ class MySqlSink:
         with self._driver.cursor() as cursor:
             return consumers(cursor)
 
-    def _store(self, change: ProgressChange, touched: set[TableName]) -> None:
+    def _store(
+        self, change: ProgressChange, touched: set[TableName], moving: Sequence[Sequence[TableName]] = ()
+    ) -> None:
+        """`moving` are tables between which statements move rows next."""
         epoch = self._held()
 
         def save() -> None:
             with self._driver.transaction(epoch) as cursor:
+                for tables in moving:
+                    blanks_moved(cursor, tables)
                 store(cursor, self._settings.name, epoch, change, touched | _named(change))
 
         self._driver.retried(save)
@@ -192,6 +200,11 @@ class MySqlSink:
         check_epoch(cursor, self._settings.name, self._held())
         store(cursor, self._settings.name, self._held(), ProgressChange(ddls=(record,)))
         cursor.connection.commit()
+
+
+def _moves_rows(step: ApplyDdl) -> bool:
+    """Whether rows that the table's own loads did not write may be in it afterwards, or in another one."""
+    return len(step.touches) > 1 or step.file.type in RENAME_ACTIONS or step.file.type == Action.RECOVER_TABLE
 
 
 def _named(change: ProgressChange) -> set[TableName]:

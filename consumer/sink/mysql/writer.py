@@ -13,16 +13,17 @@ import pyarrow.compute as pc
 import pymysql
 
 from consumer.model.load import LoadTarget, Receipt
+from consumer.model.names import TableName
 from consumer.model.steps import Window
 from consumer.sink.mysql import multiset, replace
 from consumer.sink.mysql.batches import pieces
-from consumer.sink.mysql.complete import make_stage, staged, write_staged
+from consumer.sink.mysql.blank_puts import end_in_blanks, look_for_blanks, may_lose, record_blanks
 from consumer.sink.mysql.deletes import delete_statements
 from consumer.sink.mysql.lease import DRIVER
 from consumer.sink.mysql.load_data import NotLoaded, load
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.staged import is_staged, make_stage, staged, write_staged
 from consumer.sink.mysql.transactions import Transactions
-from consumer.sink.mysql.twins import refuse_blank_twins, refuse_staged_twins
 from consumer.sink.mysql.values import by_key, error_values, mysql_target
 
 _PUT_ROWS = 100_000
@@ -56,13 +57,14 @@ class MySqlSession:
     """A ports.WriteSession. It connects when there is something to write.
 
     Raises, beside what the port names: LeaseHeld, TargetBusy, TargetUnavailable, BadConfig, RowRefused, SchemaDrift,
-    TableMissing, CorruptFile.
+    TableMissing, CorruptFile, CannotBeExact.
     """
 
     def __init__(self, settings: MySqlSettings, epoch: int, lane: int) -> None:
         self._settings, self._epoch = settings, epoch
         self._transactions = Transactions(settings, epoch, lane)
         self._local_infile = True
+        self._looked: set[TableName] = set()
 
     def __enter__(self) -> MySqlSession:
         return self
@@ -74,16 +76,29 @@ class MySqlSession:
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
         """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first; in one
-        transaction where all rows must be completed before one is written."""
+        transaction where all rows must be there before one is written."""
         if not changes.num_rows:
             return Receipt(puts=0, deletes=0)
         is_put = changes.column("put")
         rows = changes.select([f"c{position}" for position in range(len(target.columns))])
         puts = by_key(target, rows.filter(is_put))
         deletes = by_key(target, rows.filter(pc.invert(is_put)).select([f"c{position}" for position in target.key]))
+        self._beware_of_blanks(target, puts)
         batches = [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(puts, deletes)
         defaulted = sum(self._write(target, batch) for batch in batches)
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted)
+
+    def _beware_of_blanks(self, target: LoadTarget, puts: pa.Table) -> None:
+        """REPLACE loses no row as long as no text of its keys ends in a blank, there or here."""
+        settings = mysql_target(target)
+        if not settings.padded or is_staged(target) or not puts.num_rows:
+            return
+        here = end_in_blanks(target, puts)
+        if not here and not settings.looked and target.table not in self._looked:
+            here = self._transactions.run(str(target.table), lambda cursor: look_for_blanks(cursor, target))
+            self._looked.add(target.table)
+        if here:
+            raise may_lose(target)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
         """Count copies up and down, and record the progress, in one transaction."""
@@ -112,19 +127,18 @@ class MySqlSession:
                     cursor.execute(statement)
             if batch.puts is None:
                 return 0
-            refuse_blank_twins(cursor, target, batch.puts)
-            if not _is_staged(target):
+            if not is_staged(target):
                 put(cursor, target, batch.puts, self._transactions.max_allowed_packet)
                 return 0
             for piece in pieces(batch.puts, _PUT_ROWS, _PUT_BYTES):
                 put(cursor, staged(target), piece, self._transactions.max_allowed_packet)
-            if mysql_target(target).checked:
-                refuse_staged_twins(cursor, target)
+            if end_in_blanks(target, batch.puts):
+                record_blanks(cursor, target, True)
             with replace.not_strict(cursor) if _has_odd(target, batch.puts) else nullcontext():
                 return write_staged(cursor, target)
 
         def before(cursor: pymysql.cursors.Cursor) -> None:
-            if _is_staged(target) and batch.puts is not None:
+            if is_staged(target) and batch.puts is not None:
                 make_stage(cursor, target)
 
         return self._transactions.run(str(target.table), work, before)
@@ -132,7 +146,7 @@ class MySqlSession:
     def _can_load(self, target: LoadTarget, puts: pa.Table | None) -> bool:
         """LOAD DATA is quicker for any number of rows. TiDB's is optimistic: it fails where two meet at a key."""
         settings = mysql_target(target)
-        safe = settings.flavor != "tidb" or not (settings.secondary_unique or _is_staged(target))
+        safe = settings.flavor != "tidb" or not (settings.secondary_unique or is_staged(target))
         return puts is not None and safe and settings.local_infile and self._local_infile
 
 
@@ -152,13 +166,6 @@ def _load(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, pa
         replace.put(cursor, target, puts.filter(odd), packet)
         puts = puts.filter(pc.invert(odd))
     load(cursor.connection, target, puts)
-
-
-def _is_staged(target: LoadTarget) -> bool:
-    """Whether rows are looked at in the target, beside what is there, before one is written, or have columns that are
-    not written."""
-    settings = mysql_target(target)
-    return bool(target.kept or settings.checked or settings.computed)
 
 
 def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:

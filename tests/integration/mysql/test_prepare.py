@@ -27,15 +27,18 @@ V = Column("v", "VARCHAR", length=9)
 T = TableName("d", "t")
 
 
-def prepared(server: MariaDb, *columns: Column, table: TableName = T) -> LoadTarget | ConsumerError:
+def prepared(
+    server: MariaDb, *columns: Column, table: TableName = T, unique: tuple[str, ...] = (), together: bool = False
+) -> LoadTarget | ConsumerError:
     sink = MySqlSink(settings(server))
-    [answer] = sink.prepare([LoadRequest(table, columns)])
+    told = frozenset(frozenset([name]) for name in unique)
+    [answer] = sink.prepare([LoadRequest(table, columns, told_unique=told, together=together)])
     sink.close()
     return answer
 
 
-def target(server: MariaDb, *columns: Column, table: TableName = T) -> LoadTarget:
-    answer = prepared(server, *columns, table=table)
+def target(server: MariaDb, *columns: Column, **asked: Any) -> LoadTarget:
+    answer = prepared(server, *columns, **asked)
     assert isinstance(answer, LoadTarget), answer
     return answer
 
@@ -51,7 +54,7 @@ def test_columns_come_in_the_targets_order_without_generated_and_hidden_ones(fre
         "e ENUM('a','it''s'), UNIQUE (v)",
     )
     sent = (ID, V, Column("g", "INT"), Column("s", "INT"), Column("e", "ENUM"), Column("_V$_x_0", "JSON"))
-    got = target(fresh_mariadb, *sent)
+    got = target(fresh_mariadb, *sent, unique=("v",))
     assert got.names == ("V", "id", "e")
     assert got.columns == (V, ID, replace(sent[4], elements=("a", "it's")))
     assert got.virtual == ("g",)
@@ -65,6 +68,7 @@ def test_columns_come_in_the_targets_order_without_generated_and_hidden_ones(fre
         secondary_unique=True,
         database="d",
         table="t",
+        padded=(0,),
     )
 
 
@@ -115,7 +119,7 @@ def test_a_primary_key_that_the_target_lacks(fresh_mariadb: MariaDb) -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "ordered"),
+    ("declared", "coarse"),
     [
         ("VARCHAR(9) COLLATE utf8mb4_bin", False),
         ("VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin", False),
@@ -126,26 +130,49 @@ def test_a_primary_key_that_the_target_lacks(fresh_mariadb: MariaDb) -> None:
         ("CHAR(9) COLLATE utf8mb4_unicode_ci", True),
     ],
 )
-def test_keys_that_the_target_compares_coarsely(declared: str, ordered: bool, fresh_mariadb: MariaDb) -> None:
+def test_keys_that_the_target_compares_coarsely(declared: str, coarse: bool, fresh_mariadb: MariaDb) -> None:
     declared = declared.replace("nopad", fresh_mariadb.nopad_collation)
     create(fresh_mariadb, f"k {declared} NOT NULL, PRIMARY KEY (k)")
     kind = declared.partition("(")[0]
-    assert target(fresh_mariadb, Column("k", kind, length=9, nullable=False, is_pk=True)).ordered is ordered
+    k = Column("k", kind, length=9, nullable=False, is_pk=True)
+    assert mysql_target(target(fresh_mariadb, k)).checked is coarse
+    assert target(fresh_mariadb, k, together=True).whole is coarse
 
 
 def test_a_prefix_key_is_coarse(fresh_mariadb: MariaDb) -> None:
     create(fresh_mariadb, "k VARCHAR(9) NOT NULL, PRIMARY KEY (k(3))")
     found = target(fresh_mariadb, Column("k", "VARCHAR", length=9, nullable=False, is_pk=True))
-    assert found.ordered
-    assert found.whole is bool(mysql_target(found).checked)
+    assert mysql_target(found).checked
 
 
 def test_a_coarse_key_is_compared_by_its_own_column(fresh_mariadb: MariaDb) -> None:
     """Servers tell names apart that are equal to Python's casefold."""
     create(fresh_mariadb, "id INT PRIMARY KEY, `straße` VARCHAR(9), strasse VARCHAR(9), UNIQUE (`straße`)")
     fresh_mariadb.execute("ALTER TABLE d.t MODIFY COLUMN `straße` VARCHAR(9) COLLATE utf8mb4_general_ci")
-    found = target(fresh_mariadb, ID, replace(V, name="straße"), replace(V, name="strasse"))
-    assert mysql_target(found).checked == ((1,),)
+    sent = (ID, replace(V, name="straße"), replace(V, name="strasse"))
+    assert mysql_target(target(fresh_mariadb, *sent, unique=("straße", "strasse"))).checked
+    fresh_mariadb.execute("ALTER TABLE d.t MODIFY COLUMN `straße` VARCHAR(9) COLLATE utf8mb4_bin")
+    assert mysql_target(target(fresh_mariadb, *sent, unique=("strasse",))).checked
+    assert not mysql_target(target(fresh_mariadb, *sent, unique=("straße",))).checked
+
+
+@pytest.mark.parametrize(
+    ("key", "unique", "checked"),
+    [
+        ("UNIQUE (v)", ("v",), False),
+        ("UNIQUE (v)", (), True),
+        ("UNIQUE (v, id)", (), False),
+        ("UNIQUE (n)", ("n",), False),
+        ("UNIQUE (n)", (), True),
+        ("UNIQUE (v(3))", ("v",), True),
+        ("g INT AS (n % 2) VIRTUAL UNIQUE", ("g",), True),
+        ("KEY (n)", (), False),
+    ],
+)
+def test_which_keys_are_proven(key: str, unique: tuple[str, ...], checked: bool, fresh_mariadb: MariaDb) -> None:
+    create(fresh_mariadb, f"id INT PRIMARY KEY, v VARCHAR(9), n INT, {key}")
+    found = target(fresh_mariadb, ID, V, Column("n", "INT"), unique=unique)
+    assert (mysql_target(found).checked, found.whole) == (checked, False)
 
 
 def test_columns_that_do_not_meet(fresh_mariadb: MariaDb) -> None:

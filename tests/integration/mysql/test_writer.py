@@ -45,7 +45,10 @@ def test_nothing_to_write_needs_no_target() -> None:
 
 def test_a_put_replaces_the_row_and_whatever_collides_with_it(fresh_mariadb: MariaDb, way: Way) -> None:
     target = make_target(
-        fresh_mariadb, [_ID, Column("u", "INT"), Column("v", "INT")], "id INT PRIMARY KEY, u INT UNIQUE, v INT"
+        fresh_mariadb,
+        [_ID, Column("u", "INT"), Column("v", "INT")],
+        "id INT PRIMARY KEY, u INT UNIQUE, v INT",
+        unique=["u"],
     )
     assert write(fresh_mariadb, way(target), changes(target, puts=[("1", "1", "1"), ("2", "2", "2")])).puts == 2
     write(fresh_mariadb, way(target), changes(target, puts=[("1", "2", "3")]))

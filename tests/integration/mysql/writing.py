@@ -28,8 +28,11 @@ def settings_of(server: MariaDb) -> MySqlSettings:
     return MySqlSettings(host="127.0.0.1", port=server.port, user="root", password="", name=NAME, time_zone="+00:00")
 
 
-def make_target(server: MariaDb, columns: Sequence[Column], ddl: str, *, table: str = "t") -> LoadTarget:
-    """Create ``db.{table}`` as `ddl` says (the body of a CREATE TABLE), and look at it as the driver does."""
+def make_target(
+    server: MariaDb, columns: Sequence[Column], ddl: str, *, table: str = "t", unique: Sequence[str] = (), **asked: bool
+) -> LoadTarget:
+    """Create ``db.{table}`` as `ddl` says (the body of a CREATE TABLE), and look at it as the driver does. `unique` are
+    columns that upstream is known to have a unique key on, each by itself; `asked` is of a LoadRequest."""
     settings = settings_of(server)
     connection = connect(settings, "ddl", autocommit=True)
     with connection.cursor() as cursor:
@@ -46,7 +49,9 @@ def make_target(server: MariaDb, columns: Sequence[Column], ddl: str, *, table: 
         )
         cursor.execute("CREATE DATABASE IF NOT EXISTS db CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
         cursor.execute(f"CREATE TABLE db.`{table}` ({ddl}) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_bin")
-        (found,) = prepare(cursor, [LoadRequest(TableName("db", table), tuple(columns))], settings)
+        told = frozenset(frozenset([name]) for name in unique)
+        request = LoadRequest(TableName("db", table), tuple(columns), told_unique=told, **asked)
+        (found,) = prepare(cursor, [request], settings)
     connection.close()
     assert isinstance(found, LoadTarget), found
     return found
