@@ -6,10 +6,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from consumer.model.user_cache import cache_folder
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache folder of the test session, in which Spark's archive of classes is the user's."""
+    cache = tmp_path_factory.mktemp("cache")
+    (cache / "storage-consumer").mkdir(mode=0o700)
+    (cache / "storage-consumer" / "spark").symlink_to(cache_folder("spark"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        yield
 
 
 @pytest.fixture(scope="session")

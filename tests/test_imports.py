@@ -38,6 +38,14 @@ def test_the_command_line_starts_light() -> None:
     assert loaded & {"pyspark", "pyarrow", "duckdb", "pymysql", "botocore", "fsspec", "numpy", "structlog"} == set()
 
 
+def test_a_round_with_nothing_new_needs_no_arrow() -> None:
+    modules = ("consumer.app", "consumer.pipeline.manager", "consumer.sink.mysql.sink", "consumer.storage.s3_client")
+    done = f"import json, sys, {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"
+    loaded = set(json.loads(subprocess.check_output([sys.executable, "-c", done], text=True)))
+    assert loaded >= set(modules)
+    assert loaded & {"pyspark", "pyarrow", "pandas", "numpy", "duckdb"} == set()
+
+
 def test_the_lowest_layers_need_python_alone() -> None:
     # What a fresh interpreter has by itself (site hooks of the environment) is not ours.
     ours = loaded_by("consumer.errors", "consumer.model", "consumer.ports") - loaded_by()

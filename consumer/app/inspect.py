@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from consumer.app.dialects import with_rows
 from consumer.config.settings import Settings
 from consumer.config.suggest import changefeed_toml
 from consumer.config.uri import redact
@@ -33,6 +32,8 @@ _SHOWN = 5
 def inspect(settings: Settings, observer: Observer, time_range: bool = False) -> InspectResult:
     """Look at the storage: one listing, the schema files, the heads of some data files, some index files; with
     `time_range` both ends of every data file too."""
+    from consumer.app.dialects import with_rows  # reads rows: no other command needs Arrow on the driver
+
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
     checkpoint, missing = _checkpoint(reader)

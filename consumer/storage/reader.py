@@ -26,6 +26,7 @@ from consumer.ports import RangeReader
 from consumer.storage.bounds import read_bounds, read_first
 from consumer.storage.csv_bounds import read_csv_bounds, read_csv_first
 from consumer.storage.files import open_files
+from consumer.storage.schema_cache import keep_schemas, kept_schemas
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 
@@ -40,7 +41,7 @@ class FsspecReader:
     """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec knows.
 
     `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows; `pool_size` files are read
-    at a time. Each schema file is read once, and again only when it has changed.
+    at a time. Each schema file is read once, by this command or by one before it, and again only when it has changed.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class FsspecReader:
         self._pool_size = pool_size
         self._dialect = dialect
         self._files = open_files(settings)
-        self._schemas: dict[StoredFile, SchemaFile | TableError] = {}
+        self._schemas: dict[StoredFile, SchemaFile | TableError] | None = None
 
     def checkpoint(self) -> int:
         content = self._files.read_if_there("metadata", _SMALL_SIZE)
@@ -134,7 +135,8 @@ class FsspecReader:
 
     def _parsed_schemas(self, paths: Mapping[StoredFile, SchemaPath]) -> Sequence[SchemaFile | TableError]:
         """The schema files of a listing; one that has vanished since is left out, like one that was never there."""
-        new = [file for file in paths if file not in self._schemas]
+        known = kept_schemas(self.identity) if self._schemas is None else self._schemas
+        new = [file for file in paths if file not in known]
         contents = dict(zip(new, self._concurrently(self._schema_content, new), strict=True))
         broken = [
             _unreadable(paths[file], error) for file, error in contents.items() if isinstance(error, StorageUnavailable)
@@ -142,7 +144,10 @@ class FsspecReader:
         if broken:
             self._files.read_if_there("metadata", _SMALL_SIZE)  # the storage itself must answer
         read = {file: _schema_or_error(paths[file], text) for file, text in contents.items() if isinstance(text, bytes)}
-        self._schemas = {file: parsed for file, parsed in self._schemas.items() if file in paths} | read
+        self._schemas = {file: parsed for file, parsed in known.items() if file in paths} | read
+        if any(isinstance(parsed, SchemaFile) for parsed in read.values()):
+            good = {file: parsed for file, parsed in self._schemas.items() if isinstance(parsed, SchemaFile)}
+            keep_schemas(self.identity, good)
         return [*self._schemas.values(), *broken]
 
     def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable | None:

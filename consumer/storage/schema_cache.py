@@ -1,0 +1,92 @@
+"""Schema files as they were parsed, kept from one command to the next in the user's cache folder.
+
+Each is found by its path, size and stamp, all as the listing has them; one that changed is read again. The file is for
+one storage and one parser. Whatever is wrong with it, it is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from functools import cache
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from consumer.layout import checksum, go_json, schema_file
+from consumer.model import columns, files
+from consumer.model.columns import Column
+from consumer.model.files import SchemaFile, StoredFile
+from consumer.model.user_cache import cache_folder, is_ours
+
+
+def kept_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
+    """What `keep_schemas` kept of this storage; empty where that is lost, damaged, or of another parser."""
+    with suppress(OSError, RuntimeError, ValueError, TypeError):
+        place = _place(identity)
+        if is_ours(place):
+            sum_, _, body = place.read_bytes().partition(b"\n")
+            if int(sum_) == zlib.crc32(body):
+                return _read(body)
+    return {}
+
+
+def keep_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None:
+    """Keep `parsed` for the next command. A file without a stamp is left out: nobody could tell that it changed."""
+    with suppress(OSError, RuntimeError, orjson.JSONEncodeError):
+        body = _written((file, schema) for file, schema in parsed.items() if file.stamp)
+        place = _place(identity)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = place.with_suffix(f".{os.getpid()}")
+        with open(new, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+            out.write(b"%d\n%b" % (zlib.crc32(body), body))
+        new.rename(place)
+
+
+def _written(parsed: Iterable[tuple[StoredFile, SchemaFile]]) -> bytes:
+    """Column lists that are the same are written once: they are most of it."""
+    lists: dict[tuple[Column, ...], int] = {}
+    rows = []
+    for file, schema in parsed:
+        *values, listed = _SCHEMA(schema)
+        rows.append([file.path, file.size, file.stamp, *values, lists.setdefault(listed, len(lists))])
+    return orjson.dumps({"columns": [[_COLUMN(column) for column in listed] for listed in lists], "files": rows})
+
+
+def _read(body: bytes) -> dict[StoredFile, SchemaFile]:
+    kept = orjson.loads(body)
+    lists = [tuple(_column(*members) for members in listed) for listed in kept["columns"]]
+    return {
+        StoredFile(path, size, stamp): _schema(*values, lists[listed])
+        for path, size, stamp, *values, listed in kept["files"]
+    }
+
+
+_COLUMN = attrgetter(*(member.name for member in fields(Column)))
+_SCHEMA = attrgetter(*(member.name for member in fields(SchemaFile)))
+
+
+def _column(*members: Any) -> Column:
+    whole = [*members[:-1], tuple(members[-1])]
+    return Column(*whole)
+
+
+def _schema(*members: Any) -> SchemaFile:
+    return SchemaFile(*members)
+
+
+def _place(identity: str) -> Path:
+    return cache_folder("schemas") / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}-{_parser()}.json"
+
+
+@cache
+def _parser() -> str:
+    """The code that parses, as one word."""
+    sources = (Path(str(module.__file__)).read_bytes() for module in (checksum, columns, files, go_json, schema_file))
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:8]
