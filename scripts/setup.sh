@@ -76,6 +76,7 @@ fi
 # The folder is part of the sum: a virtualenv that was moved does not work.
 sum=$({ pwd; cat requirements.lock pyproject.toml; } | sha256sum | cut -d ' ' -f 1)
 if [ "$(cat "$venv/.setup-done" 2>/dev/null || true)" = "$sum" ] && "$venv/bin/storage-consumer" --version >/dev/null 2>&1; then
+  "$venv/bin/python" -m consumer.spark.make_archive
   exit 0
 fi
 if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
@@ -83,4 +84,5 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
 fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r requirements.lock
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+"$venv/bin/python" -m consumer.spark.make_archive
 echo "$sum" >"$venv/.setup-done"

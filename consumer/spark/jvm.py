@@ -8,58 +8,167 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+
+from consumer.spark.archive import archived_start
+from consumer.spark.processes import descendants, end_all
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
-_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
+_LOOKS_EVERY = 0.01
 
 
-def start_jvm(conf: SparkConf, noise: IO[bytes]) -> None:
+@dataclass(frozen=True, slots=True)
+class _Jvm:
+    """`folder` holds all that it writes, where it may be killed without its shutdown hooks."""
+
+    process: subprocess.Popen[bytes]
+    port: str = ""
+    secret: str = field(default="", repr=False)
+    folder: str | None = None
+
+    def kill(self) -> None:
+        """At once, with all that it has started."""
+        started = descendants(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        end_all(started)
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """Without waiting for the job in hand."""
+        if self.folder is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_ENDS_WITHIN)
+        self.kill()
+
+
+_started: list[_Jvm] = []
+"""The one that runs, if it is ours."""
+
+
+def start_jvm(conf: SparkConf, noise: IO[bytes], *, plain: bool) -> None:
     """Start it with stderr in `noise`: what it says at every start (its own modules, its logging) is not for whoever
-    runs the consumer, and only when it does not start there is something to be told of it."""
+    runs the consumer, and only when it does not start there is something to be told of it. A `plain` one leaves nothing
+    behind but temporary files: it may be started from the archive of classes, and be killed once its work is done."""
     from pyspark import SparkContext
     from pyspark.java_gateway import launch_gateway
 
-    before = _children()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        SparkContext._ensure_initialized(gateway=launch_gateway())
+        return
+    jvm = (_archived(conf, noise) if plain else None) or _submitted(conf, noise)
     try:
-        with _properties(conf):
-            SparkContext._ensure_initialized(gateway=launch_gateway(None, {"stderr": noise}))
+        with _environment({"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}):
+            gateway = launch_gateway()
+        gateway.proc = jvm.process
+        SparkContext._ensure_initialized(gateway=gateway)
     except BaseException:
-        # PySpark has taken the folder away in which it waits for the JVM's answer: a JVM that comes up now would find
-        # nobody, and stay.
-        for child in _children() - before:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+        jvm.kill()
         raise
+    _started[:] = [jvm]
+
+
+def can_be_killed() -> bool:
+    """Whether nothing is lost when the JVM ends without Spark's own stop."""
+    return any(jvm.folder is not None for jvm in _started)
+
+
+def _archived(conf: SparkConf, noise: IO[bytes]) -> _Jvm | None:
+    """A JVM that begins with the archive of classes; None where there is none, or where it does not begin."""
+    options = dict(conf.getAll())
+    start = archived_start(options)
+    if start is None:
+        return None
+    folder = tempfile.mkdtemp(prefix="storage-consumer-")
+    java, *rest = start.command
+    jvm = None
+    try:
+        with _properties({**options, "spark.local.dir": folder}) as words:
+            command = [java, f"-Djava.io.tmpdir={folder}", *rest, "org.apache.spark.deploy.SparkSubmit"]
+            jvm = _launched([*command, *words, "pyspark-shell"], start.environment, noise)
+    finally:
+        if jvm is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    return None if jvm is None else replace(jvm, folder=folder)
+
+
+def _submitted(conf: SparkConf, noise: IO[bytes]) -> _Jvm:
+    """A JVM as Spark's own script starts it, with whatever it makes of the environment."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.find_spark_home import _find_spark_home
+
+    given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    with _properties(dict(conf.getAll())) as words:
+        jvm = _launched([f"{_find_spark_home()}/bin/spark-submit", *words, *given], {}, noise)
+    if jvm is None:
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+    return jvm
+
+
+def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
+    """Start it, and wait until it tells where it listens; None when it ends before."""
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer"
+        told = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer)}
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
+            env={**os.environ, **environment, **told},
+        )  # fmt: skip
+        try:
+            while not answer.is_file():
+                if process.poll() is not None:
+                    return None
+                time.sleep(_LOOKS_EVERY)
+            with answer.open("rb") as info:
+                return _Jvm(process, str(read_int(info)), UTF8Deserializer().loads(info))
+        except BaseException:
+            # A JVM that comes up now would find nobody, and stay.
+            _Jvm(process).kill()
+            raise
+
+
+def _without_interrupts() -> None:
+    """A terminal sends its SIGINT to all; we end the JVM ourselves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
-def _properties(conf: SparkConf) -> Iterator[None]:
-    """Tell the JVM its properties by a file that only we can read: what stands in its command line, everyone can."""
-    given = os.environ.get(_ARGUMENTS)
+def _properties(conf: Mapping[str, str]) -> Iterator[list[str]]:
+    """The words that tell the JVM its properties, by a file that only we can read: what stands in its command line,
+    everyone can."""
     with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".conf") as file:  # mode 0600
-        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.getAll())
+        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
         file.flush()
-        file_first = f"--properties-file {shlex.quote(file.name)} --load-spark-defaults"
-        os.environ[_ARGUMENTS] = f"{file_first} {given or 'pyspark-shell'}"
-        try:
-            yield
-        finally:
-            del os.environ[_ARGUMENTS]
-            if given is not None:
-                os.environ[_ARGUMENTS] = given
+        yield ["--properties-file", file.name, "--load-spark-defaults"]
+
+
+@contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 def _escaped(text: str) -> str:
@@ -80,14 +189,10 @@ def end_jvm() -> None:
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
-    if process is None:
-        return
-    process.terminate()
-    try:
-        process.wait(_ENDS_WITHIN)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    ours = [jvm for jvm in _started if jvm.process is process]
+    _started.clear()
+    if process is not None:
+        (ours or [_Jvm(process)])[0].end()
 
 
 @contextmanager
@@ -101,12 +206,3 @@ def own_handlers() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _children() -> set[int]:
-    """The processes that this one has started and not waited for; empty where the system does not tell."""
-    found: set[int] = set()
-    for task in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found |= {int(child) for child in task.read_text().split()}
-    return found

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, TargetUnavailable
-from consumer.spark.jvm import end_jvm, own_handlers, start_jvm
+from consumer.spark.jvm import can_be_killed, end_jvm, own_handlers, start_jvm
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Session:
         """End it, where it is our own."""
         if not self.owned:
             return
-        if self.alive():
+        if self.alive() and not can_be_killed():
             self.spark.stop()
         else:
             end_jvm()
@@ -60,7 +60,7 @@ def start_session(settings: SparkSettings) -> Session:
     from pyspark import SparkConf, SparkContext
 
     _quieten_py4j()
-    wanted = {**_defaults(settings), **dict(settings.conf)}
+    wanted = {**standard_properties(settings), **dict(settings.conf)}
     _check(wanted)
     borrowed = SparkContext._active_spark_context is not None
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(_NAME)
@@ -87,7 +87,7 @@ def _own(settings: SparkSettings, conf: SparkConf) -> SparkSession:
     with tempfile.TemporaryFile() as noise:
         try:
             if SparkContext._gateway is None:
-                start_jvm(conf, noise)
+                start_jvm(conf, noise, plain=settings.local and not settings.conf)
             with own_handlers():
                 session = SparkSession.builder.config(conf=conf).getOrCreate()
         except PySparkException as error:
@@ -153,7 +153,8 @@ def _telling_line(noise: IO[bytes]) -> str:
     return (telling or lines or [""])[0 if telling else -1][:500]
 
 
-def _defaults(settings: SparkSettings) -> dict[str, str]:
+def standard_properties(settings: SparkSettings) -> dict[str, str]:
+    """What we set where `settings` say nothing."""
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,0 +1,112 @@
+"""An archive of the classes that Spark's JVM loads at every start (Java's class data sharing), and a start with it.
+
+`consumer.spark.make_archive` keeps, in the user's cache folder, the archive and the command that `spark-submit` came
+to, so that neither its shell nor its launcher runs again. Both are for exactly one kind of start: the same Java, Spark,
+options and environment. Anything else, and an archive that is lost or cut, is a start as Spark does it; what is damaged
+within the archive Java itself finds (``VerifySharedSpaces``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from consumer.model.user_cache import cache_folder, is_ours
+
+_OF_THE_JVM = ("SPARK_", "JAVA_", "JDK_", "_JAVA_", "CLASSPATH", "LD_", "PYSPARK_SUBMIT_ARGS")
+_OURS = ("SPARK_LOCAL_IP", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
+"""Variables of those that we and PySpark set ourselves."""
+_QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr")
+"""Java would tell what it thinks of an archive on stdout, which is the result's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A JVM's command up to Spark's own words, and what `spark-submit` adds to the environment."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def archived_start(conf: Mapping[str, str]) -> Start | None:
+    """How to start with the archive; None where there is none for this start. Never an error."""
+    with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError):
+        note = cache_folder("spark") / f"{_key(conf)}.json"
+        if not is_ours(note.parent) or not is_ours(note):
+            return None
+        kept = json.loads(note.read_text())
+        archive = note.parent / kept["archive"]
+        if is_ours(archive) and archive.stat().st_size == kept["size"]:
+            java, *options = kept["command"]
+            sharing = (f"-XX:SharedArchiveFile={archive}", "-XX:+UnlockDiagnosticVMOptions", "-XX:+VerifySharedSpaces")
+            return Start((java, *_QUIET, *sharing, *options), kept["environment"])
+    return None
+
+
+@contextmanager
+def maker(conf: Mapping[str, str]) -> Iterator[Path | None]:
+    """The file to be written by a JVM that ends; None where the archive is there already. One makes it at a time."""
+    folder = cache_folder("spark")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if archived_start(conf) is not None:
+            yield None
+            return
+        for left in (*folder.glob(f"{_key(conf)}*"), *folder.glob("*.new")):
+            left.unlink()
+        yield folder / f"{_key(conf)}.{os.getpid()}.new"
+
+
+def keep(conf: Mapping[str, str], archive: Path, start: Start) -> None:
+    """Let `archive`, which is whole, be used from now on."""
+    archive.chmod(0o600)
+    place = archive.with_suffix(".jsa")
+    archive.rename(place)
+    note = {
+        "archive": place.name,
+        "size": place.stat().st_size,
+        "command": start.command,
+        "environment": dict(start.environment),
+    }
+    written = archive.with_suffix(".new")
+    written.write_text(json.dumps(note))
+    written.chmod(0o600)
+    written.rename(place.parent / f"{_key(conf)}.json")
+
+
+def start_of(process: int, without: Sequence[str]) -> Start:
+    """How the JVM `process` was started, `without` those words. Raises OSError where the system does not tell."""
+    words = Path(f"/proc/{process}/cmdline").read_text().split("\0")[:-1]
+    options = words[: words.index("org.apache.spark.deploy.SparkSubmit")]
+    pairs = (pair.split("=", 1) for pair in Path(f"/proc/{process}/environ").read_text().split("\0") if "=" in pair)
+    passing = {"_PYSPARK_DRIVER_CONN_INFO_PATH", "SPARK_CONNECT_MODE", "_", "SHLVL", "PWD", "OLDPWD"}
+    added = {name: value for name, value in pairs if os.environ.get(name) != value and name not in passing}
+    return Start(tuple(word for word in options if word not in without), added)
+
+
+def _key(conf: Mapping[str, str]) -> str:
+    """What a start depends on, as one word. Raises OSError where there is no Java or Spark, or where Spark's own
+    configuration has a say."""
+    spec = find_spec("pyspark")
+    home = Path((spec and spec.origin) or "/no/pyspark/there").parent
+    if (home / "conf").exists():
+        raise FileNotFoundError(home)
+    own = os.environ.get("JAVA_HOME")
+    java = Path(shutil.which(f"{own}/bin/java" if own else "java") or "/no/java").resolve(strict=True)
+    jars = home / "jars"
+    # Whole seconds: the layers of an image keep no more.
+    about = [
+        *(str(part) for part in (java, int(java.stat().st_mtime), jars, int(jars.stat().st_mtime))),
+        *sorted(f"{name}={value}" for name, value in conf.items() if name.startswith("spark.driver.")),
+        *sorted(f"{n}={v}" for n, v in os.environ.items() if n.startswith(_OF_THE_JVM) and n not in _OURS),
+    ]
+    return hashlib.sha256("\n".join(about).encode()).hexdigest()[:16]
