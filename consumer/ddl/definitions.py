@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.references import created_object, name_at, skip_if_exists
-from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, significant, starts, tokenize, top_level
+from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, kept, significant, starts, tokenize, top_level
 from consumer.model.indexes import Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
@@ -115,6 +115,7 @@ class Statement:
         return [index for index in found if index]
 
 
+@kept
 def statement_of(text: str) -> Statement:
     everything = tokenize(text)
     tokens = significant(everything)

@@ -28,8 +28,10 @@ class Names:
 
     def spelled(self, database: str) -> str:
         """The true spelling of a database's name, or `database` as it is where it is not known."""
-        names = [self.own.database, self.database, *sorted(table.database for table in self.known)]
-        return _closest(database, names) or database
+        own = (self.own.database, self.database)
+        if database in own:
+            return database  # most names are: the target's tables, which can be many, are not looked through for them
+        return _closest(database, [*own, *sorted(table.database for table in self.known)]) or database
 
     def find(self, database: str, table: str) -> TableName | None:
         return _find(self.planned, database, table) or _find(self.known, database, table)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 
 class Kind(enum.Enum):
@@ -67,9 +69,21 @@ _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", 
 _KINDS: dict[str | None, Kind] = {kind.name: kind for kind in Kind}
 
 
-def tokenize(text: str) -> list[Token]:
+_Made = TypeVar("_Made")
+_KEPT_TEXTS, _KEPT_CHARACTERS = 64, 1 << 14
+
+
+def kept(function: Callable[[str], _Made]) -> Callable[[str], _Made]:
+    """`function` of a statement, which looks at each of the last ones once: many rules ask the same of one statement.
+    Long texts, of which many would take much memory, are looked at each time."""
+    cached = lru_cache(_KEPT_TEXTS)(function)
+    return wraps(function)(lambda text: cached(text) if len(text) <= _KEPT_CHARACTERS else function(text))
+
+
+@kept
+def tokenize(text: str) -> Tokens:
     """All of `text`, blanks and comments included."""
-    return [_token(match) for match in _TOKEN.finditer(text)]
+    return tuple(_token(match) for match in _TOKEN.finditer(text))
 
 
 def _token(match: re.Match[str]) -> Token:

@@ -6,11 +6,9 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
-from queue import Empty, SimpleQueue
 
 import pymysql
 
@@ -20,13 +18,13 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
-from consumer.sink.mysql.connection import FlavorName, connect
+from consumer.sink.mysql.connection import FlavorName
 from consumer.sink.mysql.databases import adopt_database, use_database
 from consumer.sink.mysql.ddl_plan import PlannedDdl, refused, translated
 from consumer.sink.mysql.ddl_state import look_again, wait_for_running, was_executed
 from consumer.sink.mysql.ddl_zone import UNKNOWN_ZONE, UTC
-from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno, translate
-from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno
+from consumer.sink.mysql.statement_connections import StatementConnections
 from consumer.sink.mysql.trash import is_there, left_to_do
 
 SaveIntent = Callable[[pymysql.cursors.Cursor, DdlRecord], None]
@@ -36,59 +34,16 @@ _DATABASE_EXISTS = 1007
 
 
 def execute_ddls(
-    settings: MySqlSettings, planned: Sequence[PlannedDdl], flavor: FlavorName, save: SaveIntent
+    connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, save: SaveIntent
 ) -> list[DdlOutcome]:
     """Run the statements, those of several steps side by side. An error stays in its step's outcome."""
-    connections = _Connections(settings)
-    try:
-        if len(planned) <= 1:
-            return [_outcome(connections, plan, flavor, save) for plan in planned]
-        with ThreadPoolExecutor(min(settings.worker_count, len(planned)), "ddl") as pool:
-            return list(pool.map(lambda plan: _outcome(connections, plan, flavor, save), planned))
-    finally:
-        connections.close()
+    if len(planned) <= 1:
+        return [_outcome(connections, plan, flavor, save) for plan in planned]
+    with ThreadPoolExecutor(min(connections.most, len(planned)), "ddl") as pool:
+        return list(pool.map(lambda plan: _outcome(connections, plan, flavor, save), planned))
 
 
-@contextmanager
-def statement_cursor(settings: MySqlSettings) -> Iterator[pymysql.cursors.Cursor]:
-    """A connection of its own, to look at what statements touch: it may have to wait for a lock, and nobody else."""
-    connection = connect(settings, "ddl", autocommit=True)
-    try:
-        with connection.cursor() as cursor:
-            yield cursor
-    except pymysql.MySQLError as error:
-        raise translate(error, "ddl") from error
-    finally:
-        connection.close()
-
-
-class _Connections:
-    """The idle connections of one batch, for any number of threads. One that met an error is not used again."""
-
-    def __init__(self, settings: MySqlSettings) -> None:
-        self._settings = settings
-        self._idle: SimpleQueue[pymysql.Connection] = SimpleQueue()
-
-    @contextmanager
-    def cursor(self) -> Iterator[pymysql.cursors.Cursor]:
-        try:
-            connection = self._idle.get_nowait()
-        except Empty:
-            connection = connect(self._settings, "ddl", autocommit=True)
-        try:
-            with connection.cursor() as cursor:
-                yield cursor
-        except BaseException:
-            connection.close()
-            raise
-        self._idle.put(connection)
-
-    def close(self) -> None:
-        while not self._idle.empty():
-            self._idle.get_nowait().close()
-
-
-def _outcome(connections: _Connections, plan: PlannedDdl, flavor: FlavorName, save: SaveIntent) -> DdlOutcome:
+def _outcome(connections: StatementConnections, plan: PlannedDdl, flavor: FlavorName, save: SaveIntent) -> DdlOutcome:
     try:
         with connections.cursor() as cursor:
             return DdlOutcome(plan.step, note=_run(cursor, plan, flavor, save) or plan.note)

@@ -57,7 +57,7 @@ def plan_ddls(
 ) -> list[PlannedDdl | DdlOutcome]:
     """Look at what the steps touch; a step that cannot be is answered at once. pymysql's errors pass through, but for
     those that say what is wrong with one step (a name that the server cannot hold). `zone` is the changefeed's."""
-    server = ServerNames.ask(cursor, flavor)
+    server = ServerNames(cursor, flavor)
     plans: list[PlannedDdl | DdlOutcome] = []
     for step in steps:
         try:

@@ -84,7 +84,7 @@ class DdlPreview:
     """Looks at the statements of a plan one after the other, each where the earlier ones leave the target."""
 
     def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName, zone: str) -> None:
-        self._cursor, self._server, self._zone = cursor, ServerNames.ask(cursor, flavor), zone
+        self._cursor, self._server, self._zone = cursor, ServerNames(cursor, flavor), zone
         self._target = _PlannedTarget(cursor)
         self._changed: set[TableName] = set()
         self._there = {_folded(name) for name in self._server.tables}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from functools import cached_property
 
 import pymysql
 
@@ -19,20 +19,40 @@ from consumer.sink.mysql.ddl_zone import offset_at
 from consumer.sink.mysql.table_indexes import table_indexes
 
 
-@dataclass(frozen=True, slots=True)
 class ServerNames:
-    """What the server has, asked once for all statements of a wave."""
+    """What the server has, asked once for all statements of a wave: the tables only when a statement names others."""
 
-    flavor: FlavorName
-    tables: frozenset[TableName]
-    collations: frozenset[str]
+    def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> None:
+        self.flavor = flavor
+        self._cursor = cursor
 
-    @classmethod
-    def ask(cls, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> ServerNames:
-        cursor.execute("SELECT table_schema, table_name FROM information_schema.tables")
-        tables = frozenset(TableName(database, table) for database, table in cursor.fetchall())
-        cursor.execute("SELECT collation_name FROM information_schema.collations WHERE collation_name IS NOT NULL")
-        return cls(flavor, tables, frozenset(name for (name,) in cursor.fetchall()))
+    @cached_property
+    def tables(self) -> frozenset[TableName]:
+        self._cursor.execute("SELECT table_schema, table_name FROM information_schema.tables")
+        return frozenset(TableName(database, table) for database, table in self._cursor.fetchall())
+
+    @cached_property
+    def collations(self) -> frozenset[str]:
+        self._cursor.execute(
+            "SELECT collation_name FROM information_schema.collations WHERE collation_name IS NOT NULL"
+        )
+        return frozenset(name for (name,) in self._cursor.fetchall())
+
+
+class _Others(Collection[TableName]):
+    """The server's tables with `more`, but for `own`; nobody has looked for them before they are needed."""
+
+    def __init__(self, server: ServerNames, more: Collection[TableName], own: TableName) -> None:
+        self._server, self._more, self._own = server, more, own
+
+    def __iter__(self) -> Iterator[TableName]:
+        return (name for name in self._server.tables.union(self._more) if name != self._own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name != self._own and (name in self._server.tables or name in self._more)
 
 
 class TargetNow:
@@ -71,7 +91,7 @@ def rewritten(
         in_session_zone(file.query, file.columns, offset_at(step, zone)),
         action=action,
         database=file.database,
-        known=(server.tables | {*more}) - {file.name},
+        known=_Others(server, more, file.name),
         planned={*step.touches} - {file.name},
         flavor=server.flavor,
         version=file.version,

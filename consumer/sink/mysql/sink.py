@@ -18,7 +18,7 @@ from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
 from consumer.sink.mysql.blanks import blanks_moved
 from consumer.sink.mysql.connection import Flavor, FlavorName, qualified
-from consumer.sink.mysql.ddl import execute_ddls, statement_cursor
+from consumer.sink.mysql.ddl import execute_ddls
 from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.ddl_preview import DdlPreview
 from consumer.sink.mysql.ddl_records import facts, intents
@@ -28,6 +28,7 @@ from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
 from consumer.sink.mysql.progress import consumers, load, register, store
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.statement_connections import StatementConnections
 from consumer.sink.mysql.tables import describe
 
 
@@ -38,6 +39,7 @@ class MySqlSink:
         self._settings = settings
         self.statements = settings.worker_count
         self._driver = Driver(settings)
+        self._statements = StatementConnections(settings)
         self._lock: LeaseLock | None = None
         self._epoch: int | None = None
         self._lanes: dict[int, int | None] = {}
@@ -100,7 +102,7 @@ class MySqlSink:
         self._store(change, set())
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        with statement_cursor(self._settings) as cursor:
+        with self._statements.cursor() as cursor:
             flavor = Flavor.parse(cursor.connection.get_server_info()).name
             answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
@@ -138,6 +140,7 @@ class MySqlSink:
 
     def close(self) -> None:
         self._driver.close()
+        self._statements.close()
         if self._lock is not None:
             self._lock.release()
         self._lock = self._epoch = None
@@ -186,7 +189,7 @@ class MySqlSink:
             saved[record.id] = record
 
         with self._lock.guarding(self._held()):
-            outcomes = execute_ddls(self._settings, planned, flavor, save)
+            outcomes = execute_ddls(self._statements, planned, flavor, save)
         found = facts(outcomes, saved)
         self._store(ProgressChange().merged(*found), set())
         intended = [outcome.step.before.merged(ProgressChange(ddls=(saved[outcome.step.id],))) for outcome in outcomes]

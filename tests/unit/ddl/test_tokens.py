@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.ddl.definitions import statement_of
 from consumer.ddl.references import references
 from consumer.ddl.tokens import Edits, Kind, quote, significant, starts, tokenize
 from consumer.model.actions import Action
@@ -20,6 +21,16 @@ def test_tokens_joined_are_the_text(text: str) -> None:
     tokens = tokenize(text)
     assert "".join(token.text for token in tokens) == text
     assert all(text[token.start : token.end] == token.text for token in tokens)
+
+
+def test_a_statement_is_taken_apart_once_unless_it_is_long() -> None:
+    query = "CREATE TABLE `t` (`id` INT)"
+    assert tokenize(query) is tokenize("".join([*query]))
+    assert statement_of(query) is statement_of("".join([*query]))
+    long = f"{query} COMMENT '{'x' * 20_000}'"
+    assert tokenize(long) is not tokenize(long)
+    assert tokenize(long) == tokenize(long)
+    assert statement_of(long) == statement_of(long)
 
 
 @given(st.text(min_size=1).filter(lambda name: "\0" not in name), st.text(min_size=1))

@@ -1,0 +1,74 @@
+"""Statements take no more connections than they may, however many calls run at a time; they ask for what they need."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+
+import pytest
+
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.mysql import ddl_plan
+from consumer.sink.mysql.ddl_text import ServerNames
+from consumer.sink.mysql.sink import MySqlSink
+from tests.integration.mysql.steps import UPSTREAM, ddl, settings
+from tests.servers import MariaDb
+
+MOST = 3
+
+
+def create(number: int) -> ApplyDdl:
+    return ddl(Action.CREATE_TABLE, "d", f"t{number}", 10 + number, f"CREATE TABLE `t{number}` (`id` INT PRIMARY KEY)")
+
+
+def test_many_calls_share_a_few_connections(fresh_mariadb: MariaDb) -> None:
+    sink = MySqlSink(replace(settings(fresh_mariadb), worker_count=MOST))
+    sink.acquire(UPSTREAM)
+    ids = "SELECT COUNT(DISTINCT id) FROM information_schema.processlist WHERE user = 'root'"
+    ((others,),) = fresh_mariadb.execute(ids)
+    seen, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            seen.append(int(fresh_mariadb.execute(ids)[0][0]))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        calls = [[create(number) for number in range(first, first + 6)] for first in range(0, 60, 6)]
+        with ThreadPoolExecutor(len(calls)) as pool:
+            outcomes = list(pool.map(lambda steps: sink.apply_ddls(steps, {}), calls))
+    finally:
+        done.set()
+        watcher.join()
+    assert {outcome.error for call in outcomes for outcome in call} == {None}
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'd'") == [(60,)]
+    # One guards the statements, and the watcher's own comes and goes.
+    assert MOST <= max(seen) - others + 1 <= MOST + 3
+    sink.close()
+
+
+def test_the_servers_tables_are_asked_for_only_by_statements_that_name_others(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Counted(ServerNames):
+        @cached_property
+        def tables(self) -> frozenset[TableName]:
+            asked.append("tables")
+            return super().tables
+
+    monkeypatch.setattr(ddl_plan, "ServerNames", Counted)
+    sink = MySqlSink(settings(fresh_mariadb))
+    sink.acquire(UPSTREAM)
+    assert [outcome.error for outcome in sink.apply_ddls([create(1), create(2)], {})] == [None, None]
+    assert asked == []
+    like = ddl(Action.CREATE_TABLE, "d", "copy", 90, "CREATE TABLE `copy` LIKE `D`.`T1`")
+    assert [outcome.error for outcome in sink.apply_ddls([like], {})] == [None]
+    assert asked == ["tables"]
+    sink.close()
