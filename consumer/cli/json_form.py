@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from consumer.cli.text import time_text
@@ -57,8 +57,11 @@ def _reason(error: ConsumerError | None) -> dict[str, Any]:
     return {} if error is None else {"error": error.sentence(), "hint": error.hint or None}
 
 
+_TABLE = [member.name for member in fields(TableResult)]
+
+
 def _table(table: TableResult) -> dict[str, Any]:
-    members = asdict(table) | {"seconds": round(table.seconds, 3)}
+    members = {name: getattr(table, name) for name in _TABLE} | {"seconds": round(table.seconds, 3)}
     return members | {name: members[name] or None for name in ("error", "hint", "version")}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from consumer.errors import ConsumerError, GapFound
 from consumer.model.ddl_policy import PolicyOf, evolve
@@ -43,6 +44,7 @@ class Assembly:
     whole: Collection[Folder] = ()
     read: Mapping[str, Sequence[Folder]] = field(default_factory=dict)
     overdue: Mapping[TableName, ConsumerError] = field(default_factory=dict)
+    _asked: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -99,8 +101,15 @@ class Assembly:
             if file.version < last or (file.version == last and (settled or not needs_company(file, progress)))
         ]
 
-    def faults(self, progress: Progress, accept_gap: bool) -> Iterator[tuple[TableName, ConsumerError]]:
-        """Tables that cannot begin: a broken schema file, none at all, a gap in their files."""
+    def faults(self, progress: Progress, accept_gap: bool) -> Sequence[tuple[TableName, ConsumerError]]:
+        """Tables that cannot begin: a broken schema file, none at all, a gap in their files. Each table is looked at
+        once for one progress: a round asks before it begins, and as it does."""
+        if not self._asked or self._asked[0] is not progress or self._asked[1] is not accept_gap:
+            self._asked[:] = [progress, accept_gap, [*self._look_for_faults(progress, accept_gap)]]
+        found: Sequence[tuple[TableName, ConsumerError]] = self._asked[2]
+        return found
+
+    def _look_for_faults(self, progress: Progress, accept_gap: bool) -> Iterator[tuple[TableName, ConsumerError]]:
         for name in filter(self.wanted, self.tables):
             error = self._broken(name, progress) or self._schemaless(name, progress) or self.overdue.get(name)
             if error is None and not accept_gap and name in self.timeline.live:

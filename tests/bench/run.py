@@ -1,5 +1,5 @@
 """The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``;
-``E1,E5,E20`` (1,000, 5,000 and 20,000 tables) only when they are named.
+``E1,E5,E20`` (1,000, 5,000 and 20,000 tables), ``F5`` and ``F5S`` (nothing new in 5,000, on disk and S3) when named.
 
 Speeds are ratios of one run: machines differ and are noisy. Results are kept as JSON in ``build/bench``.
 """

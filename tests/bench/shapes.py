@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -15,6 +16,7 @@ from consumer.config.load import load
 from consumer.spark.load import SparkLoader
 from tests.bench import generate
 from tests.bench.decode import decode_alone, parse_alone
+from tests.s3_server import S3Server
 from tests.servers import MariaDb
 from tests.support.observers import Recorder
 
@@ -185,10 +187,43 @@ class SmallFiles(Shape):
         self.apply(self.work / "S1")
 
 
-class NothingNew(ManyTables):
-    """The program as a whole process, on a storage that is applied already."""
+class Cold(ManyTables):
+    """The program as a whole process, from its start to its exit."""
 
-    name, title, most_seconds = "F", "nothing new: `once` as a process", 1.0
+    name, title, most_seconds = "K", "cold: `once` as a process, one table with ten new rows", 3.5
+    count, rows = 1, 10
+
+    @property
+    def tables(self) -> list[str]:
+        return [f"t{number:04d}" for number in range(max(1, int(self.count * self.scale)))]
+
+    @property
+    def upstream(self) -> str:
+        return f"file://{self.storage}?protocol=canal-json"
+
+    def round(self) -> None:
+        program = Path(sys.executable).with_name("storage-consumer")
+        command = [
+            program,
+            "once",
+            "--upstream-uri",
+            self.upstream,
+            "--downstream-uri",
+            self.server.url(),
+            "--tz",
+            "UTC",
+        ]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def limit(self) -> None:
+        """A Python that does nothing."""
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+
+
+class NothingNew(Cold):
+    """The same on a storage that is applied already."""
+
+    name, title, most_seconds = "F", "nothing new in one table: `once` as a process", 0.5
 
     @property
     def events(self) -> int:
@@ -196,23 +231,35 @@ class NothingNew(ManyTables):
 
     def build(self) -> int:
         size = super().build()
+        self.publish()
         self.server.drop_all()
-        super().round()
+        self.round()
         return size
+
+    def publish(self) -> None:
+        """Bring the storage to where it is read from."""
 
     def before_round(self) -> None: ...
 
     def before_limit(self) -> None: ...
 
-    def round(self) -> None:
-        program = Path(sys.executable).with_name("storage-consumer")
-        uri = f"file://{self.storage}?protocol=canal-json"
-        command = [program, "once", "--upstream-uri", uri, "--downstream-uri", self.server.url(), "--tz", "UTC"]
-        subprocess.run(command, check=True, capture_output=True)
 
-    def limit(self) -> None:
-        """A Python that does nothing."""
-        subprocess.run([sys.executable, "-c", "pass"], check=True)
+class NothingNew5(NothingNew):
+    name, title, most_seconds = "F5", "nothing new in 5,000 tables of 20 rows", 1.5
+    count, rows = 5000, 20
+
+
+class NothingNewOnS3(NothingNew5):
+    name, title = "F5S", "nothing new in 5,000 tables of 20 rows, on S3"
+
+    def publish(self) -> None:
+        self._s3 = S3Server().start()
+        atexit.register(self._s3.stop)
+        self._s3.put_directory(self.storage, self.name)
+
+    @property
+    def upstream(self) -> str:
+        return self._s3.uri(self.name)
 
 
 class DecodeJson(Shape):
@@ -245,9 +292,9 @@ class DecodeCsv(DecodeJson):
 
 SHAPES: dict[str, Callable[[Path, MariaDb, SparkLoader, float], Shape]] = {
     shape.name: shape
-    for shape in (Inserts, CsvInserts, HotUpdates, ManyTables, NothingNew, SmallFiles, DecodeJson, DecodeCsv)
+    for shape in (Inserts, CsvInserts, HotUpdates, ManyTables, Cold, NothingNew, SmallFiles, DecodeJson, DecodeCsv)
 }
 GROWTH: dict[str, Callable[[Path, MariaDb, SparkLoader, float], Shape]] = {
-    shape.name: shape for shape in (Tables1, Tables5, Tables20)
+    shape.name: shape for shape in (Tables1, Tables5, Tables20, NothingNew5, NothingNewOnS3)
 }
 """These take long, so they are measured when they are named."""

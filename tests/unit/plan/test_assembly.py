@@ -45,7 +45,9 @@ def faults(found: Assembly, progress: Progress, accept_gap: bool = False) -> dic
 
 
 def test_rows_without_any_schema_file_are_a_fault_unless_they_are_not_due() -> None:
-    assert list(faults(assembly([], [data_file(1)]), Progress())) == ["d.t"]
+    found, progress = assembly([], [data_file(1)]), Progress()
+    assert list(faults(found, progress)) == ["d.t"]
+    assert found.faults(progress, False) is found.faults(progress, False)  # each table is looked at once
     found = assembly([], [data_file(1, version=101)])
     assert faults(found, Progress()) == {}
     assert found.tables == []
