@@ -24,8 +24,9 @@ from consumer.model.user_cache import cache_folder, is_ours
 _OF_THE_JVM = ("SPARK_", "JAVA_", "JDK_", "_JAVA_", "CLASSPATH", "LD_", "PYSPARK_SUBMIT_ARGS")
 _OURS = ("SPARK_LOCAL_IP", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 """Variables of those that we and PySpark set ourselves."""
-_QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr")
-"""Java would tell what it thinks of an archive on stdout, which is the result's."""
+_QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr", "-XX:-UsePerfData")
+"""Java would tell what it thinks of an archive on stdout, which is the result's; and one that is killed would leave a
+file of counters behind."""
 
 
 @dataclass(frozen=True, slots=True)
