@@ -49,7 +49,12 @@ class Creations:
             rest = self.random.choice(PARTITIONED) if self.partitions and self.random.random() < 0.4 else ""
         some = self.random.choice(("", "", "IF NOT EXISTS "))
         options = self.random.choice(
-            ("", " ENGINE=InnoDB DEFAULT CHARSET=UTF8MB4 COLLATE=UTF8MB4_BIN", " COMMENT='a, `b`; c'")
+            (
+                "",
+                " ENGINE=InnoDB DEFAULT CHARSET=UTF8MB4 COLLATE=UTF8MB4_BIN",
+                " COLLATE utf8mb4_general_ci",
+                " COMMENT='a, `b`; c'",
+            )
         )
         template = f"CREATE TABLE {some}{{own}} ({body}){options}{rest}"
         return Proposal(Action.CREATE_TABLE, template, name, {"own": name}, body=body, nonclustered=nonclustered)

@@ -10,7 +10,7 @@ from tests.support.random_ddl.original import quoted
 
 COLUMNS = ("v", "w", "key", "x`y", "Name", "primary")
 """Beside `id`. Some are words of the language, one has a backtick."""
-TEXTS = ("a", "b", "it''s", "`c`;", "/* d */", "-- e", "")
+TEXTS = ("a", "A", "b", "it''s", "`c`;", "/* d */", "-- e", "")
 """In SQL, without their quotes."""
 KINDS = (
     "INT",
@@ -18,6 +18,8 @@ KINDS = (
     "BIGINT",
     "VARCHAR(9)",
     "VARCHAR(20)",
+    "VARCHAR(9) COLLATE utf8mb4_general_ci",
+    "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
     "DECIMAL(8,2)",
     "DATETIME(3)",
     "TIMESTAMP",

@@ -39,7 +39,7 @@ def _as_kept(original: Snapshot) -> Snapshot:
     """What of the original a DuckDB replica keeps: no views, no virtual columns, no definitions; TIMESTAMPs in UTC."""
     kept: Snapshot = {}
     for name, content in original.items():
-        if not content:
+        if "collation" in content:
             kept[name] = {}
         elif content["kind"] != "VIEW":
             virtual = re.findall(r"^ +`(.*)` .* GENERATED ALWAYS AS .* VIRTUAL", content["definition"], re.M)

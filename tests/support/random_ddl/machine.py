@@ -20,7 +20,7 @@ from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress import store
-from tests.servers import MariaDb
+from tests.servers import SqlServer
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.observers import Recorder
 from tests.support.random_ddl.changefeed import Changefeed
@@ -46,7 +46,7 @@ class Replica:
         self._flags = {"downstream_uri": url, "name": f"random{next(NAMES)}", "tz": ZONE}
 
     @classmethod
-    def on(cls, original: Original, server: MariaDb) -> Replica:
+    def on(cls, original: Original, server: SqlServer) -> Replica:
         """Databases of the original's own server."""
         return cls(server.url(), lambda: original.snapshot(""), lambda snapshot: snapshot, original.execute)
 
@@ -80,7 +80,7 @@ def play(
     seed: int,
     size: int,
     folder: Path,
-    server: MariaDb,
+    server: SqlServer,
     replica: Callable[[Original], Replica],
     partitions: bool,
 ) -> None:

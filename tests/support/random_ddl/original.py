@@ -1,4 +1,4 @@
-"""The upstream of random statements: databases of a MariaDB in which they are run directly, and what those hold then.
+"""The upstream of random statements: databases of a server in which they are run directly, and what those hold then.
 
 Upstream's database `shop` is `original_shop` here, so a consumer can keep its replica on the same server.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from tests.servers import MariaDb
+from tests.servers import SqlServer
 
 DATABASES = ("shop", "key")
 PREFIX = "original_"
@@ -75,7 +75,8 @@ def quoted(*names: str) -> str:
 class Original:
     """One connection to the server. `place` says where a table of the upstream is, in SQL."""
 
-    def __init__(self, server: MariaDb) -> None:
+    def __init__(self, server: SqlServer) -> None:
+        self._is_mysql = server.name == "MySQL"
         self._connection = server.connect()
         self._cursor = self._connection.cursor()
         self.execute(SESSION)
@@ -93,6 +94,8 @@ class Original:
         """Run it, as if `seconds` since 1970 were now. pymysql's errors pass through."""
         if seconds:
             self._cursor.execute(f"SET timestamp = {seconds!r}")
+        if self._is_mysql and not statement.startswith(("CREATE", "DROP DATABASE")):
+            statement = _CONDITION.sub("", statement)  # upstream and MariaDB have more of these; they all hold here
         self._cursor.execute(statement)
         return list(self._cursor.fetchall())
 
@@ -149,7 +152,7 @@ class Original:
         for (database,) in self.execute(
             f"SELECT schema_name FROM information_schema.schemata WHERE schema_name IN ({names})"
         ):
-            found[database.removeprefix(prefix)] = {}
+            found[database.removeprefix(prefix)] = {"collation": self.collation(database)}
         for database, table, kind in self.execute(
             "SELECT table_schema, table_name, table_type FROM information_schema.tables "
             f"WHERE table_schema IN ({names})"
@@ -157,6 +160,10 @@ class Original:
             name = f"{database.removeprefix(prefix)}.{table}"
             found[name] = self._content(quoted(database, table), kind, prefix)
         return found
+
+    def collation(self, database: str) -> str:
+        where = f"WHERE schema_name = {_text(database)}"
+        return str(self.execute(f"SELECT default_collation_name FROM information_schema.schemata {where}")[0][0])
 
     def _content(self, place: str, kind: str, prefix: str) -> dict[str, Any]:
         if kind == "VIEW":
@@ -193,9 +200,9 @@ class Original:
     def _default(self, kind: str, default: str | None) -> str | None:
         if default is None or default == "NULL":
             return None
-        if default.startswith("current_timestamp"):
+        if default.lower().startswith("current_timestamp"):
             return "CURRENT_TIMESTAMP"
-        value = str(self.execute(f"SELECT {default}")[0][0])
+        value = default if self._is_mysql else str(self.execute(f"SELECT {default}")[0][0])
         return str(datetime.fromisoformat(value) - OFFSET) if kind == "TIMESTAMP" else value
 
 
@@ -209,6 +216,7 @@ def loosened(snapshot: Snapshot, tables: Collection[str]) -> Snapshot:
     }
 
 
+_CONDITION = re.compile(r"\bIF (?:NOT )?EXISTS ")
 _CONSTRAINT = re.compile(r"CONSTRAINT `(?:[^`]|``)*` (?=FOREIGN KEY)")
 """Names of foreign keys are a database's own on servers, and a table's own upstream."""
 _LOOSE = re.compile(r" (?:DEFAULT |COMMENT[ =])(?:current_timestamp\(\d?\)|'(?:[^']|'')*'|[^ ,\n]+)")

@@ -8,7 +8,7 @@ from random import Random
 
 from consumer.model.actions import Action
 from consumer.model.names import TableName
-from tests.support.random_ddl.creations import Creations
+from tests.support.random_ddl.creations import PARTITIONED, Creations
 from tests.support.random_ddl.original import quoted
 from tests.support.random_ddl.proposal import Proposal, Table, Tables, base_tables
 from tests.support.random_ddl.specifications import Specifications
@@ -46,6 +46,9 @@ class Proposals:
             return self._rename(name, tables, free)
         if draw < 0.44 and table.partitions:
             return self._partition(name, tables)
+        if draw < 0.34 and self.partitions and not table.partitions:
+            template = f"ALTER TABLE {{own}}{self.random.choice(PARTITIONED)}"
+            return Proposal(Action.ALTER_TABLE_PARTITIONING, template, name, {"own": name}, empties="*")
         if draw < 0.40:
             return self._alter(name, Action.MODIFY_TABLE_COMMENT, f"COMMENT = '{self.random.choice(('x', 'y; z'))}'")
         if draw < 0.44 and not table.partitions:
@@ -97,6 +100,8 @@ class Proposals:
 
     def _partition(self, name: TableName, tables: Tables) -> Proposal | None:
         bounds = tables[name].shape.bounds
+        if self.random.random() < 0.2:
+            return self._alter(name, Action.REMOVE_PARTITIONING, "REMOVE PARTITIONING")
         if bounds[0][1] is None:
             return None
         part = self.random.choice(bounds)[0]

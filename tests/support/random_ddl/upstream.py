@@ -31,6 +31,12 @@ KEEPS_BODY = (
     Action.TRUNCATE_PARTITION,
     Action.EXCHANGE_PARTITION,
 )
+VERBS = {Action.CREATE_SCHEMA: "CREATE", Action.DROP_SCHEMA: "DROP", Action.MODIFY_SCHEMA_CHARSET: "ALTER"}
+COLLATED = {
+    Action.CREATE_SCHEMA: ("", "", " DEFAULT CHARACTER SET utf8mb4", " COLLATE utf8mb4_general_ci"),
+    Action.MODIFY_SCHEMA_CHARSET: (" COLLATE = utf8mb4_general_ci", " DEFAULT COLLATE utf8mb4_bin"),
+}
+"""What a database's statements say of its collation; nothing: TiDB's default, utf8mb4_bin."""
 FILTERED = (Action.MODIFY_TABLE_COMMENT, Action.SET_DEFAULT_VALUE)
 """Statements that an event filter may leave out: rows fit without them."""
 NOTHING = Shape((), (), frozenset(), frozenset(), ())
@@ -65,7 +71,8 @@ class Upstream:
             proposal = self._proposals.create(self.random.choice(self._free()), {})
             if self._run(proposal, told=False):
                 name = proposal.own
-                older(f"CREATE DATABASE IF NOT EXISTS {quoted(name.database)} COLLATE utf8mb4_bin")
+                collation = self.original.collation(PREFIX + name.database)
+                older(f"CREATE DATABASE IF NOT EXISTS {quoted(name.database)} COLLATE {collation}")
                 older(proposal.template.format(own=quoted(name.database, name.table)))
 
     def step(self) -> None:
@@ -90,6 +97,9 @@ class Upstream:
             return
         if self.databases and self.random.random() < 0.04:
             self._database(Action.DROP_SCHEMA, self.random.choice(sorted(self.databases)))
+            return
+        if self.databases and self.random.random() < 0.03:
+            self._database(Action.MODIFY_SCHEMA_CHARSET, self.random.choice(sorted(self.databases)))
             return
         free, names = self._free(), sorted(self.tables)
         proposal: Proposal | None = None
@@ -119,14 +129,18 @@ class Upstream:
             self.log += [f"{c.ts}   {name} {c.kind} {c.old or ''} {c.new or ''}" for c in changes]
 
     def _database(self, action: Action, database: str) -> None:
-        verb = "CREATE" if action is Action.CREATE_SCHEMA else "DROP"
-        self.original.execute(f"{verb} DATABASE {quoted(PREFIX + database)}")
+        verb = VERBS[action]
+        options = "" if action is Action.DROP_SCHEMA else self.random.choice(COLLATED[action])
+        told = "" if "COLLATE" in options or not options else " COLLATE utf8mb4_bin"  # what TiDB takes for utf8mb4
+        self.original.execute(f"{verb} DATABASE {quoted(PREFIX + database)}{options}{told}")
         name = TableName(database, "")
-        gone = {table for table in self.tables if table.database == database}
-        self._tell(action, [SchemaText(name, f"{verb} DATABASE {quoted(database)}", int(action))], gone | {name})
+        dropped = action is Action.DROP_SCHEMA
+        gone = {table for table in self.tables if table.database == database and dropped}
+        text = f"{verb} DATABASE {quoted(database)}{options}"
+        self._tell(action, [SchemaText(name, text, int(action))], gone | {name})
         if action is Action.CREATE_SCHEMA:
             self.databases.add(database)
-        else:
+        elif dropped:
             self.databases.remove(database)
             self.tables = {table: kept for table, kept in self.tables.items() if table not in gone}
 
