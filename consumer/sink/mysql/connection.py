@@ -26,6 +26,8 @@ _SQL_MODES: dict[Purpose, str] = {
     # The default mode less what refuses statements that upstream has taken already.
     "ddl": "NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
 }
+SESSION_MARK = "@storage_consumer_session"
+"""Holds the purpose of each session that is set as one of ours."""
 _LOCK_WAIT_SECONDS = 10
 """For a row or a table that others hold: whoever waits queues up in front of the target's readers."""
 _READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
@@ -74,13 +76,23 @@ def connect(
     try:
         flavor = flavor_of(connection)
         with connection.cursor() as cursor:
-            cursor.execute("SET " + ", ".join(_session(settings, purpose, flavor)))
+            cursor.execute("SET " + ", ".join([*_session(settings, purpose, flavor), f"{SESSION_MARK} = '{purpose}'"]))
             if purpose == "ddl" and flavor.name != "tidb":
                 _declare_timestamps(cursor)
     except pymysql.MySQLError as error:
         connection.close()
         raise _translated(settings, error) from error
     return connection
+
+
+def check_session(mark: str | None, purpose: Purpose) -> None:
+    """`mark` is what SESSION_MARK holds: raises BadConfig where the session is none that `connect` has set. A proxy
+    that pools connections gives each transaction some session of the server, with settings that are not ours."""
+    if mark != purpose:
+        raise BadConfig(
+            "statements of one connection reach several sessions of the server: a proxy before it pools connections",
+            hint="name the server itself in --downstream-uri, or have the proxy keep a session for each connection",
+        )
 
 
 def quote(name: str) -> str:

@@ -18,7 +18,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
-from consumer.sink.mysql.connection import FlavorName
+from consumer.sink.mysql.connection import SESSION_MARK, FlavorName, check_session
 from consumer.sink.mysql.databases import adopt_database, use_database
 from consumer.sink.mysql.ddl_plan import PlannedDdl, refused, translated
 from consumer.sink.mysql.ddl_state import look_again, wait_for_running, was_executed
@@ -55,6 +55,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
     """Execute what of the step has not been executed; returns a note. Raises ConsumerError."""
     step, before = plan.step, plan.before
     try:
+        cursor.execute(f"SELECT {SESSION_MARK}")
+        check_session(cursor.fetchone()[0], "ddl")
         if plan.trash is not None:
             return _move(cursor, plan, plan.trash, flavor)
         if plan.resumed:

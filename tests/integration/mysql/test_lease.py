@@ -11,11 +11,13 @@ import time
 import pymysql
 import pytest
 
-from consumer.errors import LeaseHeld
+from consumer.errors import BadConfig, LeaseHeld
 from consumer.model.actions import Action
 from consumer.model.progress import ProgressChange
-from consumer.sink.mysql.connection import connect
+from consumer.sink.mysql import driver, statement_connections, transactions
+from consumer.sink.mysql.connection import Purpose, connect
 from consumer.sink.mysql.lease import check_epoch
+from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.writer import MySqlWriter
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
@@ -53,6 +55,52 @@ def test_a_lost_connection_alone_does_no_harm(fresh_mariadb: MariaDb) -> None:
     fresh_mariadb.kill_clients()
     sink.record(ProgressChange(applied_ts=5))
     assert sink.progress().applied_ts == 5
+    sink.close()
+
+
+def _pooled(server: MariaDb, monkeypatch: pytest.MonkeyPatch, *purposes: str) -> None:
+    """From now on what a connection says reaches another session of the server, as behind a proxy that pools them."""
+
+    def swapped(
+        settings: MySqlSettings, purpose: Purpose, autocommit: bool = False, **more: bool
+    ) -> pymysql.Connection:
+        ours = connect(settings, purpose, autocommit, **more)
+        if purpose in purposes:
+            login = {"user": settings.user, "password": settings.password}
+            other = pymysql.connect(host=settings.host, port=settings.port, autocommit=autocommit, **login)
+            for part in ("_sock", "_rfile"):
+                theirs = getattr(other, part)
+                setattr(other, part, getattr(ours, part))
+                setattr(ours, part, theirs)
+            ours.other = other  # both stay open
+        return ours
+
+    for module in (driver, statement_connections, transactions):
+        monkeypatch.setattr(module, "connect", swapped)
+
+
+def test_rows_and_progress_are_not_written_in_a_session_that_is_not_ours(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = acquired(fresh_mariadb)
+    sink.record(ProgressChange(applied_ts=4))
+    sink.close()
+    _pooled(fresh_mariadb, monkeypatch, "dml")
+    sink = acquired(fresh_mariadb)
+    with pytest.raises(BadConfig, match="a proxy before it pools connections"):
+        sink.record(ProgressChange(applied_ts=5))
+    assert sink.progress().applied_ts == 4
+    sink.close()
+
+
+def test_statements_do_not_run_in_a_session_that_is_not_ours(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = acquired(fresh_mariadb)
+    _pooled(fresh_mariadb, monkeypatch, "ddl")
+    (outcome,) = sink.apply_ddls([ddl(Action.CREATE_SCHEMA, "pooled", "", 5, "CREATE DATABASE `pooled`")], {})
+    assert isinstance(outcome.error, BadConfig)
+    assert fresh_mariadb.execute("SHOW DATABASES LIKE 'pooled'") == []
     sink.close()
 
 
@@ -146,6 +194,7 @@ def test_a_statement_may_take_longer_than_a_client_may_be_silent(
 
 _HOLDER = """
 import sys, time
+from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
 MySqlSink(MySqlSettings.from_uri(sys.argv[1], name="replica")).acquire(sys.argv[2])
