@@ -6,7 +6,7 @@ Arrow tables of changes ("change tables", see consumer.codec.batches) have the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,11 +14,12 @@ from typing import Any, Protocol
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
-from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Receipt
+from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Part, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
+from consumer.model.work import Work
 
 ArrowTable = Any
 """A pyarrow.Table; named here without importing pyarrow, which layers 0-1 do without."""
@@ -101,6 +102,14 @@ class Writer(Protocol):
     def session(self) -> AbstractContextManager[WriteSession]: ...
 
 
+Moved = Callable[[Part], None]
+"""Told of each part of a load that is done, on any thread. Never raises."""
+
+
+def unheard(_part: Part) -> None:
+    """For whoever does not want to hear of parts."""
+
+
 class Loader(Protocol):
     """Runs loads through Spark, several at a time. One outcome a task, in order; an error in one task leaves the others
     alone. JobBroken is the error of tasks whose job ended before them."""
@@ -114,7 +123,10 @@ class Loader(Protocol):
     def width(self, tasks: Sequence[LoadTask]) -> int:
         """How many connections to the target `load` takes for them, at most."""
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Sequence[LoadOutcome]: ...
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> Sequence[LoadOutcome]:
+        """`moved` hears of parts that are done before all is, where there are some."""
 
     def abandon(self) -> None:
         """End what runs, at once: called where a signal ends the command in the middle of a load. Leaves no process."""
@@ -216,15 +228,36 @@ class Sink(Protocol):
 
 
 class Observer(Protocol):
-    """Told of everything worth telling, as it happens, from the driver's thread. Never raises."""
+    """Told of everything worth telling, as it happens, from the driver's thread but for `work_moved`. Never raises."""
 
-    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None: ...
+    def doing(self, what: str) -> None:
+        """What the driver is at from now on, where no work is in hand."""
 
-    def step_finished(self, row: AuditRow, seconds: float) -> None: ...
+    def idle(self, applied_ts: int) -> None:
+        """All is applied up to `applied_ts`: the driver waits until it looks again."""
+
+    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None:
+        """`tables` have `files` of `size` bytes to be read."""
+
+    def work_started(self, work: Work) -> None: ...
+
+    def work_moved(self, work: Work, part: Part) -> None:
+        """On any thread, also when the work has ended."""
+
+    def work_ended(self, work: Work) -> None:
+        """Whether it went through or not: `step_finished` tells of what did."""
+
+    def step_finished(self, row: AuditRow, seconds: float, size: int = 0) -> None:
+        """`size` are the bytes of change files that were read for it."""
 
     def table_stopped(self, table: TableName, error: ConsumerError) -> None: ...
 
-    def retrying(self, what: str, error: ConsumerError, attempt: int) -> None: ...
+    def retrying(self, what: str, error: ConsumerError, seconds: float | None) -> None:
+        """`what` did not go through, and is tried again: for `seconds` from now on, None: until it does. Told of each
+        try that fails."""
+
+    def passed(self, what: str) -> None:
+        """`what` has gone through, of which `retrying` has told."""
 
     def note(self, text: str) -> None:
         """Something a person should read once a run: a guarantee that is off, paths of no known form."""

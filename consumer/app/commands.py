@@ -21,9 +21,11 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.timekeeper import now
+from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
 from consumer.pipeline.resync import start_over
+from consumer.pipeline.retry import patiently
 from consumer.plan.assembly import Assembly
 from consumer.ports import Loader, Observer
 
@@ -38,6 +40,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
     with open_parts(settings, loader) as parts:
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
+        observer.doing("looks for new files")
         return one_round(parts, manager, parts.reader.listing(checkpoint, manager.progress), started)
 
 
@@ -46,12 +49,14 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
     started = now()
     with open_parts(settings, loader) as parts:
         checkpoint = checkpoint_of(settings, parts.reader)
-        if not parts.sink.progress().is_empty:
+        progress = patiently("reach the target", parts.sink.progress, observer, settings.max_wait)
+        if not progress.is_empty:
             raise BadConfig(
                 f"the target already has progress under the name {settings.name!r}",
                 hint="go on with `once`, or choose another --name and an empty target",
             )
         manager = manager_of(settings, parts, observer)
+        observer.doing("looks for files")
         listing = parts.reader.listing(checkpoint)
         tables = Assembly.of(listing, manager.progress, parts.options.wanted).tables
         full = [] if settings.start_ts else parts.sink.has_rows(tables)
@@ -68,24 +73,33 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
     """Round after round until `stop` is set. What may pass by itself is waited for."""
     started = now()
     with open_parts(settings, loader) as parts:
-        manager = manager_of(settings, parts, observer)
+        manager: ConsumerManager | None = None
         rounds, checkpoint, backwards = 0, 0, 0
         try:
             while not stop.is_set():
                 try:
+                    manager = manager or manager_of(settings, parts, observer, wait=0.0)
+                    observer.doing("looks for new files")
                     listing = listing_of(settings, parts.reader, manager.confirmed())
                     backwards += listing.checkpoint < checkpoint
                     if backwards > 1:
                         observer.note(_BACK_AND_FORTH)
                     manager.run_round(listing)
                     rounds, checkpoint = rounds + 1, listing.checkpoint
+                    observer.passed("round")
+                    observer.idle(manager.progress.applied_ts)
                 except LeaseHeld:
                     raise
                 except Retryable as error:
-                    observer.retrying("round", error, rounds)
+                    observer.retrying("round", error, None)
+                    observer.doing("waits to try again")
                 stop.wait(settings.flush_interval)
         except KeyboardInterrupt:
+            if manager is None:
+                raise
             return left_behind(manager, parts, checkpoint, rounds, started)
+        if manager is None:
+            return RunResult(seconds=time.monotonic() - started)
         return result_of(manager, parts, checkpoint, rounds, started)
 
 
@@ -105,6 +119,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
     started = now()
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
+        observer.doing("looks for files")
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.progress)
         manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))

@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.csv import loses_keys
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson
-from consumer.model import patience
 from consumer.model.clock import zone_of
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
@@ -21,6 +21,7 @@ from consumer.model.result import RunResult
 from consumer.model.timekeeper import now
 from consumer.pipeline.manager import ConsumerManager, ManagerOptions
 from consumer.pipeline.resync import remakable
+from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
 from consumer.ports import Loader, Observer, Sink, StorageReader
 from consumer.sink import sink_for
@@ -66,6 +67,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.never_splits,
         settings.date_order,
         settings.undecided,
+        settings.max_wait,
     )
     parts = Parts(reader, sink, loader or SparkLoader(spark), options)
     try:
@@ -78,8 +80,11 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         sink.close()
 
 
-def manager_of(settings: Settings, parts: Parts, observer: Observer) -> ConsumerManager:
-    progress = parts.sink.acquire(parts.reader.identity)
+def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float | None = None) -> ConsumerManager:
+    """Take the target, trying for `wait` seconds (None: as long as the settings say) while it does not answer."""
+    wait = settings.max_wait if wait is None else wait
+    observer.doing("asks the target for its progress")
+    progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
     manager = ConsumerManager(parts.reader, parts.loader, parts.sink, observer, parts.options, progress)
     if (change := start_of(settings, parts.options.dialect, progress)) is not None:
         manager.record(change)
@@ -109,7 +114,7 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
 def one_round(parts: Parts, manager: ConsumerManager, listing: Listing, started: float) -> RunResult:
     """Bring every table to the listing's checkpoint. A signal ends it early: the result says what was applied."""
     try:
-        manager.run_round(listing, patience.TABLE_SECONDS)
+        manager.run_round(listing, parts.options.max_wait)
     except KeyboardInterrupt:
         interrupted = Interrupted()
         result = left_behind(manager, parts, listing.checkpoint, 0, started)

@@ -48,6 +48,7 @@ def replay(
                 hint="try again once it is past --to-ts, or leave --to-ts out to replay what is there",
             )
         manager = manager_of(named, parts, observer)
+        observer.doing("looks for files")
         listing = parts.reader.listing(last, manager.progress)
         if _only_milliseconds(parts.reader, listing):
             observer.note(WHOLE_MILLISECONDS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.cli.text import print_table, size_text, time_text
+from consumer.cli.text import print_table, time_text
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
+from consumer.model.texts import size_text
 
 
 def print_inspected(result: InspectResult) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.cli.run_text import way_back
-from consumer.cli.text import MOST_ROWS, one_line, print_notes, size_text, time_text
+from consumer.cli.text import MOST_ROWS, one_line, print_notes, time_text
 from consumer.model.result import PlannedStep, PlanResult
+from consumer.model.texts import size_text
 
 _INDENT = " " * 6
 

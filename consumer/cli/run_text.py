@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from consumer.cli.text import duration_text, print_table, time_text
+from consumer.cli.text import print_table, time_text
 from consumer.model.commands import completed, resync_command
 from consumer.model.names import TableName
 from consumer.model.result import RunResult, TableResult
+from consumer.model.texts import duration_text
 
 _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
 

@@ -25,7 +25,7 @@ from consumer.errors import ConsumerError, Interrupted
 from consumer.model.result import RunResult
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import LogObserver
-from consumer.observe.progress_bar import ProgressBar
+from consumer.observe.troubles import Places
 
 BUG = 1
 DONE = 0
@@ -56,6 +56,7 @@ class Call:
 
     def show(self, as_json: Callable[[], dict[str, Any]], as_text: Callable[[], None], exit_code: int = 0) -> int:
         """Print a result in the form that was asked for; the exit code."""
+        self.observer.close_bar()
         with readers_may_leave():
             if self.settings.json_output:
                 print_json(self.head.around(as_json(), exit_code))
@@ -120,7 +121,8 @@ def _observer(settings: Settings) -> LogObserver:
     # Where a bar shows the progress, lines about it would only push it away.
     shown = "warning" if with_bar else level
     log = Log(LogSettings(shown, settings.log_format, settings.log_file, settings.scrub))
-    return LogObserver(log, ProgressBar() if with_bar else None)
+    places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
+    return LogObserver(log, with_bar, places)
 
 
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from consumer.cli.run_text import way_back
-from consumer.cli.text import duration_text, print_notes, print_table, size_text, time_text
+from consumer.cli.text import print_notes, print_table, time_text
 from consumer.model.result import StatusResult, UnreadStatus
+from consumer.model.texts import duration_text, size_text
 
 
 def print_status(result: StatusResult, options: str) -> None:

@@ -114,6 +114,12 @@ class Settings(BaseModel):
     flush_interval: Annotated[float, BeforeValidator(values.duration)] = _setting(
         "10s", "How often `run` looks for new files, as Go writes durations: `500ms`, `10s`, `1m30s`.", metavar="D"
     )
+    max_wait: Annotated[float, BeforeValidator(values.wait)] = _setting(
+        "1m",
+        "How long a command that ends tries what target, storage or a lock keeps waiting, before it ends with exit"
+        " code 4; `run` begins its round anew. `0`: not at all.",
+        metavar="D",
+    )
     tz: Annotated[str, BeforeValidator(values.zone_name)] = _setting(
         "System",
         "The changefeed's time zone: `System` (this machine's), a name or an offset such as `+08:00`. The first run"

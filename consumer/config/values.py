@@ -66,6 +66,11 @@ def duration(value: object) -> float:
     return seconds
 
 
+def wait(value: object) -> float:
+    """Go duration text -> seconds; 0 is one too."""
+    return 0.0 if str(value) in ("0", "0s", "0.0") else duration(value)
+
+
 def _piece(piece: str) -> float:
     number = piece.rstrip("hmsunµ")
     return float(number) * _GO_UNITS[piece[len(number) :]]

@@ -177,6 +177,19 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What a part of a load has done while the rest of it goes on: bytes of change files (half of them count once they
+    are read, half once they are written), row changes read, rows written."""
+
+    bytes: int = 0
+    changes: int = 0
+    rows: int = 0
+
+    def __add__(self, other: Part) -> Part:
+        return Part(self.bytes + other.bytes, self.changes + other.changes, self.rows + other.rows)
+
+
+@dataclass(frozen=True, slots=True)
 class LoadOutcome:
     """All that came back of one LoadTask. With `error` set nothing of it may be recorded as progress."""
 

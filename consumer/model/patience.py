@@ -8,12 +8,6 @@ from typing import TypeVar
 from consumer.errors import Retryable
 from consumer.model.timekeeper import between, now, sleep
 
-ROUND_SECONDS = 30.0
-"""How long a round waits for what all of its tables need: the target's progress."""
-
-TABLE_SECONDS = 60.0
-"""How long a bounded command goes on trying one table that is kept waiting, from its first failure on."""
-
 WRITE_SECONDS = 15.0
 """How long a task tries one transaction again, from its first failure on; what is behind it waits as long."""
 
@@ -24,10 +18,12 @@ T = TypeVar("T")
 
 
 def patiently(
-    call: Callable[[], T], seconds: float, told: Callable[[Retryable, int], None] = lambda error, tries: None
+    call: Callable[[], T],
+    seconds: float,
+    told: Callable[[Retryable, float], None] = lambda error, left: None,
 ) -> T:
     """`call`, again with growing random pauses while it raises a Retryable that may pass, until `seconds` have gone by
-    since the first; then its last error. `told` gets each error before the pause, and how many there were."""
+    since the first; then its last error. `told` gets each error before the pause, and the seconds that are left."""
     tries, deadline = 0, 0.0
     while True:
         try:
@@ -38,7 +34,7 @@ def patiently(
             left = deadline - now()
             if not error.may_pass or left <= 0:
                 raise
-            told(error, tries)
+            told(error, left)
         sleep(min(pause(tries), left))
 
 

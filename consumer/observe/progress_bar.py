@@ -1,52 +1,80 @@
-"""One line on a terminal that says how far a round is. rich is loaded when the first round starts."""
+"""One line on a terminal that says what is done right now, and how far a round is. rich is loaded when it shows."""
 
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from consumer.model.texts import duration_text, size_text
+from consumer.observe.meter import Reading
+
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.console import RenderableType
+    from rich.live import Live
+
+_WIDTH = 20
 
 
 class ProgressBar:
-    """Counts the tables of a round that have been written to; on stderr, gone when the round is over."""
+    """On stderr, gone for good when it is stopped. `doing` says what the driver is at, and `read` how far it is."""
 
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
-        self._rows = 0
-        self._tables: set[str] = set()
+    def __init__(self, doing: Callable[[], str], read: Callable[[], Reading]) -> None:
+        self._doing, self._read = doing, read
+        self._live: Live | None = None
+        self._stopped = False
+        self._lock = threading.Lock()
 
-    def start(self, tables: int, size: int) -> None:
-        """Begin a round of `tables` tables and `size` bytes."""
+    def show(self) -> None:
+        """Show it, where it is not there. On any thread."""
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.live import Live
 
-        self.stop()
-        self._rows, self._tables = 0, set()
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("tables, {task.fields[rows]:,} rows"),
-            TimeElapsedColumn(),
-            console=Console(file=sys.stderr),
-            transient=True,
-        )
-        self._task = self._progress.add_task(f"applying {size / 1e6:,.1f} MB", total=tables, rows=0)
-        self._progress.start()
-
-    def advance(self, table: str, rows: int) -> None:
-        """A step of `table` is done."""
-        if self._progress is None or self._task is None:
-            return
-        self._rows += rows
-        self._tables.add(table)
-        self._progress.update(self._task, completed=len(self._tables), rows=self._rows)
+        with self._lock:
+            if self._live is None and not self._stopped:
+                self._live = Live(
+                    console=Console(file=sys.stderr),
+                    get_renderable=self._line,
+                    refresh_per_second=2,
+                    transient=True,
+                    redirect_stdout=False,
+                )
+                self._live.start(refresh=True)
 
     def stop(self) -> None:
         """Clear the line."""
-        if self._progress is not None:
-            self._progress.stop()
-            self._progress = None
+        with self._lock:
+            self._stopped = True
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+
+    def _line(self) -> RenderableType:
+        from rich.progress_bar import ProgressBar as Bar
+        from rich.table import Table
+        from rich.text import Text
+
+        reading = self._read()
+        line = Table.grid(padding=(0, 1))
+        texts = [Text(line_text(self._doing(), reading), no_wrap=True, overflow="ellipsis")]
+        if reading.loads and reading.total:
+            line.add_row(Bar(reading.total, reading.done.bytes, width=_WIDTH), *texts)
+        else:
+            line.add_row(*texts)
+        return line
+
+
+def line_text(doing: str, reading: Reading) -> str:
+    """The line without its bar."""
+    if not reading.loads:
+        return reading.oldest or doing
+    done = reading.done
+    parts = [
+        f"{size_text(done.bytes)} of {size_text(reading.total)}",
+        f"{done.changes:,} changes",
+        f"{done.rows:,} rows",
+    ]
+    if reading.left is not None:
+        parts += [f"{size_text(reading.rate)}/s", f"{duration_text(reading.left)} left"]
+    return ", ".join([*parts, f"{duration_text(reading.seconds)} so far"])

@@ -31,15 +31,16 @@ class Deferred:
         self._seconds = seconds
         self._found: dict[TableName, _Deferral] = {}
 
-    def add(self, names: Sequence[TableName], error: Retryable, again: Callable[[], None]) -> int:
-        """The step in hand of `names` has failed, and is to be tried by `again`; how often it has until now."""
+    def add(self, names: Sequence[TableName], error: Retryable, again: Callable[[], None]) -> float | None:
+        """The step in hand of `names` has failed, and is to be tried by `again`; for how many seconds, None where it is
+        left to the next round."""
         moment = now()
         deferral = self._found.setdefault(names[0], _Deferral(tuple(names), error, moment, again))
         deferral.names, deferral.error, deferral.again = tuple(names), error, again
         deferral.tries += 1
         left = deferral.since + self._seconds - moment
         deferral.due = moment + max(_SHORTEST_PAUSE, pause(deferral.tries)) if error.may_pass and left > 0 else None
-        return deferral.tries
+        return None if deferral.due is None else left
 
     def settled(self, names: Sequence[TableName]) -> None:
         """What the tables waited for went through, or they stop for another reason."""

@@ -27,8 +27,8 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
+from consumer.model.work import Work
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
-from consumer.pipeline.retry import patiently
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.ports import Writer
@@ -46,6 +46,12 @@ class _Load:
 
     tasks: list[LoadTask]
     alone: bool = False
+
+    def work(self) -> Work:
+        """As the observer is told of it."""
+        slices = [piece for task in self.tasks for piece in task.slices]
+        names = tuple(task.target.table for task in self.tasks)
+        return Work(names, len({piece.path for piece in slices}), sum(piece.length for piece in slices))
 
 
 class LoadRunner:
@@ -91,6 +97,7 @@ class LoadRunner:
             self._loads[task.number] = version.load
             tasks.append(task)
         if tasks:
+            manager.observer.doing("prepares loads; the first ones start Spark")
             self._waiting += [_Load(list(group)) for group in manager.loader.split(tasks)]
             self._launch()
         return replan
@@ -105,9 +112,13 @@ class LoadRunner:
                 return
             self._waiting.popleft()
             self._connections += width
-            writer = patiently("begin a load", manager.sink.writer, manager.observer)
-            call = partial(manager.loader.load, load.tasks, writer, manager.reader.range_reader())
-            manager.side.start("load", call, partial(self._ended, load, writer, width, now()))
+            writer = manager.patiently("begin a load", manager.sink.writer)
+            work = load.work()
+            manager.observer.work_started(work)
+            moved = partial(manager.observer.work_moved, work)
+            call = partial(manager.loader.load, load.tasks, writer, manager.reader.range_reader(), moved)
+            ended = partial(self._ended, load, writer, width, now())
+            manager.side.start("load", call, manager.followed(work, ended))
 
     def _ended(
         self, load: _Load, writer: Writer, width: int, started: float, result: Sequence[LoadOutcome] | BaseException
@@ -117,7 +128,7 @@ class LoadRunner:
         if isinstance(result, BaseException):
             raise result
         # Attempts that Spark has given up may still be at work somewhere: nothing of them comes later than this.
-        patiently("end a load", partial(manager.sink.end, writer), manager.observer)
+        manager.patiently("end a load", partial(manager.sink.end, writer))
         self._record(result, now() - started)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
@@ -131,7 +142,7 @@ class LoadRunner:
                 raise error
             if isinstance(error, JobBroken):
                 self._breaks[outcome.table] += 1
-                self._manager.observer.retrying(f"load {outcome.table}", error, self._breaks[outcome.table])
+                self._manager.observer.retrying(f"load {outcome.table}", error, None)
                 broken.append(outcome.task)
             elif isinstance(error, Retryable):
                 self._loads.pop(outcome.task.number)
@@ -173,7 +184,7 @@ class LoadRunner:
         if not requests:
             return []
         found = []
-        targets = patiently("look at the target", lambda: manager.sink.prepare(requests), manager.observer)
+        targets = manager.patiently("look at the target", lambda: manager.sink.prepare(requests))
         for version, target in zip(versions, targets, strict=True):
             if isinstance(target, ConsumerError):
                 manager.stop(version.load.table, target)
@@ -211,7 +222,7 @@ class LoadRunner:
             load, consumer = self._loads.pop(outcome.task.number), manager.consumers[outcome.table]
             manager.deferred.settled([outcome.table])
             manager.round.loaded(load, consumer.read(load, outcome))
-            manager.observer.step_finished(consumer.count(load, outcome, seconds), seconds)
+            manager.observer.step_finished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes)
         for note in notes_of(done, manager.options.dialect, manager.options.key_loss):
             manager.observer.note(note)
         for outcome in outcomes:
@@ -251,7 +262,8 @@ class LoadRunner:
                 )
             )
             try:
-                patiently("commit", partial(manager.sink.commit, done, change), manager.observer)
+                manager.observer.doing("records what was loaded")
+                manager.patiently("commit", partial(manager.sink.commit, done, change))
             except TableError as error:
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]

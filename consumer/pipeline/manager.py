@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.ddl_policy import PolicyOf, evolve
@@ -14,6 +15,7 @@ from consumer.model.progress import Progress, ProgressChange, State, TableProgre
 from consumer.model.result import TableResult
 from consumer.model.steps import Barrier, LoadRows
 from consumer.model.timekeeper import now
+from consumer.model.work import Work
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions
 from consumer.pipeline.deferred import Deferred
@@ -28,8 +30,11 @@ from consumer.plan.date_order import check_dates
 from consumer.plan.late import Stretches, settle_doubts
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
+from consumer.plan.table_state import TableState
 from consumer.plan.undecided import check_decided
 from consumer.ports import Loader, Observer, Sink, StorageReader
+
+T = TypeVar("T")
 
 _STATEMENT_SHOWN = 200
 _LONGEST_LINGER = 0.2
@@ -41,7 +46,7 @@ class ManagerOptions:
     is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
     rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
     says what orders the files of date folders where rows have no time: "time", "date", or "" where nobody says.
-    `undecided` are options of CSV that nobody gave."""
+    `undecided` are options of CSV that nobody gave. `max_wait`: for how many seconds a call to the target is tried."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -54,6 +59,7 @@ class ManagerOptions:
     never_split: Callable[[TableName], bool] = lambda _: False
     date_order: str = ""
     undecided: Undecided = DECIDED
+    max_wait: float = 60.0
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
@@ -151,12 +157,16 @@ class ConsumerManager:
             self.stop(name, error)
         if self.options.dialect.timeless and not self.options.date_order:
             self._check_dates()
-        unread = [entry.file for state in states.values() for entry in state.unread]
-        self.observer.round_started(assembly.checkpoint, len(states), len(unread), sum(file.size for file in unread))
+        self._tell_start(assembly.checkpoint, list(states.values()))
         statements, loads = StatementRunner(self), LoadRunner(self)
         loads.start(look_at_latecomers(self))
         self._drive(statements, loads)
         self._finish()
+
+    def _tell_start(self, checkpoint: int, states: Sequence[TableState]) -> None:
+        unread = [entry.file for state in states for entry in state.unread]
+        size = sum(file.size for file in unread)
+        self.observer.round_started(checkpoint, sum(bool(state.unread) for state in states), len(unread), size)
 
     def _check_dates(self) -> None:
         for name, consumer in self.consumers.items():
@@ -198,6 +208,15 @@ class ConsumerManager:
         """The step in hand of `names` did not go through now; the others go on, and `again` lets it be tried later."""
         self.observer.retrying(what, error, self.deferred.add(names, error, again))
 
+    def followed(self, work: Work, then: Callable[[Any], None]) -> Callable[[Any], None]:
+        """`then`, once the observer has been told that `work` is no longer in hand."""
+
+        def ended(result: Any) -> None:
+            self.observer.work_ended(work)
+            then(result)
+
+        return ended
+
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on."""
         error.table = error.table or str(name)
@@ -225,12 +244,16 @@ class ConsumerManager:
 
     def _empty(self, name: TableName) -> None:
         gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
-        patiently(f"empty {name}", lambda: self.sink.empty_table(name, gone), self.observer)
+        self.patiently(f"empty {name}", lambda: self.sink.empty_table(name, gone))
         self.progress = self.progress.after(gone)
+
+    def patiently(self, what: str, call: Callable[[], T]) -> T:
+        """`call` to the target, tried again for as long as the settings say."""
+        return patiently(what, call, self.observer, self.options.max_wait)
 
     def record(self, change: ProgressChange) -> None:
         """Make `change` durable, patiently, and believe it only then."""
-        patiently("record progress", lambda: self.sink.record(change), self.observer)
+        self.patiently("record progress", lambda: self.sink.record(change))
         self.progress = self.progress.after(change)
 
     def _finish(self) -> None:

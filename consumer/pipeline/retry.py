@@ -1,16 +1,28 @@
-"""What a round does with its target, tried again while that may help."""
+"""What a command does with its target, tried again while that may help."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
+from consumer.errors import Retryable
 from consumer.model import patience
 from consumer.ports import Observer
 
 T = TypeVar("T")
 
 
-def patiently(what: str, call: Callable[[], T], observer: Observer) -> T:
-    """`call`, for as long as a round waits for its target (see model.patience); the observer is told of each try."""
-    return patience.patiently(call, patience.ROUND_SECONDS, lambda error, tries: observer.retrying(what, error, tries))
+def patiently(what: str, call: Callable[[], T], observer: Observer, seconds: float) -> T:
+    """`call`, for `seconds` from its first failure on (see model.patience); the observer is told of each failure, and
+    of the end of the trouble."""
+    failed = False
+
+    def told(error: Retryable, left: float) -> None:
+        nonlocal failed
+        failed = True
+        observer.retrying(what, error, left)
+
+    result = patience.patiently(call, seconds, told)
+    if failed:
+        observer.passed(what)
+    return result

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
@@ -15,6 +15,7 @@ from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
+from consumer.model.work import Work
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
 
@@ -52,7 +53,9 @@ class StatementRunner:
         at_a_time = manager.sink.statements
         if not at_a_time:
             if steps:
-                self._ended(steps, now(), self._applied(steps, self._unfinished(steps)))
+                self._begun(steps, partial(self._ended, steps, now()))(
+                    self._applied(steps, self._unfinished(steps))
+                )
             return done or bool(steps)
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
         size = min(_LARGEST_CHUNK, -(-len(steps) // (4 * at_a_time)))
@@ -65,7 +68,15 @@ class StatementRunner:
             chunk = self._waiting.popleft()
             self._running += 1
             call = partial(self._applied, chunk, self._unfinished(chunk))
-            self._manager.side.start("statement", call, partial(self._came_back, chunk, now()))
+            came_back = partial(self._came_back, chunk, now())
+            self._manager.side.start("statement", call, self._begun(chunk, came_back))
+
+    def _begun(self, chunk: _Chunk, then: Callable[[Any], None]) -> Callable[[Any], None]:
+        """`then`, for the end of `chunk`, which is in hand from now on."""
+        names = tuple(statement.file.name for statement, _ in chunk)
+        work = Work(names, statement=" ".join(chunk[0][0].file.query.split()))
+        self._manager.observer.work_started(work)
+        return self._manager.followed(work, then)
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """What the target made of the statements. A Retryable of the whole call is that of each. On any thread."""

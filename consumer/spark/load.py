@@ -12,11 +12,12 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import RangeReader, Writer
+from consumer.ports import Moved, RangeReader, Writer, unheard
 from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
 
@@ -30,6 +31,8 @@ PACKED_BYTES = 64 << 20
 """A table with more change bytes than this is loaded by several tasks, when its target allows."""
 SHARE_BYTES = 8 << 20
 """Change bytes that are worth a packed task of their own."""
+LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
+"""What one packed task takes at most: nothing of it is recorded, or told of, before its end."""
 DECODE_BYTES = 64 << 20
 BUCKET_BYTES = 128 << 20
 """Change bytes whose folded rows one bucket holds: about a third of it in memory."""
@@ -57,7 +60,9 @@ class SparkLoader:
     def width(self, tasks: Sequence[LoadTask]) -> int:
         return min(self._partitions(tasks[0]), self._cores()) if _is_large(tasks[0]) else 1
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
         """One outcome a task, in order. Raises BadConfig and TargetUnavailable where Spark cannot be started, BadConfig
         where it cannot run any job as it is set up."""
         session = self._started()
@@ -65,9 +70,10 @@ class SparkLoader:
         try:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
-            shape = self._keyed if _is_large(tasks[0]) else self._packed
-            for row in shape(session.spark, tasks, writer, reader).collect():
-                results[row.task].append(pickle.loads(row.body))
+            with session.parts.of_load(moved) as tell:
+                shape = partial(self._keyed, tell) if _is_large(tasks[0]) else self._packed
+                for row in shape(session.spark, tasks, writer, reader).collect():
+                    results[row.task].append(pickle.loads(row.body))
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
             self._lose(session)
@@ -115,17 +121,20 @@ class SparkLoader:
 
         return spark.range(0, 1, 1, 1).mapInArrow(run, "task int, body binary")
 
-    def _keyed(self, spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> DataFrame:
+    def _keyed(
+        self, tell: Moved, spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader
+    ) -> DataFrame:
         (task,) = tasks
         pieces = _groups(task)
         buckets, partitions = self._buckets(task), self._partitions(task)
+        size = (task.bytes - task.bytes // 2) // buckets
 
         def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from consumer.spark.tasks import FAILED, decode_to_buckets
 
             for batch in batches:
                 for group in batch.column(0).to_pylist():
-                    for bucket, body in decode_to_buckets(pieces[group], task, reader, buckets):
+                    for bucket, body in decode_to_buckets(pieces[group], task, reader, buckets, tell):
                         goes_to = range(partitions) if bucket == FAILED else [bucket % partitions]
                         yield _bucket_batch(goes_to, bucket, body)
 
@@ -139,7 +148,7 @@ class SparkLoader:
                 for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
             )
             in_order = rows if buckets > partitions else iter(sorted(rows, key=lambda row: row[0]))
-            for body in write_buckets(in_order, task, writer):
+            for body in write_buckets(in_order, task, writer, tell, size):
                 yield _result_batch(task.number, [body])
 
         split = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(decode, "partition int, bucket int, body binary")
@@ -191,7 +200,9 @@ def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerErro
 def _shares(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
     """Tables over Spark tasks, largest first onto the lightest, so that the tasks end at about the same time."""
     total = sum(task.weight for task in tasks)
-    count = max(1, min(most, len(tasks), -(-total // SHARE_BYTES)))
+    wanted = min(most, -(-total // SHARE_BYTES))
+    needed = max(-(-total // LARGEST_SHARE_BYTES), -(-len(tasks) // LARGEST_SHARE_TABLES))
+    count = max(1, min(len(tasks), max(wanted, needed)))
     shares: list[list[LoadTask]] = [[] for _ in range(count)]
     weights = [0] * count
     for task in sorted(tasks, key=lambda task: -task.weight):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
+    from consumer.spark.parts import PartsOfLoads
+
 _NAME = "storage-consumer"
 _SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 """JVM flags for a driver that lives for seconds on few cores: nearly half the CPU of the defaults."""
@@ -31,6 +33,7 @@ class Session:
     spark: SparkSession
     owned: bool
     cores: int
+    parts: PartsOfLoads
 
     def alive(self) -> bool:
         """Whether its JVM answers and can run jobs."""
@@ -59,6 +62,8 @@ def start_session(settings: SparkSettings) -> Session:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark import SparkConf, SparkContext
 
+    from consumer.spark.parts import PartsOfLoads
+
     _quieten_py4j()
     wanted = {**standard_properties(settings), **dict(settings.conf)}
     _check(wanted)
@@ -66,7 +71,8 @@ def start_session(settings: SparkSettings) -> Session:
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(_NAME)
     conf.setAll([*wanted.items()])
     session = _borrowed(wanted) if borrowed else _own(settings, conf)
-    return Session(session, not borrowed, int(session.sparkContext.defaultParallelism))
+    context = session.sparkContext
+    return Session(session, not borrowed, int(context.defaultParallelism), PartsOfLoads(context))
 
 
 def end_own() -> None:

@@ -21,8 +21,8 @@ from consumer.codec.sight import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
-from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask, Receipt
-from consumer.ports import RangeReader, Writer, WriteSession
+from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask, Part, Receipt
+from consumer.ports import Moved, RangeReader, Writer, WriteSession, unheard
 from consumer.spark.waiting import Waiting
 
 FOLD_ROWS = 200_000
@@ -100,7 +100,7 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
 
 
 def decode_to_buckets(
-    pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader, buckets: int
+    pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader, buckets: int, moved: Moved = unheard
 ) -> Iterator[tuple[int, bytes]]:
     """The first half of the keyed shape: ``(bucket, Arrow IPC stream)``, ``(STATS, ..)`` and ``(FAILED, ..)`` pairs."""
     try:
@@ -109,6 +109,7 @@ def decode_to_buckets(
     except Exception as error:
         yield FAILED, pickle.dumps(_of_table(error, task.target))
         return
+    moved(Part(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
     for stat in stats:
         yield STATS, pickle.dumps(stat)
     for bucket, part in split_by_bucket(changes, task.target.key, buckets):
@@ -119,11 +120,14 @@ def decode_to_buckets(
             yield bucket, sink.getvalue().to_pybytes()
 
 
-def write_buckets(rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer: Writer) -> Iterator[bytes]:
+def write_buckets(
+    rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer: Writer, moved: Moved = unheard, size: int = 0
+) -> Iterator[bytes]:
     """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete, but for
     the puts of an ordered target, which wait in a temporary file for the deletes of all buckets.
 
-    Yields pickled results. Where the first half failed anywhere, nothing is written.
+    Yields pickled results, and tells of each bucket as one of `size` bytes. Where the first half failed anywhere,
+    nothing is written.
     """
     try:
         with writer.session() as session, Waiting() as puts:
@@ -140,11 +144,16 @@ def write_buckets(rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer:
                     is_put = folded.column("put")
                     puts.add(folded.filter(is_put))
                     folded = folded.filter(pc.invert(is_put))
-                yield pickle.dumps(session.write(task.target, folded))
+                yield _written(session.write(task.target, folded), moved, size)
             for waiting in puts:
-                yield pickle.dumps(session.write(task.target, waiting))
+                yield _written(session.write(task.target, waiting), moved, 0)
     except Exception as error:
         yield pickle.dumps(_of_table(error, task.target))
+
+
+def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
+    moved(Part(size, rows=receipt.puts + receipt.deletes))
+    return pickle.dumps(receipt)
 
 
 def _of_table(error: Exception, target: LoadTarget) -> ConsumerError:

@@ -50,7 +50,8 @@ def user(server: MariaDb, *grants: str) -> str:
 
 
 def test_a_server_that_does_not_answer(cli: CommandLine) -> None:
-    left = cli.run("once", "--downstream-uri", f"mysql://u:{PASSWORD}@127.0.0.1:{free_port()}/", "--json")
+    uri = f"mysql://u:{PASSWORD}@127.0.0.1:{free_port()}/"
+    left = cli.run("once", "--downstream-uri", uri, "--json", "--max-wait", "0")
     assert left.code == 4
     assert "does not answer" in left.json["error"]
     assert PASSWORD not in left.out + left.err

@@ -12,7 +12,7 @@ from consumer import app
 from consumer.errors import JobBroken, TargetBusy
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.names import TableName
-from consumer.ports import RangeReader, Writer
+from consumer.ports import Moved, RangeReader, Writer, unheard
 from tests.support.feed import Feed, MemoryReplica, states
 from tests.support.inline_loader import InlineLoader
 
@@ -25,13 +25,15 @@ class Breaking(InlineLoader):
         self._times = times
         self.jobs: list[list[str]] = []
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
         tables = [str(task.target.table) for task in tasks]
         self.jobs.append(tables)
         if "d.t" in tables and self._times:
             self._times -= 1
             return [LoadOutcome(task, (), (), JobBroken("a worker was killed")) for task in tasks]
-        return super().load(tasks, writer, reader)
+        return super().load(tasks, writer, reader, moved)
 
 
 @pytest.fixture
@@ -65,8 +67,10 @@ def test_a_job_that_breaks_by_chance_stops_nothing(times: int, replica: MemoryRe
 class Poisoned(InlineLoader):
     """A task of d.t meets what no writer expects."""
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
-        return super().load(tasks, _Poison(writer), reader)
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
+        return super().load(tasks, _Poison(writer), reader, moved)
 
 
 class _Poison:
@@ -103,7 +107,9 @@ class Busy(InlineLoader):
         super().__init__()
         self._times = times
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
         outcomes = super().load([task for task in tasks if str(task.target.table) != "d.t"], writer, reader)
         for task in tasks:
             if str(task.target.table) == "d.t":

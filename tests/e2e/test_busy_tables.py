@@ -28,7 +28,6 @@ _LOCKED = "SELECT * FROM d.t"
 def server(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
     monkeypatch.setattr(connection, "_LOCK_WAIT_SECONDS", 1)
     monkeypatch.setattr(patience, "WRITE_SECONDS", 0.1)
-    monkeypatch.setattr(patience, "TABLE_SECONDS", 1.0)
     return fresh_mariadb
 
 
@@ -43,7 +42,7 @@ def replica(server: MariaDb, tmp_path: Path) -> Replica:
     feed.puts("d.t", 2, {10: (1, "1")})
     feed.puts("d.u", 3, {11: (1, "1")})
     replica = Replica(feed, server.url())
-    assert replica.once(15, tz="UTC").exit_code == 0
+    assert replica.once(15, tz="UTC", max_wait="1s").exit_code == 0
     return replica
 
 
@@ -61,13 +60,13 @@ def test_a_statement_that_waits_for_a_lock(server: MariaDb, replica: Replica, ot
     replica.feed.puts("d.t", 20, {22: (2, "2")})
     replica.feed.puts("d.u", 3, {21: (2, "2")})
     for _ in range(2):
-        result = replica.once(25, tz="UTC")
+        result = replica.once(25, tz="UTC", max_wait="1s")
         assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
         assert "Lock wait timeout" in result.tables[TableName("d", "t")].error
         assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (2,)]
         assert server.execute("SELECT id FROM d.t") == [(1,)]
     other.rollback()
-    result = replica.once(25, tz="UTC")
+    result = replica.once(25, tz="UTC", max_wait="1s")
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert server.execute("SELECT id FROM d.t FORCE INDEX (i) ORDER BY id") == [(1,), (2,)]
 
@@ -76,23 +75,22 @@ def test_a_load_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: 
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
     replica.feed.puts("d.u", 3, {31: (3, "3")})
-    result = replica.once(35, tz="UTC")
+    result = replica.once(35, tz="UTC", max_wait="1s")
     assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
     assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (3,)]
     other.rollback()
-    result = replica.once(35, tz="UTC")
+    result = replica.once(35, tz="UTC", max_wait="1s")
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert server.execute("SELECT v FROM d.t") == [(7,)]
 
 
 def test_a_lock_that_is_let_go_in_time_is_no_error(
-    server: MariaDb, replica: Replica, other: pymysql.Connection, monkeypatch: pytest.MonkeyPatch
+    server: MariaDb, replica: Replica, other: pymysql.Connection
 ) -> None:
-    monkeypatch.setattr(patience, "TABLE_SECONDS", 30.0)
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
     threading.Timer(3, other.rollback).start()
-    result = replica.once(35, tz="UTC")
+    result = replica.once(35, tz="UTC", max_wait="30s")
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert any("load d.t" in told for told in replica.seen.retries)
     assert server.execute("SELECT v FROM d.t") == [(7,)]
@@ -103,7 +101,7 @@ class Timed(Recorder):
         super().__init__()
         self.at: dict[tuple[str, str], float] = {}
 
-    def step_finished(self, row: AuditRow, seconds: float) -> None:
+    def step_finished(self, row: AuditRow, seconds: float, size: int = 0) -> None:
         self.at[row.step, str(row.table)] = time.monotonic()
 
 
@@ -119,7 +117,7 @@ def test_rows_go_on_beside_a_slow_statement(
     replica.feed.checkpoint(35)
     seen = Timed()
     threading.Timer(4, other.rollback).start()
-    result = app.once(replica.settings(tz="UTC"), seen, InlineLoader())
+    result = app.once(replica.settings(tz="UTC", max_wait="1s"), seen, InlineLoader())
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (2,), (3,)]
     assert seen.at["load", "d.u"] < seen.at["ddl", "d.t"]

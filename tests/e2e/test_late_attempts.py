@@ -12,7 +12,7 @@ from consumer import app
 from consumer.errors import LeaseHeld
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import RangeReader, Writer
+from consumer.ports import Moved, RangeReader, Writer, unheard
 from tests.servers import MariaDb
 from tests.support.feed import Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -31,8 +31,10 @@ class Zombies(InlineLoader):
         self._earlier: list[_Attempt] = []
         self.late: list[BaseException | None] = []
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
-        outcomes = super().load(tasks, writer, reader)
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
+        outcomes = super().load(tasks, writer, reader, moved)
         for attempt in self._earlier:
             self.late += [outcome.error for outcome in super().load(*attempt)]
         self._earlier.append((tasks, writer, reader))

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from consumer import app
-from consumer.model import patience
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import RangeReader, Writer
+from consumer.ports import Moved, RangeReader, Writer, unheard
 from tests.servers import MariaDb, mariadb_template
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
@@ -48,8 +47,10 @@ class Outage(InlineLoader):
         self._server, self._feed = server, feed
         self.begun = threading.Event()
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
-        outcomes = super().load(tasks, writer, reader)
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
+        outcomes = super().load(tasks, writer, reader, moved)
         if not self.begun.is_set():
             self._server.kill()
             self._feed.file("d.k", 2, row(20, 2))
@@ -67,7 +68,7 @@ class Watching(Recorder):
         self.stop = threading.Event()
         self._server, self._failed = server, 0
 
-    def retrying(self, what: str, error: Exception, attempt: int) -> None:
+    def retrying(self, what: str, error: Exception, seconds: float | None) -> None:
         self._failed += what == "round"
         if what == "round" and self._failed == 2:
             self._server.start()
@@ -77,10 +78,7 @@ class Watching(Recorder):
             self.stop.set()
 
 
-def test_rows_without_a_key_are_applied_once_over_an_outage(
-    server: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(patience, "ROUND_SECONDS", 0.1)
+def test_rows_without_a_key_are_applied_once_over_an_outage(server: MariaDb, tmp_path: Path) -> None:
     feed = Feed(tmp_path / "storage")
     feed.folder.mkdir()
     feed.database("d", 1)
@@ -88,7 +86,7 @@ def test_rows_without_a_key_are_applied_once_over_an_outage(
     feed.file("d.k", 2, row(10, 1) + row(11, 1))
     feed.checkpoint(15)
     seen, loader = Watching(server), Outage(server, feed)
-    settings = Replica(feed, server.url()).settings(flush_interval="100ms", tz="UTC")
+    settings = Replica(feed, server.url()).settings(flush_interval="100ms", tz="UTC", max_wait="100ms")
     limit = threading.Timer(60, seen.stop.set)
     limit.start()
     result = app.run(settings, seen, seen.stop, loader)

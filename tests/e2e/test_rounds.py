@@ -17,7 +17,7 @@ from consumer.config.load import load
 from consumer.errors import LeaseHeld
 from consumer.model.load import LoadOutcome
 from consumer.model.result import RunResult
-from consumer.ports import Loader
+from consumer.ports import Loader, unheard
 from tests.e2e import targets
 from tests.e2e.corpus import Case, compare, read_cases
 from tests.servers import MariaDb
@@ -210,10 +210,10 @@ class TakenOver(InlineLoader):
         self._server, self._replica = server, replica
         self.outcomes: list[LoadOutcome] = []
 
-    def load(self, tasks, writer, reader):
+    def load(self, tasks, writer, reader, moved=unheard):
         self._server.kill_clients()
         assert self._replica.once(40).exit_code == 0
-        self.outcomes = super().load(tasks, writer, reader)
+        self.outcomes = super().load(tasks, writer, reader, moved)
         return self.outcomes
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import RangeReader, Sink, Writer
+from consumer.ports import Moved, RangeReader, Sink, Writer, unheard
 from tests.support.inline_loader import InlineLoader
 
 MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence")
@@ -57,6 +57,8 @@ class CrashingLoader(InlineLoader):
         super().__init__(keyed)
         self._fuse = fuse
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
         one_task = self._fuse.around(super().load)
         return [outcome for task in tasks for outcome in one_task([task], writer, reader)]

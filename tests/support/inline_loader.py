@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from consumer.errors import ConsumerError
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import RangeReader, Writer, WriteSession
+from consumer.ports import Moved, RangeReader, Writer, WriteSession, unheard
 from consumer.spark.tasks import FAILED, decode_to_buckets, load_whole, write_buckets
 
 
@@ -27,7 +27,9 @@ class InlineLoader:
     def width(self, tasks: Sequence[LoadTask]) -> int:
         return 1
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
         self.loads += len(tasks)
         with writer.session() as session:
             return [self._outcome(task, writer, reader, session) for task in pickle.loads(pickle.dumps(tasks))]

@@ -10,6 +10,7 @@ import pytest
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.model.result import RunResult
+from consumer.model.work import Work
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 
@@ -19,7 +20,11 @@ class Terminal(io.StringIO):
 
 
 def work(observer: object) -> RunResult:
+    load = Work((TableName("a", "b"),), files=1, bytes=1000)
     observer.round_started(1, 1, 1, 1000)  # type: ignore[attr-defined]
+    observer.work_started(load)  # type: ignore[attr-defined]
+    observer.beat()  # type: ignore[attr-defined]
+    observer.work_ended(load)  # type: ignore[attr-defined]
     observer.step_finished(AuditRow("load", TableName("a", "b"), 0, 1, changes=5), 0.1)  # type: ignore[attr-defined]
     observer.note("mind this")  # type: ignore[attr-defined]
     return RunResult()
@@ -39,7 +44,7 @@ def test_a_person_sees_a_bar_and_warnings(app: FakeApp, monkeypatch: pytest.Monk
     app.action = work
     assert exit_code("once", "--upstream-uri", UPSTREAM) == 0
     shown = terminal.getvalue()
-    assert "1/1" in shown
+    assert "of 1000 B" in shown
     assert "mind this" in shown
     assert "load finished" not in shown
 
@@ -50,7 +55,7 @@ def test_who_asks_for_a_certain_log_gets_lines(flag: str, app: FakeApp, monkeypa
     app.action = work
     assert exit_code("once", "--upstream-uri", UPSTREAM, flag) == 0
     shown = terminal.getvalue()
-    assert "1/1" not in shown
+    assert "of 1000 B" not in shown
     assert ("load finished" in shown) == (flag != "--log-level=error")
 
 

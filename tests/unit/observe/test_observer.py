@@ -23,7 +23,7 @@ def told(settings: LogSettings) -> list[str]:
     observer.round_started(9, 2, 3, 400)
     observer.step_finished(AuditRow("load", ORDERS, 1, 9, changes=5, puts=4, deletes=1), 0.12345)
     observer.step_finished(AuditRow("ddl", ORDERS, 1, 7, statement="ALTER TABLE orders ADD x INT"), 0.5)
-    observer.retrying("write", TargetBusy("deadlock"), 2)
+    observer.retrying("write", TargetBusy("deadlock"), 2.0)
     observer.table_stopped(ORDERS, CorruptFile("no JSON", hint="look", path="a/b.json", line=3))
     observer.note("password is secret")
     observer.note("password is secret")

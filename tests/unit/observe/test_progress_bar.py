@@ -1,4 +1,4 @@
-"""The bar counts the tables of a round."""
+"""What a person sees of a round: bytes, changes and rows as parts of loads end, how fast, how long still."""
 
 from __future__ import annotations
 
@@ -6,26 +6,80 @@ import re
 
 import pytest
 
-from consumer.observe.progress_bar import ProgressBar
+from consumer.model.load import Part
+from consumer.model.names import TableName
+from consumer.model.work import Work
+from consumer.observe.meter import Meter, Reading
+from consumer.observe.progress_bar import ProgressBar, line_text
+
+MIB = 1 << 20
+ORDERS = TableName("shop", "orders")
 
 
-def test_a_table_counts_once_and_its_rows_every_time(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_parts_count_until_their_load_has_ended(clock: Clock) -> None:
+    meter, load = Meter(clock), Work((ORDERS,), files=2, bytes=6 * MIB)
+    meter.begin(8 * MIB)
+    meter.started(load)
+    meter.moved(load, Part(MIB, changes=10))
+    meter.moved(load, Part(MIB, rows=4))
+    clock.now += 4
+    reading = meter.reading()
+    assert (reading.done, reading.rate, reading.left) == (Part(2 * MIB, 10, 4), MIB / 2, 12.0)
+    assert line_text("", reading) == ("2.0 MiB of 8.0 MiB, 10 changes, 4 rows, 512.0 KiB/s, 12.0 s left, 4.0 s so far")
+    meter.ended(load)
+    meter.moved(load, Part(MIB))
+    meter.finished(Part(6 * MIB, 30, 9))
+    assert meter.reading().done == Part(6 * MIB, 30, 9)
+
+
+def test_a_load_that_fails_is_not_done(clock: Clock) -> None:
+    meter, load = Meter(clock), Work((ORDERS,), files=1, bytes=MIB)
+    meter.begin(MIB)
+    meter.started(load)
+    meter.moved(load, Part(MIB, 5, 5))
+    meter.ended(load)
+    assert meter.reading().done == Part()
+
+
+def test_what_is_read_again_never_makes_more_than_all(clock: Clock) -> None:
+    meter = Meter(clock)
+    meter.begin(MIB)
+    meter.finished(Part(3 * MIB, 1, 1))
+    reading = meter.reading()
+    assert (reading.total, reading.done.bytes) == (3 * MIB, 3 * MIB)
+
+
+def test_a_statement_is_told_by_its_text_and_is_no_load(clock: Clock) -> None:
+    meter = Meter(clock)
+    meter.begin(MIB)
+    meter.started(Work((ORDERS,), statement="ALTER TABLE orders ADD INDEX (a)"))
+    clock.now += 30
+    reading = meter.reading()
+    assert line_text("", reading) == "ALTER TABLE orders ADD INDEX (a) of shop.orders, 30.0 s"
+    assert (reading.loads, reading.statements, reading.left) == (0, 1, None)
+
+
+def test_the_line_is_drawn_and_cleared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    bar = ProgressBar()
-    bar.start(tables=2, size=3_000_000)
-    for table, rows in (("a.b", 1000), ("a.b", 500), ("a.c", 1)):
-        bar.advance(table, rows)
+    bar = ProgressBar(lambda: "", lambda: Reading(Part(MIB, 7, 5), 2 * MIB, 1.0, 1, 0, "load of shop.orders"))
+    bar.show()
+    bar.stop()
+    bar.show()
     bar.stop()
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
-    assert "2/2 tables, 1,501 rows" in shown
-
-
-def test_nothing_is_shown_outside_a_round(capsys: pytest.CaptureFixture[str]) -> None:
-    bar = ProgressBar()
-    bar.advance("a.b", 1)
-    bar.stop()
-    assert capsys.readouterr().err == ""
+    assert shown.count("1.0 MiB of 2.0 MiB, 7 changes, 5 rows, 1.0 MiB/s, 1.0 s left") >= 1
+    assert "2.0 MiB of 2.0 MiB" not in shown

@@ -1,0 +1,21 @@
+"""Amounts as people read them."""
+
+from __future__ import annotations
+
+
+def duration_text(seconds: float) -> str:
+    """Seconds below two minutes, else hours, minutes and seconds."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size_text(size: float) -> str:
+    """Bytes in the unit that fits."""
+    amount, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while amount >= 1024 and len(units) > 1:
+        amount /= 1024
+        units.pop(0)
+    return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"

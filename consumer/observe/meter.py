@@ -1,0 +1,98 @@
+"""How far a round is: what is done of it, what is in hand, how fast it goes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from consumer.model.load import Part
+from consumer.model.texts import duration_text
+from consumer.model.work import Work
+
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """`done` of `total` bytes of change files, in `seconds` since the first load began; 0.0: there was none yet.
+    `oldest` says what is in hand for longest, "" for nothing."""
+
+    done: Part
+    total: int
+    seconds: float
+    loads: int
+    statements: int
+    oldest: str
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self.done.bytes / self.seconds if self.seconds else 0.0
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until all is done, if it goes on like this; None where nothing says so."""
+        return (self.total - self.done.bytes) / self.rate if self.rate else None
+
+
+@dataclass(slots=True)
+class _InHand:
+    since: float
+    part: Part = field(default_factory=Part)
+
+
+class Meter:
+    """Told of work on one thread, of its parts on any, and read on a third."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._total, self._done, self._first = 0, Part(), 0.0
+        self._in_hand: dict[Work, _InHand] = {}
+
+    def begin(self, total: int) -> None:
+        """A round of `total` bytes begins; what the one before had in hand is forgotten."""
+        with self._lock:
+            self._total, self._done, self._first, self._in_hand = total, Part(), 0.0, {}
+
+    def started(self, work: Work) -> None:
+        with self._lock:
+            now = self._clock()
+            self._in_hand[work] = _InHand(now)
+            if not work.statement:
+                self._first = self._first or now
+
+    def moved(self, work: Work, part: Part) -> None:
+        """A part of `work` is done; of no account once all of it has ended."""
+        with self._lock:
+            if work in self._in_hand:
+                self._in_hand[work].part += part
+
+    def ended(self, work: Work) -> None:
+        """What came of it is told by `finished`."""
+        with self._lock:
+            self._in_hand.pop(work, None)
+
+    def finished(self, part: Part) -> None:
+        """So much is in the target."""
+        with self._lock:
+            self._done += part
+
+    def reading(self) -> Reading:
+        with self._lock:
+            now = self._clock()
+            done = sum((hand.part for hand in self._in_hand.values()), self._done)
+            statements = sum(bool(work.statement) for work in self._in_hand)
+            oldest = min(self._in_hand, key=lambda work: self._in_hand[work].since, default=None)
+            text = "" if oldest is None else _text(oldest, now - self._in_hand[oldest].since)
+            # A file that is read twice (bounded rounds) counts twice: never more than all, then.
+            total, seconds = max(self._total, done.bytes), now - self._first if self._first else 0.0
+            return Reading(done, total, seconds, len(self._in_hand) - statements, statements, text)
+
+
+def _text(work: Work, seconds: float) -> str:
+    more = f" and {len(work.tables) - 1:,} more" if len(work.tables) > 1 else ""
+    query = work.statement if len(work.statement) <= _SHOWN else f"{work.statement[:_SHOWN]} ..."
+    what = f"{query} of" if work.statement else "load of"
+    return f"{what} {work.tables[0]}{more}, {duration_text(seconds)}"

@@ -1,0 +1,76 @@
+"""Word of what a running load has done: Spark's accumulators bring it to the driver as each task ends.
+
+Executor side too: imports nothing of the driver.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.accumulators import AccumulatorParam
+
+from consumer.model.load import Part
+from consumer.ports import Moved
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator, SparkContext
+
+_Told = tuple[tuple[int, Part], ...]
+"""Parts, each with the number of its load."""
+
+
+class _ToDriver(AccumulatorParam[_Told]):  # type: ignore[misc]  # pyspark is not followed
+    """On an executor it gathers what a task tells; on the driver it hands that on and keeps nothing."""
+
+    def __init__(self, tell: Callable[[int, Part], None] | None = None) -> None:
+        self._tell = tell
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ToDriver, ()
+
+    def zero(self, value: _Told) -> _Told:
+        return ()
+
+    def addInPlace(self, value1: _Told, value2: _Told) -> _Told:  # noqa: N802
+        if self._tell is None:
+            return value1 + value2
+        for number, part in value2:
+            self._tell(number, part)
+        return ()
+
+
+class PartsOfLoads:
+    """One accumulator a session, for all loads: what a load tells late finds nobody, and does no harm."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._listeners: dict[int, Moved] = {}
+        self._numbers = itertools.count()
+        self._told: Accumulator[_Told] = context.accumulator((), _ToDriver(self._tell))
+
+    @contextmanager
+    def of_load(self, moved: Moved) -> Iterator[Moved]:
+        """What the tasks of one load call, which can be pickled; `moved` hears of it within the context."""
+        number = next(self._numbers)
+        self._listeners[number] = moved
+        try:
+            yield _Teller(self._told, number)
+        finally:
+            del self._listeners[number]
+
+    def _tell(self, number: int, part: Part) -> None:
+        listener = self._listeners.get(number)
+        if listener is not None:
+            listener(part)
+
+
+class _Teller:
+    """Adds parts to the accumulator, on an executor."""
+
+    def __init__(self, told: Accumulator[_Told], number: int) -> None:
+        self._told, self._number = told, number
+
+    def __call__(self, part: Part) -> None:
+        self._told.add(((self._number, part),))

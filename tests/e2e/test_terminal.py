@@ -1,0 +1,85 @@
+"""The program on a terminal: whoever watches sees what it does, also when there is nothing to do."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import DEMO
+
+PROGRAM = Path(sys.executable).with_name("storage-consumer")
+WAITS = 60
+_CODES = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+class OnTerminal:
+    """The program with all of its streams on a terminal of 150 columns."""
+
+    def __init__(self, command: str, folder: Path, upstream: str, *more: str) -> None:
+        words = [str(PROGRAM), command, "--upstream-uri", upstream, "--tz", "UTC", "--master", "local[1]"]
+        words += ["--downstream-uri", f"duckdb:///{folder}/replica.duckdb", *more]
+        self.process, self._terminal = pty.fork()
+        if not self.process:
+            os.environ["TERM"] = "xterm"
+            os.execv(words[0], words)
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
+        self.shown = b""
+
+    def sees(self, text: str) -> bool:
+        """Read on until `text` is there, or the program has ended."""
+        deadline = time.monotonic() + WAITS
+        while text not in _CODES.sub(b"", self.shown).decode(errors="replace"):
+            assert time.monotonic() < deadline, self.shown
+            ready, _, _ = select.select([self._terminal], [], [], 1)
+            try:
+                read = os.read(self._terminal, 65536) if ready else None
+            except OSError:
+                return False
+            if read == b"":
+                return False
+            self.shown += read or b""
+        return True
+
+    def ended(self) -> int:
+        """Its exit code, once it has ended."""
+        assert not self.sees("\x00")
+        return os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> str:
+    folder = shutil.copytree(DEMO, tmp_path / "storage")
+    return f"file://{folder}?protocol=canal-json"
+
+
+def test_run_shows_its_loads_and_that_it_waits(tmp_path: Path, storage: str) -> None:
+    terminal = OnTerminal("run", tmp_path, storage, "--flush-interval", "200ms")
+    assert terminal.sees("so far")  # bytes and rows of the loads in hand
+    assert re.search(rb"0 B of [0-9.]+ KiB, 0 changes, 0 rows", _CODES.sub(b"", terminal.shown))
+    assert terminal.sees("all is applied up to 2026-")
+    assert terminal.sees("waits for new files")
+    os.kill(terminal.process, signal.SIGINT)
+    assert terminal.ended() == 0
+
+
+def test_a_storage_without_metadata_is_waited_for_in_words(tmp_path: Path, storage: str) -> None:
+    (tmp_path / "storage" / "metadata").rename(tmp_path / "metadata")
+    terminal = OnTerminal("run", tmp_path, storage, "--flush-interval", "200ms")
+    assert terminal.sees("trying again")
+    assert terminal.sees("waits to try again")
+    (tmp_path / "metadata").rename(tmp_path / "storage" / "metadata")
+    assert terminal.sees("goes on again")
+    os.kill(terminal.process, signal.SIGTERM)
+    assert terminal.ended() == 0

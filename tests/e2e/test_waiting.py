@@ -1,0 +1,110 @@
+"""A target that is not there when a command starts, or takes no writes: waited for, told once, and again when it is
+over."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from tests.servers import MariaDb, mariadb_template
+from tests.support.feed import Feed, Replica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+PROGRAM = Path(sys.executable).with_name("storage-consumer")
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[MariaDb]:
+    """One that a test may end."""
+    server = MariaDb(mariadb_template(tmp_path)).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def replica(server: MariaDb, tmp_path: Path) -> Replica:
+    feed = Feed(tmp_path / "storage")
+    feed.folder.mkdir()
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "1")})
+    feed.checkpoint(15)
+    return Replica(feed, server.url())
+
+
+class Called(Recorder):
+    """Calls `then` at the first failure, and stops `run` once it is idle."""
+
+    def __init__(self, then: threading.Timer) -> None:
+        super().__init__()
+        self.stop, self.passes, self._then = threading.Event(), list[str](), then
+
+    def retrying(self, what: str, error: Exception, seconds: float | None) -> None:
+        if not self.retries:
+            self._then.start()
+        self.retries.append(f"{what}: {error}")
+
+    def passed(self, what: str) -> None:
+        self.passes.append(what)
+
+    def idle(self, applied_ts: int) -> None:
+        self.stop.set()
+
+
+def test_run_waits_for_a_target_that_is_down_at_its_start(server: MariaDb, replica: Replica) -> None:
+    server.kill()
+    seen = Called(threading.Timer(0.3, server.start))
+    result = app.run(replica.settings(tz="UTC", flush_interval="100ms"), seen, seen.stop, InlineLoader())
+    assert "does not answer" in seen.retries[0]
+    assert "round" in seen.passes
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok"})
+    assert server.execute("SELECT id FROM d.t") == [(1,)]
+
+
+def test_once_goes_on_when_the_target_comes_in_time(server: MariaDb, replica: Replica) -> None:
+    server.kill()
+    seen = Called(threading.Timer(0.3, server.start))
+    result = app.once(replica.settings(tz="UTC"), seen, InlineLoader())
+    assert seen.passes == ["reach the target"]
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok"})
+
+
+def once(replica: Replica, server: MariaDb, wait: str, user: str = "root") -> subprocess.CompletedProcess[str]:
+    words = [str(PROGRAM), "once", "--upstream-uri", f"file://{replica.feed.folder}?protocol=canal-json"]
+    words += ["--downstream-uri", server.url(user), "--tz", "UTC", "--max-wait", wait, "--master", "local[1]"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_once_says_whom_it_waits_for_and_ends_with_four(server: MariaDb, replica: Replica) -> None:
+    server.kill()
+    began = time.monotonic()
+    done = once(replica, server, "3s")
+    assert 3 <= time.monotonic() - began < 30
+    assert done.returncode == 4, done
+    (line,) = [line for line in done.stderr.splitlines() if "trying again" in line]
+    assert f"at={server.url()}" in line
+    assert "until=2" in line
+    assert "the target does not answer" in done.stderr.splitlines()[-2]
+
+
+def test_a_target_that_takes_no_writes_is_waited_for(server: MariaDb, replica: Replica) -> None:
+    server.execute("CREATE USER w", "GRANT ALL ON *.* TO w", "REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM w")
+    served = Replica(replica.feed, server.url("w"))
+    assert served.once(tz="UTC").exit_code == 0
+    replica.feed.puts("d.t", 2, {20: (2, "2")})
+    replica.feed.checkpoint(25)
+    server.execute("SET GLOBAL read_only = 1")
+    seen = Called(threading.Timer(1, lambda: server.execute("SET GLOBAL read_only = 0")))
+    result = app.once(served.settings(tz="UTC"), seen, InlineLoader())
+    assert "takes no writes" in seen.retries[0]
+    assert seen.passes
+    assert (result.exit_code, states(result)) == (0, {"d.t": "ok"})
+    assert server.execute("SELECT id FROM d.t ORDER BY id") == [(1,), (2,)]
