@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,9 +38,14 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
     checkpoint, missing = _checkpoint(reader)
+    observer.doing("looks for files")
     listing = reader.listing(MAX_TSO if checkpoint is None else checkpoint)
     wanted = settings.table_filter.matches
     assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))
+    if checkpoint is None and (below := _below(files, assembly)):
+        guesses = " or ".join(f"{reader.identity.rstrip('/')}/{prefix}" for prefix in below)
+        found = f"there is no changefeed's storage here, but below it: did you mean {guesses}?"
+        return InspectResult(reader.identity, None, (), (), survey_options(assembly.catalog, []), (found,), "", "")
     data = [file for name, group in assembly.files.items() if wanted(name) for file in group]
     options = survey_options(assembly.catalog, data)
     if settings.date_separator is None and options.date_separator == "year":
@@ -58,6 +64,13 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         changefeed_toml(detected),
         _command(settings, detected),
     )
+
+
+def _below(files: Files, assembly: Assembly) -> list[str]:
+    """Where `metadata` lies, if not here: a prefix that is too short makes its rest part of each database's name."""
+    prefixes = sorted({name.database.rpartition("/")[0] for name in assembly.files if "/" in name.database})
+    there = (prefix for prefix in prefixes if files.read_if_there(f"{prefix}/metadata", 1) is not None)
+    return list(itertools.islice(there, _SHOWN))
 
 
 def _checkpoint(reader: FsspecReader) -> tuple[int | None, list[str]]:

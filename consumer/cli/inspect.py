@@ -11,19 +11,26 @@ from consumer.cli.inspect_text import print_inspected
 from consumer.cli.json_form import inspect_as_json
 from consumer.cli.session import Call
 from consumer.config.settings import InspectSettings
+from consumer.errors import BadConfig
 
 TimeRange = Annotated[
     bool, typer.Option("--time-range", help="Tell the first and last commit-ts of each table: reads each file's ends.")
 ]
 
+Toml = Annotated[
+    bool, typer.Option("--toml", help="Print only the changefeed's TOML as the files show it, to be used as --config.")
+]
 
-def inspect(call: Call, time_range: TimeRange = False) -> int:
+
+def inspect(call: Call, time_range: TimeRange = False, toml: Toml = False) -> int:
     """Print what is in the storage: checkpoint, tables, the changefeed's options as the files show them, what is wrong,
     and how to start. Needs no target and no other setting."""
     from consumer import app
 
     result = app.inspect(call.settings, call.observer, time_range)
-    return call.show(lambda: inspect_as_json(result), lambda: print_inspected(result))
+    if toml and not result.tables:
+        raise BadConfig(next(iter(result.findings), "there is nothing that TiCDC writes"))
+    return call.show(lambda: inspect_as_json(result), lambda: print(result.toml) if toml else print_inspected(result))
 
 
 COMMAND = Command(

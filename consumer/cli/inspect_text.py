@@ -23,7 +23,8 @@ def print_inspected(result: InspectResult) -> None:
         _print_tables(result.tables)
     for finding in result.findings:
         print(f"finding: {finding}")
-    print(f"\n# changefeed.toml\n{result.toml}\n\n{result.command}")
+    if result.toml:
+        print(f"\n# changefeed.toml\n{result.toml}\n\n{result.command}")
 
 
 def _options(detected: Detected) -> Iterator[tuple[str, str]]:

@@ -45,11 +45,12 @@ def stopped_lines(result: RunResult, options: str) -> Iterable[str]:
             yield f"{name} {table.error}"
         elif table.state == "stopped":
             yield f"{name} is stopped: {table.error}"
-            yield from way_back(table.hint, name, table.resync, options)
+            yield from way_back(table.hint, name, table.resync and not table.version, options)
 
 
 def way_back(hint: str, name: TableName, resync: bool, options: str) -> Iterable[str]:
-    """What to do about a stopped table; `resync` says whether the storage can make it anew."""
+    """What to do about a stopped table; `resync` says whether it helps to make it anew from the storage: not past a
+    refused statement, which it would meet again."""
     if hint:
         yield f"  {completed(hint, options)}"
     if resync and resync_command(name) not in hint:

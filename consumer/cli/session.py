@@ -85,7 +85,8 @@ def execute(
         head = Head(settings.name, redact(str(settings.upstream_uri)))
         failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
         stop = threading.Event()
-        call = Call(settings, head, _observer(settings), options_of(flags, config), stop)
+        options = options_of(flags, config)
+        call = Call(settings, head, _observer(settings, options), options, stop)
         with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
             try:
                 for note in loaded.notes:
@@ -114,7 +115,7 @@ def _profiling(settings: Settings) -> AbstractContextManager[object]:
     return serving()
 
 
-def _observer(settings: Settings) -> LogObserver:
+def _observer(settings: Settings, options: str) -> LogObserver:
     level = "debug" if settings.verbose else settings.log_level
     on_terminal = settings.log_file is None and sys.stderr.isatty() and not settings.verbose
     with_bar = on_terminal and settings.log_format == "text" and level == "info"
@@ -122,7 +123,7 @@ def _observer(settings: Settings) -> LogObserver:
     shown = "warning" if with_bar else level
     log = Log(LogSettings(shown, settings.log_format, settings.log_file, settings.scrub))
     places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
-    return LogObserver(log, with_bar, places)
+    return LogObserver(log, with_bar, places, options)
 
 
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:

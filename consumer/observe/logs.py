@@ -117,7 +117,10 @@ def _logger(settings: LogSettings, lines: _Lines) -> Any:
 
 def _as_text(_logger: object, _name: str, event: Event) -> str:
     head = f"{event.pop('timestamp')} {event.pop('level'):<7} {event.pop('event')}"
-    return " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])
+    # A hint can hold a command: quoted like the other values it could not be pasted.
+    hint = event.pop("hint", "")
+    line = " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])
+    return f"{line}\n  {hint}" if hint else line
 
 
 def _value(value: object) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from consumer.errors import ConsumerError
+from consumer.model.commands import completed
 from consumer.model.load import Part
 from consumer.model.names import TableName, tso_to_ms, tso_to_time
 from consumer.model.progress import AuditRow
@@ -26,17 +27,19 @@ SHOWN_AFTER = 1.0
 
 
 class LogObserver:
-    """Implements ports.Observer. `with_bar`: a person watches, and the lines are about trouble only."""
+    """Implements ports.Observer. `with_bar`: a person watches, and the lines are about trouble only.
+    `options` are the flags that a command in a hint needs as well."""
 
     def __init__(
         self,
         log: Log,
         with_bar: bool = False,
         places: Places | None = None,
+        options: str = "",
         clock: Callable[[], float] = time.monotonic,
         pulse_seconds: float = 1.0,
     ) -> None:
-        self._log, self._clock = log, clock
+        self._log, self._clock, self._options = log, clock, options
         self._meter = Meter(clock)
         self._troubles = Troubles(places or Places(), clock)
         self._bar = ProgressBar(self._shown, self._meter.reading) if with_bar else None
@@ -98,7 +101,8 @@ class LogObserver:
 
     def table_stopped(self, table: TableName, error: ConsumerError) -> None:
         self._troubles.forget(str(table))
-        self._log.error("table stopped", table=str(table), error=error.sentence(), hint=error.hint)
+        hint = completed(error.hint, self._options)
+        self._log.error("table stopped", table=str(table), error=error.sentence(), hint=hint)
 
     def retrying(self, what: str, error: ConsumerError, seconds: float | None) -> None:
         self._up_to_date = ""

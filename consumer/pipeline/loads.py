@@ -19,6 +19,7 @@ from consumer.errors import (
     RowsCollide,
     RowsVary,
     TableError,
+    TableMissing,
 )
 from consumer.model.columns import Family
 from consumer.model.files import Bounds
@@ -28,6 +29,7 @@ from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
 from consumer.model.work import Work
+from consumer.pipeline.gone import gone
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -186,7 +188,9 @@ class LoadRunner:
         found = []
         targets = manager.patiently("look at the target", lambda: manager.sink.prepare(requests))
         for version, target in zip(versions, targets, strict=True):
-            if isinstance(target, ConsumerError):
+            if isinstance(target, TableMissing):
+                manager.stop(version.load.table, gone(manager, version.load, target))
+            elif isinstance(target, ConsumerError):
                 manager.stop(version.load.table, target)
             elif not target.key and version.load.window.upto == MAX_TSO:
                 manager.stop(version.load.table, keyless_without_checkpoint(version.load.table))

@@ -48,4 +48,5 @@ def notes(assembly: Assembly, progress: Progress) -> Iterator[str]:
 def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[str]:
     files = [file for name, group in assembly.files.items() if assembly.wanted(name) for file in group]
     for file, size in rewritten_files(files, progress.folders):
-        yield f"{file.path} changed after it was read, from {size} to {file.size} bytes: its new rows are applied"
+        how = f"has {file.size} bytes as before" if file.size == size else f"had {size} bytes and has {file.size} now"
+        yield f"{file.path} was written anew after it was read ({how}): rows in it that are new are applied"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from consumer.errors import TableMissing
-from consumer.model.commands import resync_command
 from consumer.model.names import TableName
 
 
@@ -12,7 +11,6 @@ def table_missing(table: TableName, create: str) -> TableMissing:
     the schema file allows, in the target's words."""
     return TableMissing(
         f"the target has no table {table}: it is older than the changefeed, or it was dropped there",
-        hint="restore it from a snapshot, or create it empty where it was empty upstream:\n"
-        f"{create};\nwhere the storage holds its CREATE TABLE, it is loaded anew with: {resync_command(table)}",
+        hint=f"restore it from a snapshot, or create it empty where it was empty upstream:\n{create};",
         table=str(table),
     )

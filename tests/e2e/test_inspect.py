@@ -145,3 +145,25 @@ def test_a_storage_that_is_not_there_may_come_later(cli: CommandLine) -> None:
     left = cli.raw("inspect", "--upstream-uri", "file:///nowhere/cdc", "--json")
     assert left.code == 4
     assert "/nowhere/cdc" in left.json["error"]
+
+
+def test_a_prefix_that_is_too_short_is_told_by_the_right_one(cli: CommandLine) -> None:
+    (cli.storage.parent / "above" / "more").mkdir(parents=True)
+    cli.storage.rename(cli.storage.parent / "above" / "more" / "cdc")
+    for folder, rest in ((cli.storage.parent / "above" / "more", "cdc"), (cli.storage.parent / "above", "more/cdc")):
+        body = inspect(cli, storage=folder).json
+        assert body["findings"] == [
+            f"there is no changefeed's storage here, but below it: did you mean file://{folder}/{rest}?"
+        ]
+        assert body["tables"] == {}
+
+
+def test_the_toml_alone_is_what_a_config_takes(cli: CommandLine) -> None:
+    left = cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}", "--toml")
+    assert left.code == 0
+    assert tomllib.loads(left.out)["sink"]["protocol"] == "canal-json"
+    (cli.storage.parent / "c.toml").write_text(left.out)
+    assert cli.run("once", "--config", str(cli.storage.parent / "c.toml")).code == 0
+    nothing = cli.storage.parent / "nothing"
+    nothing.mkdir()
+    assert cli.raw("inspect", "--upstream-uri", f"file://{nothing}", "--toml").code == 2

@@ -138,7 +138,8 @@ class LeaseLock:
             if not self._get(connection, _WAIT_SECONDS):
                 raise LeaseHeld(
                     f"another consumer named {self._settings.name!r} is at work: {self._holder(connection)}",
-                    hint="wait for it, or give this one another --name",
+                    hint="wait until it has ended, or end it; another --name is for another upstream, not for the same"
+                    " tables",
                 )
         except pymysql.MySQLError as error:
             connection.close()
