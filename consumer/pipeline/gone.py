@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.errors import TableMissing
+from consumer.errors import ConsumerError, TableMissing
 from consumer.model.commands import resync_command
-from consumer.model.steps import LoadRows
+from consumer.model.names import TableName
+from consumer.model.progress import Progress
+from consumer.plan.assembly import Assembly
 
 if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
+    from consumer.pipeline.manager import ManagerOptions
 
 
-def gone(manager: ConsumerManager, load: LoadRows, error: TableMissing) -> TableMissing:
-    """What to say where the target lacks the table of `load`: `error`, unless the storage can make the table anew, or
-    rows of it were applied, which are gone with it: who creates it empty would lose them."""
-    from consumer.pipeline.resync import remakable
+def gone(
+    table: TableName, error: ConsumerError, assembly: Assembly, progress: Progress, options: ManagerOptions
+) -> ConsumerError:
+    """What to say of the sink's `error` about `table`: itself, but where the target lacks a table that the storage can
+    make anew, or to which rows were applied, that are gone with it: who creates it empty would lose them."""
+    from consumer.pipeline.resync import remakable  # it knows the manager, which needs this
 
-    table = load.table
-    if remakable([table], manager.assembly, manager.progress, manager.options):
+    if not isinstance(error, TableMissing):
+        return error
+    if remakable([table], assembly, progress, options):
         return TableMissing(
             f"the target has no table {table}: it was dropped there, not upstream",
             hint=f"make it anew from the storage: {resync_command(table)}",
             table=str(table),
         )
-    if any(manager.assembly.catalog.owner(folder) == table for folder in manager.progress.folders):
+    if any(assembly.catalog.owner(folder) == table for folder in progress.folders):
         return TableMissing(
             f"the target has no table {table}: it was dropped there, with the rows that were applied to it",
             hint="restore it as it was from a backup of the target, or copy it from upstream as of a TSO and start a"

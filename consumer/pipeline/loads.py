@@ -19,7 +19,6 @@ from consumer.errors import (
     RowsCollide,
     RowsVary,
     TableError,
-    TableMissing,
 )
 from consumer.model.columns import Family
 from consumer.model.files import Bounds
@@ -188,10 +187,9 @@ class LoadRunner:
         found = []
         targets = manager.patiently("look at the target", lambda: manager.sink.prepare(requests))
         for version, target in zip(versions, targets, strict=True):
-            if isinstance(target, TableMissing):
-                manager.stop(version.load.table, gone(manager, version.load, target))
-            elif isinstance(target, ConsumerError):
-                manager.stop(version.load.table, target)
+            if isinstance(target, ConsumerError):
+                table = version.load.table
+                manager.stop(table, gone(table, target, manager.assembly, manager.progress, manager.options))
             elif not target.key and version.load.window.upto == MAX_TSO:
                 manager.stop(version.load.table, keyless_without_checkpoint(version.load.table))
             elif (column := self._ambiguous(target)) is not None:

@@ -13,6 +13,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.steps import LoadRows
+from consumer.pipeline.gone import gone
 from consumer.pipeline.manager import ManagerOptions
 from consumer.pipeline.resync import remakable
 from consumer.pipeline.table_consumer import TableConsumer
@@ -75,7 +76,7 @@ class _Preview:
     ) -> None:
         self.assembly = assembly
         self.errors: dict[TableName, ConsumerError] = {}
-        self._reader, self._sink, self._dialect = reader, sink, options.dialect
+        self._reader, self._sink, self._dialect, self._options = reader, sink, options.dialect, options
         self.progress, self._accept_gap = progress, options.accept_gap
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
@@ -145,7 +146,8 @@ class _Preview:
                 self._stop(version.load.table, error)
         for request, answer in zip(requests, self._sink.prepare(requests) if requests else (), strict=True):
             if isinstance(answer, ConsumerError):
-                self._stop(request.table, answer)
+                name = request.table
+                self._stop(name, gone(name, answer, self.assembly, self.progress, self._options))
 
     def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
         for planned in load.files:

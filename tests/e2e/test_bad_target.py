@@ -115,7 +115,7 @@ def read_only(server: MariaDb) -> Iterator[None]:
 
 def test_a_server_that_is_read_only(cli: CommandLine, server: MariaDb, read_only: None) -> None:
     uri = user(server, "ALL ON storage_consumer.*", "ALL ON du.*")
-    left = cli.run("once", "--downstream-uri", uri, "--json")
+    left = cli.run("once", "--downstream-uri", uri, "--json", "--max-wait", "1s")
     assert left.code == 4
     assert "takes no writes" in left.json["error"]
 
@@ -198,3 +198,22 @@ def test_backfill_wants_an_empty_target(cli: CommandLine, server: MariaDb) -> No
     assert left.code == 2
     assert "du.n has rows" in left.json["error"]
     assert tables(server) == DEMO_TABLES
+
+
+ROWS = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER"
+
+
+def test_the_grants_that_the_readme_names_are_enough(cli: CommandLine, server: MariaDb) -> None:
+    progress = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, CREATE VIEW"
+    uri = user(server, f"{progress} ON storage_consumer.*", f"{ROWS}, INDEX, REFERENCES, CREATE VIEW ON du.*")
+    assert cli.run("once", "--downstream-uri", uri, "--json").states == {"du.n": "ok", "du.s": "ok", "du.t": "ok"}
+    assert tables(server) == DEMO_TABLES
+
+
+@pytest.mark.parametrize("missing", ROWS.split(", "))
+def test_a_grant_that_is_missing_is_named(missing: str, cli: CommandLine, server: MariaDb) -> None:
+    left = ", ".join(grant for grant in ROWS.split(", ") if grant != missing)
+    found = cli.run("once", "--downstream-uri", user(server, "ALL ON storage_consumer.*", f"{left} ON du.*"), "--json")
+    assert found.code in (3, 5) or (missing == "UPDATE" and found.code == 0), found
+    said = [table["error"] for table in found.json["tables"].values() if table["state"] == "stopped"]
+    assert missing == "UPDATE" or any(missing in text or "Access denied" in text for text in said)
