@@ -99,7 +99,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
                 raise
             return left_behind(manager, parts, checkpoint, rounds, started)
         if manager is None:
-            return RunResult(seconds=time.monotonic() - started)
+            return RunResult(seconds=now() - started)
         return result_of(manager, parts, checkpoint, rounds, started)
 
 

@@ -53,9 +53,7 @@ class StatementRunner:
         at_a_time = manager.sink.statements
         if not at_a_time:
             if steps:
-                self._begun(steps, partial(self._ended, steps, now()))(
-                    self._applied(steps, self._unfinished(steps))
-                )
+                self._begun(steps, partial(self._ended, steps, now()))(self._applied(steps, self._unfinished(steps)))
             return done or bool(steps)
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
         size = min(_LARGEST_CHUNK, -(-len(steps) // (4 * at_a_time)))

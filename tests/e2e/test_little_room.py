@@ -14,7 +14,6 @@ import duckdb
 import pytest
 
 from consumer.errors import TargetUnavailable
-from consumer.model import patience
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -93,14 +92,13 @@ def test_a_statement_that_it_cannot_run(replica: Replica, monkeypatch: pytest.Mo
     assert rows(replica) == (ROWS, 2)
 
 
-def test_a_disk_that_takes_no_more(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_takes_no_more(replica: Replica) -> None:
     replica.once(5)
-    monkeypatch.setattr(patience, "ROUND_SECONDS", 0.5)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, hard))
     try:
         with pytest.raises(TargetUnavailable, match=os.strerror(errno.EFBIG)) as caught:
-            replica.once(20)
+            replica.once(20, max_wait="500ms")
         assert "make room" in caught.value.hint
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -7,7 +7,7 @@ from random import Random
 
 from consumer.errors import JobBroken
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import RangeReader, Writer
+from consumer.ports import Moved, RangeReader, Writer, unheard
 from tests.simulate.machine import Machine
 from tests.support.inline_loader import InlineLoader
 
@@ -27,7 +27,9 @@ class SimulatedLoader(InlineLoader):
         size = self._random.randint(1, 3)
         return [tasks[start : start + size] for start in range(0, len(tasks), size)]
 
-    def load(self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[LoadOutcome]:
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
         outcomes = []
         for task in tasks:
             self._machine.moment("before a task")
