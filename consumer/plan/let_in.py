@@ -38,7 +38,9 @@ def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> Progr
             begins[name].append(version)
     new = {name for name in back if name not in target and name.table}
     there = {name: life for name, life in target.items() if assembly.wanted(name) or _was_followed(life, progress)}
-    alive |= _of_tables_there(assembly, there)
+    for file in _of_tables_there(assembly, there):
+        alive.add(file.path)
+        begins[file.name].append(file.version)
     origins = assembly.timeline.origins
     gone = [
         file
@@ -74,18 +76,17 @@ def _was_followed(life: Life, progress: Progress) -> bool:
     return any(record is not None and record.reason != _GONE for record in given)
 
 
-def _of_tables_there(assembly: Assembly, there: Collection[TableName]) -> set[str]:
-    """The paths of the pending statements about the tables that the target has, under all names that they are to get:
-    what it has must go as it went upstream."""
-    names, found = set(there), set()
+def _of_tables_there(assembly: Assembly, there: Collection[TableName]) -> Iterator[SchemaFile]:
+    """The pending statements about the tables that the target has, under all names that they are to get: what it has
+    must go as it went upstream."""
+    names = set(there)
     for statement in assembly.timeline.pending:
         if (statement.old_name or statement.file.name) in names:
-            found.add(statement.file.path)
+            yield statement.file
             names.difference_update(statement.drops)
             names.update([statement.creates] if statement.creates is not None else [])
         elif statement.creates is not None:
             names.discard(statement.creates)
-    return found
 
 
 def _due(assembly: Assembly, name: TableName) -> Iterator[SchemaFile]:

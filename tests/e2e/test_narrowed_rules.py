@@ -89,3 +89,16 @@ def test_what_is_left_of_a_table_whose_end_nobody_followed_goes(feed: Feed, repl
     assert replica.tables == {"d.a": {1: "x"}}
     assert replica.once(50, tables=ALL).exit_code == 0
     assert replica.tables == {}
+
+
+def test_a_rename_onto_a_name_that_was_left_out_and_has_another_table_since(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.b", 10)
+    feed.puts("d.b", 10, {11: (1, "x")})
+    feed.rename("d.b", "d.a", 20)
+    feed.puts("d.a", 20, {21: (2, "y")})
+    assert replica.once(15, tables=("d.b",)).exit_code == 0
+    feed.drop("d.a", 30)
+    feed.create("d.a", 35)
+    feed.puts("d.a", 35, {36: (3, "z")})
+    assert replica.once(40, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {3: "z"}}
