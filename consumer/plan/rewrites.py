@@ -21,12 +21,12 @@ def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Fold
 
 
 def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile]:
-    """Index files that have changed since their folders were read, though no new file is there. `files` are those to
-    be asked about."""
+    """Index files that have changed since their folders were read, or were not there then, though no new file is there.
+    `files` are those to be asked about."""
     new: dict[Folder, bool] = {}
     for file in files:
         place = progress.folders.get(file.folder)
-        if place is not None and place.index:
+        if place is not None:
             above = file.index > max((place.done, *(entry.index for entry in place.open[-1:])))
             new[file.folder] = new.get(file.folder, False) or above
     indexes = {

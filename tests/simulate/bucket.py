@@ -7,9 +7,7 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-PAGE = 7
-"""So small that most listings have several."""
+from zlib import crc32
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +17,19 @@ class Object:
 
 
 class Bucket:
-    """`objects` by path below the prefix. `moment` is called before every request: what it raises is the answer."""
+    """`objects` by path below the prefix. `moment` is called before every request: what it raises is the answer.
+    `page` is how many names a request for a listing gives, `in_order` whether they come as they are sorted."""
 
-    def __init__(self, base: str, moment: Callable[[str], None]) -> None:
-        self.base, self.objects, self._moment = base, dict[str, Object](), moment
+    def __init__(self, base: str, moment: Callable[[str], None], page: int, in_order: bool) -> None:
+        self.base, self.objects, self._moment, self._page = base, dict[str, Object](), moment, page
+        self._place: Callable[[str], object] = (lambda path: path) if in_order else (lambda path: crc32(path.encode()))
         self._names: list[str] = []
         self._generations = 0
 
     def put(self, path: str, content: bytes) -> None:
         self._generations += 1
         if path not in self.objects:
-            insort(self._names, path)
+            insort(self._names, path, key=self._place)
         self.objects[path] = Object(content, self._generations)
 
     def delete(self, path: str) -> None:
@@ -40,14 +40,14 @@ class Bucket:
 
     def find(self, base: str, detail: bool) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
-        last = ""
+        last: str | None = None
         while True:
             self._moment("list a page")
-            begin = bisect_right(self._names, last)
-            page = self._names[begin : begin + PAGE]
+            begin = 0 if last is None else bisect_right(self._names, self._place(last), key=self._place)
+            page = self._names[begin : begin + self._page]
             for path in page:
                 found[path] = self._info(path)
-            if len(page) < PAGE:
+            if len(page) < self._page:
                 return found
             last = page[-1]
 

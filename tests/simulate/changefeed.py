@@ -202,11 +202,13 @@ class Changefeed:
         number = self._next_number(folder)
         place = DataPath(folder, number, self._extension)
         path, index = render(place), render(IndexPath(folder))
-        self.rewrites += path in self.bucket.objects
+        again = path in self.bucket.objects
+        self.rewrites += again
         self.written[path] = list(changes)
         content = csv(changes, self.style.csv) if self.style.csv else self._lines(changes)
         if self.style.classic:
-            if random.random() >= self.index_fails:
+            # Failing again for a file that is not the last, it would leave no trace until it is written once more.
+            if random.random() >= self.index_fails or (again and self._path(folder, number + 1) in self.bucket.objects):
                 self.bucket.put(index, render_index_file(place))
             self.bucket.put(path, content)
         else:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from consumer.errors import LeaseHeld
+from consumer.errors import LeaseHeld, TableMissing
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
 from consumer.model.steps import Window
@@ -66,4 +66,6 @@ class SimulatedSession(MemorySession):
         server.check_lock([target.table])
         if self._number not in server.store.at_work:
             raise LeaseHeld("this writer was locked out")
+        if target.table not in server.store.tables:
+            raise TableMissing("the table is gone since the load began", table=str(target.table))
         return server.store.tables[target.table]

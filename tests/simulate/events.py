@@ -3,17 +3,20 @@ left out and the others stay what they are."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from consumer.model.load import CsvFormat
 from tests.simulate.style import Style
+from tests.simulate.themes import THEMES, Theme
 
 UPSTREAM = ("commit", "commit", "commit", "change", "filter", "night")
 CHANGEFEED = ("flush", "flush", "execute", "publish", "catch up", "restart", "tear", "set back", "clean up")
+OF_THEMES = ("damage", "mend", "rotate", "detour")
 TARGET = ("outage", "lock", "refuse", "fail over", "drop by hand")
 DURING = (
-    "crash", "take over", "cut", "busy", "storage", "late task", "switch", "break a job", *TARGET,
+    "crash", "take over", "cut", "busy", "storage", "late task", "switch", "break a job",
+    *(kind for kind in TARGET if kind != "fail over"),
     *CHANGEFEED, *CHANGEFEED, "commit",
 )  # fmt: skip
 
@@ -29,7 +32,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Setup:
-    """What holds for a whole history. `direct`, `by_itself`: see Server. `resets`: whether a fail-over may come."""
+    """What holds for a whole history. `direct`, `by_itself`: see Server. `goes_back`: whether a fail-over may come."""
 
     style: Style
     keyless: bool = False
@@ -43,6 +46,10 @@ class Setup:
     never_split: bool = False
     expiration_days: int | None = 0
     """As the consumer is told; None: nobody tells it."""
+    page: int = 7
+    """How many names a page of a listing has."""
+    in_order: bool = True
+    """Whether a listing goes by names, as in object stores and not in file systems."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +61,28 @@ class History:
 
 def history(seed: int) -> History:
     random = Random(seed)
-    setup = _setup(random)
-    # Each history has some kinds of trouble only: all of them at once would hide one another.
+    theme = THEMES[random.choice(list(THEMES))]
+    setup = _setup(random, theme)
     upstream = [kind for kind in UPSTREAM if kind == "commit" or random.random() < 0.7]
-    changefeed = _allowed([kind for kind in CHANGEFEED if kind in _NEEDED or random.random() < 0.4], setup)
-    during = _allowed([kind for kind in DURING if random.random() < 0.3], setup)
-    target = _allowed([kind for kind in TARGET if random.random() < 0.2], setup)
+    changefeed = _allowed([kind for kind in CHANGEFEED if kind in _NEEDED or random.random() < 0.3], setup)
+    during = _allowed([kind for kind in DURING if random.random() < (0.0 if theme.only else 0.3)], setup)
+    during += _allowed(list(theme.during) * 3, setup)
+    target = _allowed([kind for kind in TARGET if random.random() < 0.2 and not theme.only], setup)
+    between = _allowed(list(theme.between), setup)
     if setup.style.timeless:
         changefeed = ["catch up"]
         during = [kind for kind in during if kind not in CHANGEFEED]
+        between = [kind for kind in between if kind not in CHANGEFEED or kind == "catch up"]
     events = []
-    for _ in range(random.randint(3, 14)):
+    for _ in range(random.randint(3, 12)):
         events += [_event(random, random.choice(upstream)) for _ in range(random.randint(1, 2))]
         events += [_event(random, random.choice(changefeed)) for _ in range(random.randint(1, 2))]
+        for kind in random.sample(between, min(len(between), random.randint(0, 3))):
+            events.append(_run(random, kind, during) if kind in ("once", "run") else _event(random, kind))
         if target and random.random() < 0.2:
             events.append(_event(random, random.choice(target)))
         if random.random() < 0.6:
-            events.append(_run(random, during))
+            events.append(_run(random, random.choice(theme.runs), during))
     return History(seed, setup, tuple(events))
 
 
@@ -81,56 +93,66 @@ def _event(random: Random, kind: str) -> Event:
     return Event(kind, random.getrandbits(32))
 
 
-def _run(random: Random, during: list[str]) -> Event:
-    kind = random.choice(("once", "once", "run"))
-    count = random.choice((0, 0, 1, 1, 2, 3)) if during else 0
+def _run(random: Random, kind: str, during: list[str]) -> Event:
+    count = random.choice((0, 0, 1, 2, 3, 4)) if during else 0
     happening = [(1 + int(1.3 ** random.uniform(0, 20)), _event(random, random.choice(during))) for _ in range(count)]
     return Event(kind, random.getrandbits(32), tuple(sorted(happening, key=lambda one: one[0])))
 
 
-def _setup(random: Random) -> Setup:
-    form = None
-    if random.random() < 0.35:
-        timed = random.random() < 0.7
+def _setup(random: Random, theme: Theme) -> Setup:
+    form, told = None, dict(theme.style)
+    if random.random() < 0.35 and "csv" not in told:
+        timed = random.random() < 0.7 or told.pop("commit_ts", False)
         form = CsvFormat(
             quote=random.choice(('"', '"', "")),
             include_commit_ts=timed,
             output_old_value=random.random() < 0.5,
             output_field_header=random.random() < 0.3,
         )
-    classic = random.random() < 0.5
-    commit_ts = form is not None or random.random() < 0.9
+    classic = told.get("classic", random.random() < 0.5)
+    commit_ts = form is not None or told.get("commit_ts", random.random() < 0.9)
     timeless = form is not None and not form.include_commit_ts
-    keyless = commit_ts and not timeless and (form is None or form.output_old_value) and random.random() < 0.3
-    dispatchers = 0 if classic or timeless or not commit_ts else random.choice((0, 0, 1, 2))
+    can_be_keyless = commit_ts and not timeless and (form is None or form.output_old_value)
+    keyless = can_be_keyless and (theme.setup.get("keyless", False) or random.random() < 0.3)
+    dispatchers = 0 if classic or timeless or not commit_ts else told.get("dispatchers", random.choice((0, 0, 1, 2)))
     style = Style(
         classic=classic,
         skips=random.random() < 0.6,
         csv=form,
         commit_ts=commit_ts,
         raw=form is None and random.random() < 0.3,
-        dates=random.random() < 0.5 and not timeless,
+        dates=told.get("dates", random.random() < 0.5) and not timeless,
         dispatchers=min(dispatchers, 1) if keyless else dispatchers,
     )
-    goes_back = random.random() < 0.15
-    return Setup(
+    goes_back = random.random() < 0.1
+    drawn = Setup(
         style,
         keyless,
         own_tables=random.random() < 0.2,
-        direct=random.random() < 0.5,
+        direct=goes_back or random.random() < 0.5,
         by_itself=random.random() < 0.5,
         goes_back=goes_back,
-        index_fails=0.4 if classic and not goes_back and random.random() < 0.4 else 0.0,
+        index_fails=0.4 if classic and not goes_back and random.random() < 0.3 else 0.0,
         round_bytes=random.choice((1, 300, 1000, 1 << 30, 1 << 30)),
         statements=random.choice((0.0, 0.1, 0.2, 0.5)),
         never_split=bool(style.dispatchers) and keyless,
         expiration_days=random.choice((0, 2, 3, 5, None)) if style.dates else 0,
+        page=random.choice((1, 2, 7, 100)),
     )
+    return replace(drawn, **{name: value for name, value in theme.setup.items() if _fits(name, drawn)})
+
+
+def _fits(name: str, drawn: Setup) -> bool:
+    style = drawn.style
+    needs = {"keyless": drawn.keyless, "never_split": drawn.keyless, "expiration_days": style.dates}
+    return needs.get(name, True) and (name != "index_fails" or style.classic)
 
 
 def _allowed(kinds: list[str], setup: Setup) -> list[str]:
     return [
         kind
         for kind in kinds
-        if (kind != "clean up" or setup.expiration_days != 0) and (kind != "fail over" or setup.goes_back)
+        if (kind != "clean up" or setup.expiration_days != 0)
+        and (kind != "fail over" or setup.goes_back)
+        and (kind != "tear" or not setup.goes_back)
     ]

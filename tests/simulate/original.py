@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import ms_to_tso
 from tests.support.build import VALUE
 from tests.support.upstream import DATABASE, State, Table, Upstream
@@ -26,6 +27,9 @@ class Original(Upstream):
     whole_milliseconds: bool = False
     own_tables: bool = False
     without_key: set[str] = field(default_factory=set)
+    left_over: dict[str, set[str]] = field(default_factory=dict)
+    """By table, columns that only the target has."""
+    took_columns: bool = False
     filtered: list[tuple[int, str]] = field(default_factory=list)
     """Statements that the changefeed's filter took out: nothing of them is written."""
     _rows: int = 0
@@ -41,16 +45,74 @@ class Original(Upstream):
                 self._transaction()
             self._keep_state()
 
+    def detour(self, random: Random) -> str | None:
+        """Rows come to lie in folders that are older than a TRUNCATE."""
+        keyed = sorted(set(self.tables) - self.without_key - set(self.left_over))
+        name = next((name for name in keyed if len(self.tables[name].columns) == 2), None)
+        if name is None:
+            return None
+        self.random = random
+        for step in (self._add_nullable, self._bare_transaction, self._truncate, self._loses, self._bare_transaction):
+            self._go_on()
+            step(name)
+            self._keep_state()
+        return name
+
+    def _add_nullable(self, name: str) -> None:
+        self.tables[name].columns += (Column("w", "INT"),)
+        for row in self.tables[name].rows.values():
+            row["w"] = None
+        self._add(name, Action.ADD_COLUMN, f"ALTER TABLE `{name}` ADD COLUMN `w` INT")
+
+    def _bare_transaction(self, name: str) -> None:
+        every, self.tables = self.tables, {name: self.tables[name]}
+        super()._transaction()
+        self.tables = every
+
+    def _loses(self, name: str) -> None:
+        self.filtered.append((self.now, name))
+        table = self.tables[name]
+        gone, table.columns = table.columns[-1], table.columns[:-1]
+        for row in table.rows.values():
+            del row[gone.name]
+        self.left_over.setdefault(name, set()).add(gone.name)
+        self.took_columns = True
+
     def filter_out(self, random: Random) -> str | None:
-        """A statement that changes no rows and that nobody will hear of."""
+        """A statement that nobody will hear of: an index, or a column that goes and stays in the target."""
         if not self.tables:
             return None
         self.random = random
         self._go_on()
         name = random.choice(sorted(self.tables))
-        self.filtered.append((self.now, name))
+        gone = self.tables[name].columns[-1]
+        if gone.name in ("w", "x") and gone.nullable and name not in self.without_key and random.random() < 0.7:
+            self._loses(name)
+        else:
+            self.filtered.append((self.now, name))
         self._keep_state()
         return name
+
+    def rotate(self, random: Random, times: int) -> None:
+        """A table is renamed back and forth."""
+        self.random = random
+        if not self.tables or not self._free():
+            return
+        name = random.choice(sorted(self.tables))
+        for _ in range(times):
+            self._go_on()
+            new = self._free()[0]
+            self._rename_to(name, new)
+            self._keep_state()
+            name = new
+
+    def _rename_to(self, name: str, new: str) -> None:
+        self.tables[new] = self.tables.pop(name)
+        self._add(new, Action.RENAME_TABLE, f"RENAME TABLE `{DATABASE}`.`{name}` TO `{DATABASE}`.`{new}`")
+        if name in self.left_over:
+            self.left_over[new] = self.left_over.pop(name)
+        if name in self.without_key:
+            self.without_key = (self.without_key - {name}) | {new}
 
     def at(self, ts: int) -> State:
         place = bisect_right(self.states, ts, key=lambda state: state[0])
@@ -84,20 +146,23 @@ class Original(Upstream):
     def _drop(self, name: str) -> None:
         super()._drop(name)
         self.without_key.discard(name)
+        self.left_over.pop(name, None)
 
     def _make_database_anew(self) -> None:
         super()._make_database_anew()
         self.without_key.clear()
+        self.left_over.clear()
 
     def _rename(self, name: str) -> None:
-        before = set(self.tables)
-        super()._rename(name)
-        for new in set(self.tables) - before:
-            if name in self.without_key:
-                self.without_key = (self.without_key - {name}) | {new}
+        if free := self._free():
+            self._rename_to(name, self.random.choice(free))
+
+    def _add_column(self, name: str) -> None:
+        if not self.left_over.get(name):
+            super()._add_column(name)
 
     def _drop_column(self, name: str) -> None:
-        if name not in self.without_key:
+        if name not in self.without_key and not self.left_over.get(name):
             super()._drop_column(name)
 
     def _transaction(self) -> None:

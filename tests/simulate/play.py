@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
-from tests.simulate.checks import check_end, check_run, check_target
+from tests.simulate.checks import check_end, check_run, check_target, check_waiting
 from tests.simulate.events import Event, History, Setup
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import Beside, Crash, Failure, Happening, VirtualTime
@@ -37,6 +38,7 @@ from tests.support.observers import Recorder
 
 pa.set_cpu_count(1)  # threads of its own would only cost
 
+MOST_CPU = 20.0
 AFTER_A_CRASH = 60.0
 """Seconds until somebody starts the consumer again."""
 
@@ -54,7 +56,9 @@ def play(history: History) -> Played:
     world = World(history)
     world.consume = lambda event: _consume(world, event)
     problem = ""
+    signal.signal(signal.SIGVTALRM, _too_long)
     with _installed(world):
+        signal.setitimer(signal.ITIMER_VIRTUAL, MOST_CPU)
         try:
             for event in history.events:
                 world.do(event)
@@ -65,6 +69,8 @@ def play(history: History) -> Played:
             frames = traceback.extract_tb(error.__traceback__)[-6:]
             places = " < ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in reversed(frames))
             problem = f"{type(error).__name__}: {error} ({places})"
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return Played(problem, world.machine.story, world.machine.happened)
 
 
@@ -75,11 +81,12 @@ def _consume(world: World, event: Event) -> RunResult | None:
         happenings.setdefault(moment, []).append(_happening(world, other))
     outer, world.loader = world.loader, SimulatedLoader(machine, random)
     trouble, world.trouble = world.trouble, world.lingering()
-    observer = Recorder()
+    observer = Told()
     machine.tell(f"the consumer runs ({event.kind})")
     result: RunResult | None = None
     try:
-        with machine.run(happenings):
+        with machine.run(happenings) as frame:
+            frame.idle = lambda: _idle(world, observer)
             if event.kind == "run":
                 stop: Any = Rounds(world, random.randint(1, 3))
                 result = app.run(_settings(world.history.setup), observer, stop, world.loader)
@@ -114,9 +121,26 @@ def _end(world: World) -> None:
     world.storage_until = 0.0
     world.original.now += 1 << 18  # a RENAME at the checkpoint itself would wait
     world.changefeed.index_fails = 0.0
+    world._mend(Random(1), "")
     machine.tell("in the end, " + world._catch_up(Random(1), ""))
     _consume(world, Event("once", 1))
     check_end(world, _consume(world, Event("once", 2)))
+
+
+class Told(Recorder):
+    checkpoint = 0
+
+    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None:
+        self.checkpoint = checkpoint
+
+
+def _idle(world: World, observer: Told) -> None:
+    if not world.trouble and not world.excuses and not world.damaged:
+        check_waiting(world, observer.checkpoint)
+
+
+def _too_long(*_: object) -> None:
+    raise Failure(f"a history takes more than {MOST_CPU} s of CPU")
 
 
 class Rounds:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from consumer.errors import DdlRefused, LeaseHeld, TargetBusy, TargetUnavailable
+from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -38,7 +39,7 @@ _SECOND = 1.0
 class Server:
     """`direct`: writers write into the tables; else they stage, and the driver publishes. `by_itself`: a statement
     commits by itself, between intent and fact. `locks` are tables and until when; `refuses` tables whose statements are
-    refused."""
+    refused: all of them, or those that do not take rows away."""
 
     machine: Machine
     direct: bool = False
@@ -46,7 +47,7 @@ class Server:
     goes_back: bool = False
     """Whether a fail-over may come, for which the past is kept."""
     locks: dict[TableName, float] = field(default_factory=dict)
-    refuses: set[TableName] = field(default_factory=set)
+    refuses: dict[TableName, bool] = field(default_factory=dict)
     down_until: float = 0.0
     holder: object = None
     renewed: float = 0.0
@@ -173,7 +174,6 @@ class ServerSink(MemorySink):
             self._check()
             self._save(change)
         else:
-            self._server.check_lock([outcome.table for outcome in outcomes])
             super().commit(outcomes, change)
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
@@ -186,7 +186,9 @@ class ServerSink(MemorySink):
             server.check_lock(step.touches)
         except TargetBusy as error:
             return DdlOutcome(step, error)
-        if step.file.name in server.refuses:
+        ends = step.file.type in (Action.DROP_TABLE, Action.TRUNCATE_TABLE)
+        every = server.refuses.get(step.file.name)
+        if every or (every is not None and not ends):
             refused = DdlRefused(f"the target refuses it: {step.file.query}", table=str(step.file.name))
             return DdlOutcome(step, refused)
         return self._by_itself(step, known) if server.by_itself else self._apply(step)

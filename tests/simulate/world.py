@@ -25,7 +25,7 @@ class World:
     def __init__(self, played: History) -> None:
         setup = played.setup
         self.history, self.machine = played, Machine(Random(played.seed))
-        self.bucket = Bucket(BASE, self._at_the_storage)
+        self.bucket = Bucket(BASE, self._at_the_storage, setup.page, setup.in_order)
         self.storage_until = 0.0
         self.original = Original(
             Random(0),
@@ -38,6 +38,7 @@ class World:
         self.server = Server(self.machine, setup.direct, setup.by_itself, setup.goes_back)
         self.loader: SimulatedLoader | None = None
         self.excuses: list[str] = []
+        self.damaged: dict[str, bytes] = {}
         self.trouble: list[str] = []
         self.consume: Callable[[Event], None] = lambda event: None
 
@@ -54,7 +55,7 @@ class World:
             "storage": self.storage_until,
             "lock": max(server.locks.values(), default=0),
         }
-        return [what for what, until in found.items() if until > now]
+        return [what for what, until in found.items() if until > now] + ["refuse"] * bool(server.refuses)
 
     def read_up_to(self, table: str) -> int:
         return self.server.progress.table(TableName(DATABASE, table)).applied_ts
@@ -122,6 +123,35 @@ class World:
         files = self._files(self.changefeed.catch_up(random))
         return f"all is written up to {self.changefeed.checkpoint}: {files}"
 
+    def _damage(self, random: Random, moment: str) -> str | None:
+        """A file loses its end, until it is mended."""
+        if not self.changefeed.written:
+            return None
+        path = random.choice(sorted(self.changefeed.written)[-4:])
+        if path in self.damaged:
+            return None
+        content = self.bucket.objects[path].content
+        self.damaged[path] = content
+        self.bucket.put(path, content[:-20])
+        return path
+
+    def _mend(self, random: Random, moment: str) -> str | None:
+        for path, content in self.damaged.items():
+            if path in self.bucket.objects and self.bucket.objects[path].content == content[:-20]:
+                self.bucket.put(path, content)
+        told = ", ".join(self.damaged)
+        self.damaged.clear()
+        return told
+
+    def _rotate(self, random: Random, moment: str) -> str:
+        before = self.original.now
+        self.original.rotate(random, 40)
+        return f"40 RENAMEs from {before} to {self.original.now}"
+
+    def _detour(self, random: Random, moment: str) -> str | None:
+        name = self.original.detour(random)
+        return name and f"{name} gets a column, is emptied, and loses the column without a statement"
+
     def _restart(self, random: Random, moment: str) -> str:
         return self._from(random, self.changefeed.checkpoint, moment)
 
@@ -174,10 +204,12 @@ class World:
         return f"{table} is locked for {seconds} s"
 
     def _refuse(self, random: Random, moment: str) -> str:
-        table = random.choice("abc")
-        refuses = self.server.refuses
-        refuses ^= {self.name(table)}
-        return f"statements of {', '.join(map(str, sorted(refuses))) or 'no table'} are refused from now on"
+        name, refuses = self.name(random.choice("abc")), self.server.refuses
+        if refuses.pop(name, None) is None:
+            refuses[name] = random.random() < 0.3
+        self.trouble.append("refuse")
+        told = [f"{'all' if every else 'most'} of {name}" for name, every in sorted(refuses.items())]
+        return f"refused statements from now on: {', '.join(told) or 'none'}"
 
     def _fail_over(self, random: Random, moment: str) -> str:
         seconds = random.choice((0.0, 0.005, 0.5, 1.0))
@@ -251,6 +283,7 @@ _ACTS: dict[str, Callable[[World, Random, str], str | None]] = {
     "commit": World._commit, "change": World._change, "filter": World._filter, "night": World._night,
     "flush": World._flush, "execute": World._execute, "publish": World._publish, "catch up": World._catch_up,
     "restart": World._restart, "tear": World._tear, "set back": World._set_back, "clean up": World._clean_up,
+    "damage": World._damage, "mend": World._mend, "rotate": World._rotate, "detour": World._detour,
     "outage": World._outage, "lock": World._lock, "refuse": World._refuse, "fail over": World._fail_over,
     "drop by hand": World._drop_by_hand,
 }  # fmt: skip

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, WrongUpstream
+from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State
@@ -80,6 +80,8 @@ class MemorySink:
         tables = copied(self._store.tables)
         for outcome in outcomes:
             if outcome.error is None:
+                if outcome.table not in tables:
+                    raise TableMissing("the table is gone since the load began", table=str(outcome.table))
                 self._publish(tables[outcome.table], outcome)
         self._save(change)
         self._store.tables = tables

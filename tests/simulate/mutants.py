@@ -1,0 +1,155 @@
+"""``python -m tests.simulate.mutants``: undoes mends of the driver one by one, and sees the simulation fail. Prints a
+table: what is undone, the seed that showed it, after how many histories and seconds, and as what."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import consumer.pipeline.loads
+import consumer.plan.assembly
+import consumer.plan.catalog
+import consumer.plan.timeline
+from consumer.errors import Retryable
+from consumer.model.actions import Action
+from consumer.model.progress import DdlState, OpenFile, Progress, ProgressChange
+from consumer.pipeline.loads import LoadRunner
+from consumer.pipeline.manager import ConsumerManager
+from consumer.pipeline.statements import StatementRunner
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
+from tests.simulate.events import history
+from tests.simulate.play import play
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`undone`: what the driver does no more; `patches` are (owner, name, replacement)."""
+
+    undone: str
+    patches: tuple[tuple[Any, str, Any], ...]
+
+
+def _pending(file: Any, progress: Progress) -> bool:
+    record = progress.ddls.get(consumer.plan.timeline.ddl_id(file))
+    return _is_pending(file, progress) and (record is None or record.state is not DdlState.REFUSED)
+
+
+def _patiently_but_no_end(what: str, call: Callable[[], Any], observer: Any) -> Any:
+    return None if what == "end a load" else _patiently(what, call, observer)
+
+
+def _at_once(manager: ConsumerManager, names: Any, what: str, error: Retryable, again: Any) -> None:
+    raise error
+
+
+def _loads_wait(runner: LoadRunner) -> bool:
+    return False if runner._manager.side.running else _begin_loads(runner)
+
+
+def _overtaken_forgotten(runner: StatementRunner, statement: Any, outcome: Any, seconds: float) -> None:
+    if outcome.error is not None:
+        runner._refused(statement, outcome.error)
+    else:
+        _follow(runner, statement, outcome, seconds)
+
+
+def _known_indexes(files: Any, listing: Any, progress: Progress) -> Any:
+    found = _doubtful(files, listing, progress)
+    return {folder: file for folder, file in found.items() if progress.folders[folder].index}
+
+
+def _over_again(history: Any, origin: Any, known: Any) -> Any:
+    """As it was: the whole history behind a RENAME once for each that asks."""
+    found: Any = ()
+    for file in history:
+        if file.type == Action.RENAME_TABLE and file.query:
+            found = _over_again(_before(origin, file), origin, {})
+        found = (*found, file)
+    return found
+
+
+def _before(origin: Any, file: Any) -> Any:
+    return [other for other in origin(file) if other.version < file.version]
+
+
+_is_pending = consumer.plan.timeline._is_pending
+_patiently = consumer.pipeline.loads.patiently
+_begin_loads = LoadRunner.begin
+_follow = StatementRunner._follow
+_doubtful = consumer.plan.assembly.doubtful_indexes
+
+MUTANTS = {
+    "refusal is done": Mutant(
+        "a refused statement is tried again", ((consumer.plan.timeline, "_is_pending", _pending),)
+    ),
+    "last file": Mutant("a last file that was written anew is read again", ((OpenFile, "holds", lambda *_: True),)),
+    "stale index": Mutant(
+        "a folder whose index file is stale is looked at whole",
+        (
+            (consumer.plan.assembly, "rewritten_folders", lambda *_: set()),
+            (consumer.plan.assembly, "stale", lambda *_: set()),
+        ),
+    ),
+    "lost index": Mutant(
+        "an index file that was not there before is asked",
+        ((consumer.plan.assembly, "doubtful_indexes", _known_indexes),),
+    ),
+    "old progress": Mutant(
+        "no round without confirmed progress, and none moves back",
+        (
+            (ConsumerManager, "confirmed", lambda manager: manager.progress),
+            (ProgressChange, "check", lambda *_: None),
+        ),
+    ),
+    "late task": Mutant(
+        "the end of a load locks out its writers", ((consumer.pipeline.loads, "patiently", _patiently_but_no_end),)
+    ),
+    "false gap": Mutant("a gap is looked at again", ((Assembly, "doubts_gap", lambda *_: False),)),
+    "heal": Mutant("a TRUNCATE that heals passes over old rows only", ((Catalog, "is_over", lambda *_: True),)),
+    "never-split": Mutant("never-split tells repeated rows", ((TableVersionConsumer, "_parts", lambda _: ()),)),
+    "forgotten folders": Mutant(
+        "folders that are gone are forgotten", ((Assembly, "forgotten_folders", lambda *_: set()),)
+    ),
+    "one busy table": Mutant("a busy table waits alone", ((ConsumerManager, "defer", _at_once),)),
+    "renames": Mutant("a table's statements are followed once", ((consumer.plan.catalog, "lineage", _over_again),)),
+    "in waves": Mutant("loads begin beside statements", ((LoadRunner, "begin", _loads_wait),)),
+    "overtaken": Mutant(
+        "a refused DROP records what it overtook", ((StatementRunner, "_follow", _overtaken_forgotten),)
+    ),
+}
+
+
+def main() -> None:
+    flags = argparse.ArgumentParser(prog="python -m tests.simulate.mutants", description=__doc__)
+    flags.add_argument("names", nargs="*", default=list(MUTANTS), metavar="NAME", help="which (all)")
+    flags.add_argument("--seed", type=int, default=0)
+    flags.add_argument("--minutes", type=float, default=10.0, help="the most for one")
+    given = flags.parse_args()
+    print("| undone | seed | histories | CPU s | seen as |\n| --- | --- | --- | --- | --- |", flush=True)
+    for name in given.names or MUTANTS:
+        print(_line(MUTANTS[name], given.seed, given.minutes * 60), flush=True)
+
+
+def _line(mutant: Mutant, first: int, seconds: float) -> str:
+    began, cpu, seed = time.monotonic(), time.process_time(), first
+    while time.monotonic() < began + seconds:
+        with ExitStack() as stack:
+            for owner, name, replacement in mutant.patches:
+                stack.enter_context(patch.object(owner, name, replacement))
+            problem = play(history(seed)).problem
+        if problem and not play(history(seed)).problem:
+            used = time.process_time() - cpu
+            return f"| {mutant.undone} | {seed} | {seed - first + 1} | {used:.0f} | {problem[:120]} |"
+        seed += 1
+    return f"| {mutant.undone} | - | {seed - first} | {time.process_time() - cpu:.0f} | not seen |"
+
+
+if __name__ == "__main__":
+    main()
