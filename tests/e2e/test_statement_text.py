@@ -9,6 +9,7 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
+from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -210,4 +211,23 @@ def test_a_new_json_column_that_is_not_null_holds_json_null(replica: OnMariaDb) 
     replica.feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `j` JSON NOT NULL", (ID, json))
     assert states(replica.once(30)) == {"d.t": "ok"}
     assert replica.server.execute("SELECT j FROM d.t") == [("null",)]
+    assert "DEFAULT 'null'" not in replica.server.execute("SHOW CREATE TABLE d.t")[0][1]
+
+
+def test_an_error_that_is_no_refusal_leaves_a_statement_where_it_is(
+    replica: OnMariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first part has run, and nobody could record that."""
+    replica.feed.database("d", 5)
+    replica.feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY)", (ID,))
+    json = Column("j", "JSON", nullable=False)
+    replica.feed.statement("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `j` JSON NOT NULL", (ID, json))
+
+    def fail(*_: object) -> None:
+        raise BadConfig("this user may not write the progress any more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("consumer.sink.mysql.sink.MySqlSink._save_intent", fail)
+        assert states(replica.once(30)) == {"d.t": "stopped"}
+    assert states(replica.once(30)) == {"d.t": "ok"}
     assert "DEFAULT 'null'" not in replica.server.execute("SHOW CREATE TABLE d.t")[0][1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from consumer.errors import Retryable
+from consumer.errors import DdlRefused
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
@@ -20,15 +20,15 @@ def intents(planned: Sequence[PlannedDdl]) -> ProgressChange:
 
 def facts(outcomes: Sequence[DdlOutcome], saved: Mapping[DdlId, DdlRecord]) -> list[ProgressChange]:
     """What is true once they were tried: of those that ran, and of those that the target refused, whose intents end
-    with it; `saved` are the intents. What is to be tried again keeps its intent."""
+    with it; `saved` are the intents. Any other error says nothing of the statement, which keeps its intent."""
     return [_fact(outcome, saved[outcome.step.id]) for outcome in outcomes]
 
 
 def _fact(outcome: DdlOutcome, intent: DdlRecord) -> ProgressChange:
-    if isinstance(outcome.error, Retryable):
-        return ProgressChange()
-    if outcome.error is not None:
+    if isinstance(outcome.error, DdlRefused):
         return ProgressChange(ddls=(replace(intent, state=DdlState.REFUSED, reason=outcome.error.message),))
+    if outcome.error is not None:
+        return ProgressChange()
     done = ProgressChange(ddls=(DdlRecord(intent.id, DdlState.DONE),), audit=(_audit(outcome.step),))
     return outcome.step.after.merged(done)
 

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 import pymysql
 
 from consumer.errors import ConsumerError, LeaseHeld
-from consumer.sink.mysql.connection import SESSION_MARK, Flavor, check_session, connect
+from consumer.sink.mysql.connection import SESSION_MARK, Flavor, Purpose, check_session, connect
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 
@@ -41,10 +41,12 @@ _FENCE_WAIT_SECONDS = 1500
 _LAST_STATEMENTS_SECONDS = 5
 
 
-def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int = DRIVER) -> None:
+def check_epoch(
+    cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int = DRIVER, purpose: Purpose = "dml"
+) -> None:
     """First statement of every write transaction: raises LeaseHeld unless `epoch` is the one in force in `lane`, and
-    keeps it in force until the transaction ends. Raises BadConfig in a session that is not ours. pymysql's
-    errors pass through."""
+    keeps it in force until the transaction ends. Raises BadConfig in a session that is not ours for `purpose`.
+    pymysql's errors pass through."""
     tidb = _slots(cursor) > 1
     cursor.execute(
         f"SELECT epoch, holder, since, {SESSION_MARK} FROM storage_consumer.lease WHERE name = %s AND slot = %s "
@@ -53,7 +55,7 @@ def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int
     )
     row = cursor.fetchone()
     if row is not None:
-        check_session(row[3], "dml")
+        check_session(row[3], purpose)
     if row is not None and row[0] > epoch and lane >= LOADS:
         raise LeaseHeld("this writer comes too late: its load has ended, or another consumer has taken over")
     if row is None or row[0] != epoch:

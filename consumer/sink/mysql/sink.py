@@ -200,7 +200,7 @@ class MySqlSink:
 
     def _save_intent(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
         cursor.connection.begin()
-        check_epoch(cursor, self._settings.name, self._held())
+        check_epoch(cursor, self._settings.name, self._held(), purpose="ddl")
         store(cursor, self._settings.name, self._held(), ProgressChange(ddls=(record,)))
         cursor.connection.commit()
 
