@@ -174,7 +174,13 @@ class RowsVary(SchemaDrift):
 class TableMissing(TableError): ...
 
 
-class RowRefused(TableError): ...
+class RowRefused(TableError):
+    """`row` is what tells the row from others (see `fold.identity.identities`), None where it is not known which one
+    it is; `put` says whether it was to be written, or to be removed. By them its line is found."""
+
+    def __init__(self, message: str, *, row: int | None = None, put: bool = True, **coordinates: Any) -> None:
+        super().__init__(message, **coordinates)
+        self.row, self.put = row, put
 
 
 class LoadFailed(TableError): ...

@@ -56,6 +56,10 @@ class SliceDecoder:
             if changes.num_rows:
                 yield changes
 
+    def line_at(self, offset: int) -> int:
+        """The number, from 1, of the line of the file that begins at `offset`. Reads the file up to there."""
+        return self._lines.line_at(offset)
+
     def _inside(self, rows: Rows) -> Flags:
         after, upto = self._window(rows)
         return (rows.ts > after) & (rows.ts <= upto)

@@ -55,10 +55,8 @@ class CsvSliceDecoder:
                 raise self._place.timeless()
             if form.is_update is None:
                 raise self._place.oldless()
-        header = Header(self._reader, self._piece, form, self._place) if form.header else None
-        ends = RecordEnds(form, splittable(self._dialect))
-        size = header.size if header else 0
-        lines = SliceLines(self._reader, self._piece, ends, self._place, self._block_bytes, size)
+        header = self._header(form)
+        ends, lines = self._lines(form, header)
         cell_reader = CellReader(form)
         builder = CsvChangeBuilder(self._target, form)
         for block in lines.blocks():
@@ -77,6 +75,20 @@ class CsvSliceDecoder:
             self._count(rows)
             if changes.num_rows:
                 yield changes
+
+    def line_at(self, offset: int) -> int:
+        """The number, from 1, of the record that begins at `offset`. Reads the file up to there."""
+        form = self._form()
+        _, lines = self._lines(form, self._header(form))
+        return lines.line_at(offset)
+
+    def _header(self, form: RowForm) -> Header | None:
+        return Header(self._reader, self._piece, form, self._place) if form.header else None
+
+    def _lines(self, form: RowForm, header: Header | None) -> tuple[RecordEnds, SliceLines]:
+        ends = RecordEnds(form, splittable(self._dialect))
+        size = header.size if header else 0
+        return ends, SliceLines(self._reader, self._piece, ends, self._place, self._block_bytes, size)
 
     def _form(self) -> RowForm:
         try:

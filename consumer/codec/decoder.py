@@ -24,6 +24,9 @@ class Decoder(Protocol):
         Raises CorruptFile, SchemaDrift, CannotBeExact, StorageUnavailable.
         """
 
+    def line_at(self, offset: int) -> int:
+        """The number, from 1, of the line of the file that begins at `offset`. Reads the file up to there."""
+
 
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> Decoder:
     """The decoder of one of the task's slices."""

@@ -1,15 +1,18 @@
-"""Which value of a column a conversion refuses."""
+"""Which value of a column, or which row, a conversion refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pyarrow as pa
 
-from consumer.errors import CorruptFile
+from consumer.errors import CorruptFile, TableError
+
+Values = TypeVar("Values", pa.Array, pa.ChunkedArray, pa.Table)
 
 
-def first_refused(convert: Callable[[pa.Array], object], values: pa.Array) -> tuple[int, CorruptFile]:
+def first_refused(convert: Callable[[Values], object], values: Values) -> tuple[int, TableError]:
     """Where the first value stands that `convert` refuses, and its error; there must be one."""
     low, high = 0, len(values)
     refusal = _refusal(convert, values)
@@ -21,9 +24,9 @@ def first_refused(convert: Callable[[pa.Array], object], values: pa.Array) -> tu
     return low, _refusal(convert, values.slice(low, 1)) or refusal or CorruptFile("a value is not right")
 
 
-def _refusal(convert: Callable[[pa.Array], object], values: pa.Array) -> CorruptFile | None:
+def _refusal(convert: Callable[[Values], object], values: Values) -> TableError | None:
     try:
         convert(values)
-    except CorruptFile as error:
+    except TableError as error:
         return error
     return None

@@ -29,6 +29,20 @@ def row_hash(columns: Sequence[pa.ChunkedArray]) -> Hashes:
     return hashed
 
 
+def identities(rows: pa.Table, key: Sequence[int]) -> Hashes:
+    """64 bits for each of `rows` (columns ``c0 .. cN`` among others) that tell it from others: by its key, or by all
+    its values, null being one of its own, where `key` is empty. They say nothing of what the values are."""
+    if key:
+        return row_hash([rows.column(f"c{position}") for position in key])
+    values = [rows.column(name) for name in rows.column_names if name[0] == "c" and name[1:].isdigit()]
+    parts = ((pc.fill_null(column, pa.scalar(b"", column.type)), _null_texts(column)) for column in values)
+    return row_hash([part for pair in parts for part in pair])
+
+
+def _null_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.if_else(pc.is_null(column), "null", "")
+
+
 def key_codes(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, int]:
     """A number below the returned count for each row, the same for equal rows only. For columns without nulls.
 

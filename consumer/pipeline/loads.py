@@ -28,6 +28,7 @@ from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
 from consumer.model.work import Work
+from consumer.pipeline import refused_rows
 from consumer.pipeline.gone import gone
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
@@ -117,7 +118,7 @@ class LoadRunner:
             work = load.work()
             manager.observer.work_started(work)
             moved = partial(manager.observer.work_moved, work)
-            call = partial(manager.loader.load, load.tasks, writer, manager.reader.range_reader(), moved)
+            call = partial(refused_rows.load, manager.loader, load.tasks, writer, manager.reader.range_reader(), moved)
             ended = partial(self._ended, load, writer, width, now())
             manager.side.start("load", call, manager.followed(work, ended))
 
@@ -273,7 +274,7 @@ class LoadRunner:
                 if not wrong:
                     raise
                 self._loads.pop(wrong[0].task.number)
-                manager.stop(wrong[0].table, error)
+                refused_rows.stop(manager, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
             manager.progress = manager.progress.after(change)

@@ -26,6 +26,11 @@ POSITION_BITS = 40
 """Positions within a series: file number << 40 | byte offset, so they grow in file order."""
 
 
+def from_anywhere(dialect: Dialect) -> bool:
+    """Whether a file can be read from its middle."""
+    return dialect.terminator.endswith(b"\n") if dialect.csv is None else splittable(dialect)
+
+
 @dataclass(frozen=True, slots=True)
 class TableVersionConsumer:
     """Turns a planned load into what the sink is asked about (`request`) and what executors run (`task`).
@@ -74,7 +79,7 @@ class TableVersionConsumer:
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
         """Raises CannotBeExact where it is not known how CSV rows are to be read."""
-        whole = not target.key or target.ordered or not self._splittable
+        whole = not target.key or target.ordered or not from_anywhere(self.dialect)
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
@@ -87,11 +92,6 @@ class TableVersionConsumer:
         partition = {planned.series: planned.file.folder.partition for planned in self.load.files}
         numbers = {name: number for number, name in enumerate(sorted(set(partition.values())))}
         return tuple(numbers[partition[series]] for series in sorted(partition))
-
-    @property
-    def _splittable(self) -> bool:
-        """Whether a file can be read from its middle."""
-        return self.dialect.terminator.endswith(b"\n") if self.dialect.csv is None else splittable(self.dialect)
 
     def _slices(self, planned: PlannedFile, whole: bool, layouts: Mapping[str, int]) -> Iterator[FileSlice]:
         file = planned.file

@@ -12,6 +12,7 @@ from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.sink.duckdb.connection import literal, qualified, quote
+from consumer.sink.duckdb.refused import refused_row
 from consumer.sink.duckdb.settings import DuckDbTarget
 from consumer.sink.duckdb.tables import ReplicaTable, has_rows
 from consumer.sink.duckdb.types import TEXT, text_of
@@ -41,23 +42,26 @@ def publish(
     Raises RowRefused, SchemaDrift where a new row has no value for a column that rows lack, and CannotBeExact where a
     row to remove from a table with no key is not there.
     """
+    listed = f"[{', '.join(map(_pattern, paths))}]"
+    source = f"read_parquet({listed}, union_by_name = true)"
+    present = _staged_columns(connection, target, listed)
+    types = dict(table.types)
     try:
-        listed = f"[{', '.join(map(_pattern, paths))}]"
-        source = f"read_parquet({listed}, union_by_name = true)"
-        present = _staged_columns(connection, target, listed)
         widened = _widen(connection, target, table, source, present)
-        types = {**table.types, **dict.fromkeys(widened, TEXT)}
-        staged = _Staged(source, tuple(_values(target, types, present)))
+        types |= dict.fromkeys(widened, TEXT)
+        staged = _Staged(source, tuple(f"CAST({value} AS {kind})" for value, kind in _values(target, types, present)))
         defaulted = 0
         if target.key:
             defaulted = _merge_keyed(connection, target, table, staged)
         else:
             _merge_multiset(connection, target, table.name, staged)
-    except (duckdb.DataError, duckdb.ProgrammingError) as error:
+    except (duckdb.DataError, duckdb.ProgrammingError, duckdb.IntegrityError) as error:
+        values = dict(zip(target.names, _values(target, types, present), strict=True))
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
-            hint=f"empty and reload the table: {resync_command(target.table)}",
+            hint=f"let the column take the value, or empty and reload the table: {resync_command(target.table)}",
             table=str(target.table),
+            row=refused_row(connection, table.name, source, values, "put" if target.key else "n > 0"),
         ) from error
     return Published(widened, defaulted)
 
@@ -196,8 +200,8 @@ def _widen(
     return tuple(widened)
 
 
-def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str]) -> Iterator[str]:
-    """Each column's staged value as an SQL expression of the type that its table column has now."""
+def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Each column's staged value as an SQL expression, and the type that its table column has now."""
     assert isinstance(target.settings, DuckDbTarget)
     for position, (column, staged_type) in enumerate(zip(target.columns, target.settings.types, strict=True)):
         type_now = types[target.names[position]]
@@ -205,7 +209,7 @@ def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str
         if type_now == TEXT and staged_type in ("DATE", "TIMESTAMP"):
             forms["c"] = text_of(column, forms["c"])
         there = [form for letter, form in forms.items() if f"{letter}{position}" in present]
-        yield f"CAST({there[0] if len(there) == 1 else f'coalesce({there[0]}, {there[1]})'} AS {type_now})"
+        yield (there[0] if len(there) == 1 else f"coalesce({there[0]}, {there[1]})"), type_now
 
 
 def _pattern(path: str) -> str:

@@ -1,7 +1,8 @@
 """Writes folded changes to Parquet beside the database file, on executors. The driver publishes them.
 
-A staged file has ``put`` (or ``n``, the copies of a table with no key), and for each column of the target either ``cN``
-of its own type, or ``tN`` as text where a value is none of that type.
+A staged file has ``put`` (or ``n``, the copies of a table with no key), ``row``, which tells the row from others (see
+`fold.identity.identities`), and for each column of the target either ``cN`` of its own type, or ``tN`` as text where a
+value is none of that type.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from consumer.errors import LeaseHeld, RowRefused, TargetUnavailable
+from consumer.codec.refused import first_refused
+from consumer.errors import LeaseHeld, RowRefused, TableError, TargetUnavailable
+from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
 from consumer.sink.duckdb.convert import to_arrow
@@ -60,13 +64,15 @@ class DuckDbSession:
         assert isinstance(target.settings, DuckDbTarget)
         for position, (column, type_now) in enumerate(zip(target.columns, target.settings.types, strict=True)):
             values = changes.column(f"c{position}")
+            convert = partial(to_arrow, column, type_now=type_now, in_key=position in target.key)
             try:
-                typed = to_arrow(column, values, type_now, position in target.key)
-            except RowRefused as error:
-                error.table = str(target.table)
-                raise
+                typed = convert(values)
+            except RowRefused:
+                wrong, error = first_refused(convert, values)
+                raise _about(error, target, changes.slice(wrong, 1)) from error
             as_text = type_now in ("DATE", "TIMESTAMP") and typed is values
             columns[f"{'t' if as_text else 'c'}{position}"] = typed
+        columns["row"] = pa.chunked_array([identities(changes, target.key)])
         return self._save(pa.table(columns))
 
     def _save(self, table: pa.Table) -> str:
@@ -88,3 +94,10 @@ class DuckDbSession:
                 f"the staging folder {self._folder} cannot be written: {error}", hint="make room, then run again"
             ) from error
         return path
+
+
+def _about(error: TableError, target: LoadTarget, change: pa.Table) -> RowRefused:
+    """`error` as that of the one row of `change`."""
+    put = change.column("put")[0].as_py() if "put" in change.column_names else change.column("n")[0].as_py() > 0
+    row = int(identities(change, target.key)[0])
+    return RowRefused(error.message, hint=error.hint, table=str(target.table), row=row, put=put)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pymysql
 
 from consumer.errors import RowRefused
+from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.batches import Piece, joined
 from consumer.sink.mysql.connection import qualified, quote
@@ -95,6 +96,7 @@ class _Put:
             f"the target refuses the row {_shown_key(self._target, rows)}: {reason}",
             table=str(self._target.table),
             hint="let the target's column take the value, or resync the table",
+            row=int(identities(rows, self._target.key)[0]),
         )
 
     def _probe(self, rows: pa.Table) -> str:

@@ -1,0 +1,50 @@
+"""Rows that the target refuses, told with the file and the line that they stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from consumer.errors import ConsumerError, RowRefused
+from consumer.model.load import LoadOutcome, LoadTask
+from consumer.ports import Loader, Moved, RangeReader, Writer
+
+if TYPE_CHECKING:
+    from consumer.pipeline.manager import ConsumerManager
+
+
+def load(
+    loader: Loader, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved
+) -> Sequence[LoadOutcome]:
+    """As the loader does. A row that was refused is looked for at once, beside the other loads."""
+    outcomes = loader.load(tasks, writer, reader, moved)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            _tell_place(outcome.error, outcome.task, reader)
+    return outcomes
+
+
+def stop(manager: ConsumerManager, task: LoadTask, error: ConsumerError) -> None:
+    """Stop the task's table for an error that came once its rows were written: when it is told whole."""
+
+    def told(failure: BaseException | None) -> None:
+        if failure is not None:
+            raise failure
+        manager.stop(task.target.table, error)
+
+    manager.side.start("find a row", partial(_tell_place, error, task, manager.reader.range_reader()), told)
+
+
+def _tell_place(error: ConsumerError, task: LoadTask, reader: RangeReader) -> None:
+    """Set `path` and `line` of a RowRefused where they can be found."""
+    if not isinstance(error, RowRefused) or error.row is None or error.path:
+        return
+    from consumer.pipeline.find_row import find_row  # brings pyarrow, which an idle round does not need
+
+    try:
+        found = find_row(error, task, reader)
+    except ConsumerError:
+        return  # what keeps the files from being read again says nothing of the row
+    if found is not None:
+        error.path, error.line = found
