@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import consumer.pipeline.loads
 import consumer.plan.assembly
 import consumer.plan.catalog
 import consumer.plan.timeline
@@ -41,8 +40,8 @@ def _pending(file: Any, progress: Progress) -> bool:
     return _is_pending(file, progress) and (record is None or record.state is not DdlState.REFUSED)
 
 
-def _patiently_but_no_end(what: str, call: Callable[[], Any], observer: Any) -> Any:
-    return None if what == "end a load" else _patiently(what, call, observer)
+def _patiently_but_no_end(manager: ConsumerManager, what: str, call: Callable[[], Any]) -> Any:
+    return None if what == "end a load" else _patiently(manager, what, call)
 
 
 def _at_once(manager: ConsumerManager, names: Any, what: str, error: Retryable, again: Any) -> None:
@@ -80,7 +79,7 @@ def _before(origin: Any, file: Any) -> Any:
 
 
 _is_pending = consumer.plan.timeline._is_pending
-_patiently = consumer.pipeline.loads.patiently
+_patiently = ConsumerManager.patiently
 _begin_loads = LoadRunner.begin
 _follow = StatementRunner._follow
 _doubtful = consumer.plan.assembly.doubtful_indexes
@@ -109,7 +108,7 @@ MUTANTS = {
         ),
     ),
     "late task": Mutant(
-        "the end of a load locks out its writers", ((consumer.pipeline.loads, "patiently", _patiently_but_no_end),)
+        "the end of a load locks out its writers", ((ConsumerManager, "patiently", _patiently_but_no_end),)
     ),
     "false gap": Mutant("a gap is looked at again", ((Assembly, "doubts_gap", lambda *_: False),)),
     "heal": Mutant("a TRUNCATE that heals passes over old rows only", ((Catalog, "is_over", lambda *_: True),)),
