@@ -185,6 +185,10 @@ class Sink(Protocol):
         """The consumer names that the target holds progress of, each with how many of its tables are in order. Needs no
         `acquire`."""
 
+    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
+        """Those of `tables` that are in order under another consumer name, each with that name: two would write to
+        them. A replay is done with its tables. Needs no `acquire`."""
+
     def fence(self) -> None:
         """Lock out every writer made before: called once a round has broken off."""
 

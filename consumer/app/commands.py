@@ -21,6 +21,7 @@ from consumer.errors import BadConfig, LeaseHeld, Retryable
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.timekeeper import now
+from consumer.pipeline.kept import kept_elsewhere
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
@@ -122,6 +123,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.doing("looks for files")
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.progress)
+        if kept := kept_elsewhere(parts.sink, table):
+            raise kept
         manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started)
 

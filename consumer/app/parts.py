@@ -153,6 +153,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
     stopped = [name for name, result in manager.results.items() if result.state == "stopped"]
     if stopped:
         anew = remakable(stopped, manager.assembly, manager.progress, parts.options)
+        anew -= parts.sink.kept_elsewhere(stopped).keys()
         for name in stopped:
             manager.results[name].resync = name in anew
     waits = any(result.state == "waits" for result in manager.results.values())

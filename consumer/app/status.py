@@ -46,7 +46,7 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
     listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
     assembly = Assembly.of(listing, progress, parts.options.wanted)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
-    anew = remakable(stopped, assembly, progress, parts.options)
+    anew = remakable(stopped, assembly, progress, parts.options) - parts.sink.kept_elsewhere(stopped).keys()
     return replace(found, unread=_unread(parts, assembly, progress), tables=tuple(_table_statuses(progress, anew)))
 
 

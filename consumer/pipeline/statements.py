@@ -16,6 +16,7 @@ from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progre
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
 from consumer.model.work import Work
+from consumer.pipeline.kept import kept_elsewhere
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
 
@@ -161,7 +162,8 @@ class StatementRunner:
         if outcome.error is not None:
             # It stops at this version, where those that the statement overtook would pass for ones that came late.
             manager.record(outcome.step.before)
-            self._refused(statement, outcome.error)
+            kept = kept_elsewhere(manager.sink, statement.begins) if isinstance(outcome.error, DdlRefused) else None
+            self._refused(statement, outcome.error if kept is None else kept)
             return
         self._tell_lost(statement)
         if name in manager.consumers:

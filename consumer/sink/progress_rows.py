@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -36,9 +37,26 @@ CONSUMERS = (
 )
 """Every consumer name, with how many of its tables are in order: in the SQL of every target."""
 
+KEPT = (
+    "SELECT k.name, k.database_name, k.table_name FROM storage_consumer.known_table k "
+    "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
+    "AND p.table_name = k.table_name WHERE COALESCE(p.state, 'ok') = 'ok' ORDER BY k.name"
+)
+"""Every table that is in order, by consumer name: in the SQL of every target."""
+_REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
+
 Rows = Sequence[Sequence[Any]]
 Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
+
+
+def kept_elsewhere(rows: Rows, name: str, tables: Collection[TableName]) -> dict[TableName, str]:
+    """`rows` of KEPT: those of `tables` that a consumer keeps who is not `name`, nor a replay, with that consumer."""
+    wanted, found = set(tables), dict[TableName, str]()
+    for other, *table in rows:
+        if other != name and not _REPLAY.fullmatch(other) and TableName(*table) in wanted:
+            found.setdefault(TableName(*table), other)
+    return found
 
 
 def progress_of(select: Select) -> Progress:

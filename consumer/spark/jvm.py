@@ -13,13 +13,12 @@ import signal
 import struct
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from consumer.spark.archive import archived_start
 from consumer.spark.processes import descendants, end_all
@@ -197,12 +196,15 @@ def end_jvm() -> None:
 
 @contextmanager
 def own_handlers() -> Iterator[None]:
-    """Around what makes PySpark set a SIGINT handler of its own: afterwards ours is back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
+    """Around what makes PySpark set a SIGINT handler of its own: it sets none. Its own would speak to the JVM in the
+    middle of a call, which breaks the start of Spark off, and it may be set seconds before that is over."""
+    given = signal.signal
+
+    def keep(number: int, handler: Any) -> Any:
+        return signal.getsignal(number) if number == signal.SIGINT else given(number, handler)
+
+    signal.signal = keep  # type: ignore[assignment]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal = given

@@ -150,3 +150,24 @@ def test_old_audit_rows_go_when_a_round_ends(target: Target, sink: Sink) -> None
     sink.record(ProgressChange(applied_ts=5))
     assert target.rows(TableName("storage_consumer", "audit"))[0].count("item") == 1
     assert len(target.rows(TableName("storage_consumer", "audit"))) == 1
+
+
+def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> None:
+    sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4), LOG: TableProgress(6, State.DROPPED)}))
+    assert sink.kept_elsewhere([SHOP, LOG]) == {}
+    sink.close()
+    other = target.sink("another")
+    assert other.kept_elsewhere([SHOP, LOG]) == {SHOP: "c"}
+    other.acquire("file:///elsewhere")
+    other.record(ProgressChange(tables={SHOP: TableProgress(4, State.STOPPED, "it is there")}))
+    other.close()
+    assert sink.kept_elsewhere([SHOP]) == {}, "who came too late keeps nothing"
+
+
+def test_a_replay_keeps_no_table(target: Target, sink: Sink) -> None:
+    sink.close()
+    replay = target.sink("c.0-470611625733521409")
+    replay.acquire(UPSTREAM)
+    replay.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4)}))
+    replay.close()
+    assert target.sink().kept_elsewhere([SHOP]) == {}

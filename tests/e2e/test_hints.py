@@ -112,6 +112,21 @@ def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_a_second_consumer_is_kept_from_the_tables_of_the_first(shop: Shop) -> None:
+    left = shop.once(15, "--name", "second")
+    assert left.code == 5
+    assert "the consumer 'default' of this target keeps d.it's" in left.err
+    assert "resync" not in left.err + shop.run("status", "--name", "second").out
+    resync = ("resync", "--table", "d.it's")
+    assert shop.run(*resync, "--name", "second").code == 5
+    assert shop.rows == [(1, 1), (2, 2)]
+    assert shop.run("once", "--name", "second", "--tables", "*.*", "--tables", "!d.*").code == 0
+    shop.feed.puts("d.it's", 2, {20: (3, "3")})
+    assert shop.once(25).code == 0
+    assert shop.run(*resync).code == 0, "who came too late keeps nothing"
+    assert shop.rows == [(1, 1), (2, 2), (3, 3)]
+
+
 def test_a_column_that_was_dropped_by_hand(shop: Shop) -> None:
     shop.by_hand("""ALTER TABLE d."it's" DROP COLUMN v""")
     shop.feed.puts("d.it's", 2, {20: (3, "3")})

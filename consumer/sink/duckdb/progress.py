@@ -28,9 +28,11 @@ from consumer.sink.progress_formats import readable
 from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
+    KEPT,
     Rows,
     check_time_zone,
     check_upstream,
+    kept_elsewhere,
     open_files,
     progress_of,
 )
@@ -68,6 +70,15 @@ def consumers(connection: duckdb.DuckDBPyConnection | None) -> dict[str, int]:
     if connection is None or not exists(connection):
         return {}
     return {str(name): int(tables) for name, tables in connection.execute(CONSUMERS).fetchall()}
+
+
+def kept(
+    connection: duckdb.DuckDBPyConnection | None, name: str, tables: Collection[TableName]
+) -> dict[TableName, str]:
+    """Those of `tables` that are in order under another name than `name`, with that one."""
+    if connection is None or not exists(connection):
+        return {}
+    return kept_elsewhere(connection.execute(KEPT).fetchall(), name, tables)
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str, time_zone: str) -> None:

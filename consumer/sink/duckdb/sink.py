@@ -78,6 +78,10 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.consumers(connection)
 
+    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
+        with self._database.reader() as connection:
+            return stored.kept(connection, self._settings.name, tables)
+
     def fence(self) -> None:
         with self._write() as (connection, _):
             epoch = raise_epoch(connection)

@@ -17,6 +17,7 @@ from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
+from consumer.sink.progress_rows import kept_elsewhere
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -56,6 +57,15 @@ class MemorySink:
             name: sum(progress.table(table).state is State.OK for table in tables)
             for name, progress in sorted(self._store.progress.items())
         }
+
+    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
+        rows = [
+            (name, table.database, table.table)
+            for name, progress in sorted(self._store.progress.items())
+            for table, known in progress.tables.items()
+            if known.state is State.OK
+        ]
+        return kept_elsewhere(rows, self._name, tables)
 
     def fence(self) -> None:
         self._check()

@@ -19,9 +19,11 @@ from consumer.sink.progress_formats import readable
 from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
+    KEPT,
     Rows,
     check_time_zone,
     check_upstream,
+    kept_elsewhere,
     open_files,
     progress_of,
 )
@@ -60,6 +62,14 @@ def consumers(cursor: pymysql.cursors.Cursor) -> dict[str, int]:
         return {}
     cursor.execute(CONSUMERS)
     return {str(name): int(tables) for name, tables in cursor.fetchall()}
+
+
+def kept(cursor: pymysql.cursors.Cursor, name: str, tables: Collection[TableName]) -> dict[TableName, str]:
+    """Those of `tables` that are in order under another name than `name`, with that one."""
+    if not exists(cursor):
+        return {}
+    cursor.execute(KEPT)
+    return kept_elsewhere(list(cursor.fetchall()), name, tables)
 
 
 def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str, time_zone: str) -> None:

@@ -26,7 +26,7 @@ from consumer.sink.mysql.driver import Driver
 from consumer.sink.mysql.lease import LOADS, LeaseLock, check_epoch, raise_epoch, raise_lane
 from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
-from consumer.sink.mysql.progress import consumers, load, register, store
+from consumer.sink.mysql.progress import consumers, kept, load, register, store
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statement_connections import StatementConnections
 from consumer.sink.mysql.tables import describe
@@ -65,6 +65,13 @@ class MySqlSink:
 
     def consumers(self) -> Mapping[str, int]:
         return self._driver.retried(self._consumers)
+
+    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
+        def look() -> Mapping[TableName, str]:
+            with self._driver.cursor() as cursor:
+                return kept(cursor, self._settings.name, tables)
+
+        return self._driver.retried(look)
 
     def fence(self) -> None:
         held = self._held()
