@@ -161,7 +161,7 @@ class Settings(BaseModel):
     )
     date_order: Annotated[str, BeforeValidator(values.date_order)] = _setting(
         "",
-        "For CSV without commit-ts: whether the files of date folders are in the order of their `date` or of their"
+        "For rows without commit-ts: whether the files of date folders are in the order of their `date` or of their"
         " modification `time`, where those differ.",
         flag=False,
     )

@@ -13,22 +13,24 @@ from consumer.errors import CannotBeExact
 from consumer.fold.identity import Ints, key_codes, last_of, row_codes, row_hash
 
 
-def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool) -> pa.Table:
+def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = ()) -> pa.Table:
     """The rows of a change table that decide each key's state; `key` are positions among ``c0 .. cN``, never null.
 
     The greatest ts of a key wins. Of the rows of that ts, each series has a winner: the greatest rank, a put before a
     delete of the same rank. With `final` one row a key is left: a winner that is a put before one that is a delete.
     Without, all the series' winners are left, so that folds can be folded again, in any grouping and order.
-    Rows keep their order. At most one transaction's put of a key has one ts, so rows that tie are the same row.
+    Rows keep their order. At most one transaction's put of a key has one commit-ts, so rows that tie are the same row.
+    `parts` says, by the number of a series, which part of the table it writes; without it each writes one of its own.
 
-    Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts.
+    Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts, and for
+    one whose winners in two series of one part differ, where they only say ``es``.
     """
     if changes.num_rows == 0:
         return changes
     codes, count = key_codes(_key_columns(changes, key))
     rows = _newest(changes.column("ts").to_numpy(), codes, count)
     if len(rows) > count:
-        rows = _winners(changes, codes, count, rows, final)
+        rows = _winners(changes, codes, count, rows, parts if final else None)
     if len(rows) == changes.num_rows:
         return changes
     kept = np.zeros(changes.num_rows, dtype=bool)
@@ -79,15 +81,17 @@ def _newest(ts: Ints, codes: Ints, count: int) -> Ints:
     return np.flatnonzero(ts == ts[last][codes])
 
 
-def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, final: bool) -> Ints:
+def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, parts: Sequence[int] | None) -> Ints:
+    """`parts` is None where all the series' winners are left."""
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
     rank: Ints = changes.column("rank").to_numpy()
     series: Ints = changes.column("series").to_numpy()
     rows = rows[np.lexsort((put[rows], rank[rows]))]
     slots, slot_count = _slots(codes[rows], count, series[rows])
     rows = last_of(slots, rows, slot_count)
-    if final and len(rows) > count:
+    if parts is not None and len(rows) > count:
         _refuse_timeless(changes, rows, codes, count)
+        _refuse_unordered(changes, rows, codes, np.array(parts)[series] if parts else series)
         # two series put a key at one ts only where both wrote the same row; taking the greater makes order irrelevant
         rows = rows[np.lexsort((series[rows], put[rows]))]
         rows = last_of(codes[rows], rows, count)
@@ -101,6 +105,27 @@ def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> 
         raise CannotBeExact(
             "the rows of one key lie in two series of files, and without commit-ts nothing says which came first",
             hint="set include-commit-ts=true in the changefeed's [sink.csv], and load the table from a new prefix",
+        )
+
+
+def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints) -> None:
+    """Rows that only say ``es``, in two series of one part: of a key that was sent again they are equal, else nothing
+    says which came first. A row that moved to another part of the table is gone in the one and there in the other."""
+    coarse = rows[changes.column("rank").to_numpy()[rows] != 0]
+    pairs, count = row_codes([pa.chunked_array([codes[coarse]]), pa.chunked_array([part[coarse]])])
+    shared = np.bincount(pairs, minlength=count)[pairs] > 1
+    if not np.any(shared):
+        return
+    winners = changes.take(pa.array(coarse[shared]))
+    image = row_codes(winners.columns[4:])[0]
+    image[~winners.column("put").to_numpy()] = -1
+    pairs = pairs[shared]
+    if np.any(image != image[last_of(pairs, np.arange(len(pairs)), count)[pairs]]):
+        raise CannotBeExact(
+            "the changes of one key within a millisecond lie in two series of files, and without commit-ts nothing"
+            " says which came first",
+            hint='date-order = "time" or "date" in [consumer] says what orders date folders; else set'
+            " enable-tidb-extension=true in the changefeed's sink-uri, and load the table from a new prefix",
         )
 
 

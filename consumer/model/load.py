@@ -117,7 +117,8 @@ column that they may name."""
 class LoadTask:
     """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files.
 
-    `parts`, of a table that never-split names, is which partition of the table a series writes, by the series' number.
+    `parts` is which partition of the table a series writes, by the series' number. `never_split`: no two writers share
+    one, says the operator.
     """
 
     number: int
@@ -127,6 +128,7 @@ class LoadTask:
     dialect: Dialect
     layouts: tuple[Layout, ...] = ()
     parts: tuple[int, ...] = ()
+    never_split: bool = False
 
     @property
     def bytes(self) -> int:

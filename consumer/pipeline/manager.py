@@ -45,7 +45,7 @@ class ManagerOptions:
     """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
     is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
     rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
-    says what orders the files of date folders where rows have no time: "time", "date", or "" where nobody says.
+    says what orders the files of date folders where rows have no commit-ts: "time", "date", or "" where nobody says.
     `undecided` are options of CSV that nobody gave. `max_wait`: for how many seconds a call to the target is tried."""
 
     dialect: Dialect
@@ -152,7 +152,7 @@ class ConsumerManager:
         self.assembly = assembly
         self.consumers = {name: self._consumer(name) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in self.consumers.items()}
-        self.round = assembly.round(states, self.options.dialect.timeless)
+        self.round = assembly.round(states, self.options.dialect.timeless, self.options.date_order)
         for name, error in assembly.faults(self.progress, self.options.accept_gap):
             self.stop(name, error)
         if self.options.dialect.timeless and not self.options.date_order:
@@ -194,8 +194,8 @@ class ConsumerManager:
         files = self.assembly.files.get(name, ()) if wanted else ()
         timeless = self.options.dialect.timeless
         size, whole = self.options.round_bytes, self.assembly.whole
-        indexes, by_time = self.assembly.listing.indexes, self.options.date_order == "time"
-        return TableConsumer(name, files, self.progress, size, result, timeless, whole, indexes, by_time)
+        indexes = self.assembly.listing.indexes
+        return TableConsumer(name, files, self.progress, size, result, timeless, whole, indexes)
 
     def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
         """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""

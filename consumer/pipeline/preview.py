@@ -85,7 +85,7 @@ class _Preview:
             name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
             for name in assembly.tables
         }
-        self._round = assembly.round(states, timeless)
+        self._round = assembly.round(states, timeless, options.date_order)
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.faults(self.progress, self._accept_gap):

@@ -13,7 +13,6 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, FolderProgress, Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
 from consumer.model.steps import LoadRows, Window
-from consumer.plan.date_order import place
 from consumer.plan.table_state import TableState
 from consumer.plan.unread import folder_after, unread_files
 from consumer.plan.windows import ends_with_millisecond
@@ -32,15 +31,12 @@ class TableConsumer:
         timeless: bool = False,
         whole: Collection[Folder] = (),
         indexes: Mapping[Folder, StoredFile] | None = None,
-        by_time: bool = False,
     ) -> None:
         self.name = name
         self.files = files
         self.result = result
         self._indexes = indexes or {}
         unread = unread_files(files, progress.folders, timeless, whole)
-        if timeless and by_time:
-            unread.sort(key=lambda entry: place(entry.file))
         self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
 
     def change(self, load: LoadRows, outcome: LoadOutcome, progress: Progress) -> ProgressChange:

@@ -84,8 +84,8 @@ class TableVersionConsumer:
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
         layouts = () if self.dialect.csv is None else csv_layouts(schemas, self.catalog, target, self.dialect.csv)
-        parts = self._parts() if self.never_split else ()
-        return LoadTask(number, target, self.load.window, tuple(slices), self.dialect, layouts, parts)
+        window, never_split = self.load.window, self.never_split
+        return LoadTask(number, target, window, tuple(slices), self.dialect, layouts, self._parts(), never_split)
 
     def _parts(self) -> tuple[int, ...]:
         """By the number of a series, which of the table's partitions it writes."""

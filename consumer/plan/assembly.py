@@ -152,12 +152,12 @@ class Assembly:
         found = (self._gap(name, Progress(), self.checkpoint, 0) for name in sorted(self.timeline.upstream))
         return (gap for gap in found if gap is not None)
 
-    def round(self, tables: Mapping[TableName, TableState], timeless: bool) -> Round:
+    def round(self, tables: Mapping[TableName, TableState], timeless: bool, date_order: str = "") -> Round:
         """The round of `tables`, each where its progress is. `timeless` rows in folders from before their table's last
         new beginning are left out here: it is their folder that says that they are gone."""
         for name, state in tables.items() if timeless else ():
             state.begin(self._begun(name, state.position))
-        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless)
+        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless, date_order)
 
     def seen(self, name: TableName, roots: Iterable[str], progress: Progress, position: int) -> dict[str, Stretches]:
         """By partition, the commit-ts that rows in the new files of a table may have, where it is complete up to

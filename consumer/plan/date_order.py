@@ -3,13 +3,17 @@
 So a table that moves to another node can have its newer rows in the folder of an earlier date. Where files were
 modified in another order than their folders' dates are in, one of the two is wrong: the nodes' zones differ, or the
 storage was copied. Times that lie outside of their folders' dates are a copy's, and say nothing.
+
+Rows that say their millisecond need a place only within one: the fold refuses a key whose last row hangs on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from consumer.errors import CannotBeExact
 from consumer.model.files import DataFile, Folder
@@ -38,6 +42,23 @@ def check_dates(
                 error.table = str(table)
                 return error
     return None
+
+
+def unordered_dates(files: Iterable[DataFile]) -> set[Folder]:
+    """The folders (without their dates) whose files nothing proves to have been written in the order of their dates.
+
+    That is proven by times that fit the dates and grow with them.
+    """
+    spans: defaultdict[Folder, list[tuple[bool, int, int]]] = defaultdict(list)
+    for folder, group in groupby(sorted(files), key=lambda file: file.folder):
+        of_date = list(group)
+        times = [file.modified for file in of_date]
+        spans[replace(folder, date="")].append((all(map(_fits, of_date)), min(times), max(times)))
+    return {folder for folder, dates in spans.items() if len(dates) > 1 and not _rise(dates)}
+
+
+def _rise(dates: Sequence[tuple[bool, int, int]]) -> bool:
+    return all(fits for fits, _, _ in dates) and all(last < first for (_, _, last), (_, first, _) in pairwise(dates))
 
 
 def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:

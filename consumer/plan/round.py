@@ -30,7 +30,8 @@ class Round:
     """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
     `timeless`: rows say nothing of their time, so folders tell which files come before a statement. `is_over` tells
-    whether no row above a version, at which a table's rows begin anew, can be in an older folder.
+    whether no row above a version, at which a table's rows begin anew, can be in an older folder. `date_order` is as in
+    ManagerOptions.
     """
 
     def __init__(
@@ -40,10 +41,12 @@ class Round:
         tables: Mapping[TableName, TableState],
         is_over: Callable[[Folder, int], bool],
         timeless: bool = False,
+        date_order: str = "",
     ) -> None:
         self._is_over = is_over
         self.checkpoint = checkpoint
         self.timeless = timeless
+        self._date_order = date_order
         self.tables = dict(tables)
         self.live = set(timeline.live)
         # A view can have the name of a table that is gone, whose files may still come, and still lie there.
@@ -131,16 +134,19 @@ class Round:
                 self._move(state, boundary)
                 continue
             window = Window(state.position, boundary)
-            if self.timeless:
-                load = plan_timeless_load(state.name, window, state.unread, state.boundaries)
-            else:
-                load = plan_load(state.name, window, state.unread, self._bounds, state.boundaries, state.round_bytes)
+            load = self._load(state, window)
             if load.files:
                 loads.append(load)
                 self._held.add(state.name)
             else:
                 self._move(state, load.window.upto)
         return loads
+
+    def _load(self, state: TableState, window: Window) -> LoadRows:
+        name, unread, own, order = state.name, state.unread, state.boundaries, self._date_order
+        if self.timeless:
+            return plan_timeless_load(name, window, unread, own, order)
+        return plan_load(name, window, unread, self._bounds, own, state.round_bytes, order)
 
     def lost(self, name: TableName, version: int) -> list[DataFile]:
         """What the table, if it is stopped, never reads once its rows begin anew at `version`: its unread files from

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName, ms_to_tso, tso_to_ms
 from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.plan.date_order import place, unordered_dates
 from consumer.plan.unread import Unread
 
 
@@ -18,29 +20,31 @@ def plan_load(
     bounds: Mapping[str, Bounds],
     boundaries: Collection[int],
     round_bytes: int,
+    date_order: str = "",
 ) -> LoadRows:
     """The load that brings `table` towards ``window.upto``: all files with rows in it, or what `round_bytes` allows.
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
+    `date_order` is as in ManagerOptions.
     """
     needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.upto)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
         needed, upto = _bounded(needed, window, bounds, round_bytes)
         window = Window(window.after, upto)
-    return LoadRows(table, window, _planned(sorted(needed), window, boundaries))
+    return LoadRows(table, window, _planned(needed, window, boundaries, date_order))
 
 
 def plan_timeless_load(
-    table: TableName, window: Window, unread: Sequence[Unread], boundaries: Collection[int]
+    table: TableName, window: Window, unread: Sequence[Unread], boundaries: Collection[int], date_order: str = ""
 ) -> LoadRows:
     """The load of rows that say nothing of their time: files are read wholly, and their folders alone say which.
 
     A statement's own folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds:
-    nothing tells where all series of files have come equally far. The order of `unread` is that of the rows.
+    nothing tells where all series of files have come equally far. Whoever lets such files in has asked check_dates.
     """
     below = window.upto if window.upto in boundaries else window.upto + 1
     files = [entry.file for entry in unread if entry.file.folder.version < below]
-    return LoadRows(table, window, _planned(files, window, boundaries))
+    return LoadRows(table, window, _planned(files, window, boundaries, date_order or "date"))
 
 
 def _bounded(
@@ -61,15 +65,20 @@ def _bounded(
     return queue, window.upto
 
 
-def _planned(files: Sequence[DataFile], window: Window, boundaries: Collection[int]) -> tuple[PlannedFile, ...]:
-    ordinals: defaultdict[tuple[str, str, str], int] = defaultdict(int)
-    numbers: dict[tuple[str, str, str], int] = {}
+def _planned(
+    files: Sequence[DataFile], window: Window, boundaries: Collection[int], date_order: str
+) -> tuple[PlannedFile, ...]:
+    """Files in the order that they were written in, as far as that is known: where it is not, date folders are series
+    of their own."""
+    doubtful = set() if date_order else unordered_dates(files)
+    ordinals: defaultdict[int, int] = defaultdict(int)
+    numbers: dict[tuple[object, ...], int] = {}
     planned: list[PlannedFile] = []
-    for file in files:
-        series = file.folder.series
-        number = numbers.setdefault(series, len(numbers))
-        planned.append(PlannedFile(file, number, ordinals[series], window, coarse_window(window, file, boundaries)))
-        ordinals[series] += 1
+    for file in sorted(files, key=place if date_order == "time" else None):
+        date = file.folder.date if replace(file.folder, date="") in doubtful else ""
+        number = numbers.setdefault((*file.folder.series, date), len(numbers))
+        planned.append(PlannedFile(file, number, ordinals[number], window, coarse_window(window, file, boundaries)))
+        ordinals[number] += 1
     return tuple(planned)
 
 

@@ -51,7 +51,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
         if not task.target.key:
             return _load_keyless(task, session, reader)
         stats, changes = decode_folded(task.slices, task, reader)
-        folded = fold_keyed(changes, task.target.key, final=True)
+        folded = fold_keyed(changes, task.target.key, True, task.parts)
         refuse_late(stats, task)
         results: list[Result] = [*stats]
         if folded.num_rows:
@@ -74,7 +74,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     refuse_late(stats, task)
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.clock.doubled)]
-    net = fold_keyless(files, task.target.table, task.parts)
+    net = fold_keyless(files, task.target.table, task.parts if task.never_split else ())
     if net.num_rows:
         results.append(session.write_multiset(task.target, net, task.window))
     return results
@@ -138,7 +138,7 @@ def write_buckets(
                         return
                     continue
                 tables = [pa.ipc.open_stream(body).read_all() for _, body in group]
-                folded = fold_keyed(pa.concat_tables(tables), task.target.key, final=True)
+                folded = fold_keyed(pa.concat_tables(tables), task.target.key, True, task.parts)
                 del tables
                 if task.target.ordered:
                     is_put = folded.column("put")

@@ -59,6 +59,23 @@ def test_a_row_that_moved_between_series_is_there() -> None:
     assert rows(fold_keyed(table(there, gone), [0], final=True)) == [there]
 
 
+def test_a_row_that_differs_between_series_of_one_part_is_refused() -> None:
+    """One of them was broken off, or the row moved: nothing says which."""
+    there, gone, other = (5, True, 1, 9, "a", "x"), (5, False, 2, 4, "a", None), (5, True, 2, 7, "a", "y")
+    for changes in (table(there, gone), table(other, there)):
+        with pytest.raises(CannotBeExact, match="within a millisecond"):
+            fold_keyed(changes, [0], True, parts=(0, 0, 0))
+    assert rows(fold_keyed(table(there, gone), [0], True, parts=(0, 0, 1))) == [there]
+
+
+def test_a_row_that_was_sent_again_is_no_doubt() -> None:
+    one, again, newer = (5, True, 1, 9, "a", "x"), (5, True, 2, 4, "a", "x"), (6, True, 1, 11, "b", "y")
+    older = (5, False, 2, 3, "b", None)
+    assert rows(fold_keyed(table(one, again, newer, older), [0], True, parts=(0, 0, 0))) == [again, newer]
+    gone, gone_again = (5, False, 1, 9, "a", "x"), (5, False, 2, 4, "a", None)
+    assert rows(fold_keyed(table(gone, gone_again), [0], True, parts=(0, 0, 0))) == [gone_again]
+
+
 def test_a_partial_fold_keeps_the_winner_of_each_series() -> None:
     """Were only the put kept, the later delete of its series could not undo it."""
     first, other, later = (5, True, 1, 1, "a", "x"), (5, False, 2, 1, "a", None), (5, False, 1, 2, "a", None)

@@ -1,5 +1,10 @@
 """What one load reads, and where a bounded round ends."""
 
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
 from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.steps import Window
@@ -50,14 +55,37 @@ def test_a_round_takes_files_by_their_rows_time_whatever_their_folder_and_number
     assert load.window.upto == 299
 
 
-def test_series_and_ordinals_follow_file_order() -> None:
-    files = [data_file(1, date="2026-01-02"), data_file(2, date="2026-01-01"), data_file(1, partition="7")]
+def series_of(order: str, *moments: tuple[str, str]) -> list[tuple[str, int, int]]:
+    """Date, series and ordinal of files with a date and a time of modification, as a load reads them."""
+    files = [
+        replace(data_file(number, date=date), modified=int(datetime.fromisoformat(time).timestamp()) * 10**9)
+        for number, (date, time) in enumerate(moments, 1)
+    ]
+    load = plan_load(TABLE, Window(0, 9), [Unread(file, 0) for file in files], {}, (), 1 << 30, order)
+    return [(planned.file.folder.date, planned.series, planned.ordinal) for planned in load.files]
+
+
+def test_partitions_are_series_of_their_own() -> None:
+    files = [data_file(1), data_file(2), data_file(1, partition="7")]
     load = plan_load(TABLE, Window(0, 9), [Unread(file, 0) for file in files], {}, (), 1 << 30)
-    found = {(p.file.folder.date, p.file.folder.partition): (p.series, p.ordinal) for p in load.files}
-    assert found[("2026-01-01", "")] == (found[("2026-01-02", "")][0], 0)
-    assert found[("2026-01-02", "")][1] == 1
-    assert found[("", "7")][1] == 0
-    assert found[("", "7")][0] != found[("2026-01-01", "")][0]
+    assert [(planned.series, planned.ordinal) for planned in load.files] == [(0, 0), (0, 1), (1, 0)]
+
+
+def test_dates_that_grow_with_the_files_times_are_one_series() -> None:
+    one, other = ("2026-01-02", "2026-01-02T23:00Z"), ("2026-01-01", "2026-01-02T01:00Z")
+    assert series_of("", one, other) == [("2026-01-01", 0, 0), ("2026-01-02", 0, 1)]
+
+
+@pytest.mark.parametrize("later", ["2026-01-02T01:00Z", "2026-01-02T02:00Z", "2026-05-05T05:00Z"])
+def test_dates_that_nothing_proves_to_be_in_order_are_several_series(later: str) -> None:
+    one, other = ("2026-01-02", "2026-01-02T01:00Z"), ("2026-01-01", later)
+    assert series_of("", one, other) == [("2026-01-01", 0, 0), ("2026-01-02", 1, 0)]
+    assert series_of("date", one, other) == [("2026-01-01", 0, 0), ("2026-01-02", 0, 1)]
+
+
+def test_the_files_times_order_them_where_a_person_says_so() -> None:
+    one, other = ("2026-01-02", "2026-01-02T01:00Z"), ("2026-01-01", "2026-01-02T02:00Z")
+    assert series_of("time", one, other) == [("2026-01-02", 0, 0), ("2026-01-01", 0, 1)]
 
 
 def test_a_checkpoints_own_millisecond_is_on_both_sides() -> None:
