@@ -51,6 +51,17 @@ def lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> dict
     return alive
 
 
+def all_lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> list[Life]:
+    """The tables that there ever were up to the end of `files`, also those that are gone."""
+    alive: dict[TableName, Life] = {}
+    found: dict[int, Life] = {}
+    for file in files:
+        _follow(alive, file, origins.get(file.path))
+        if (life := alive.get(file.name)) is not None:
+            found[id(life)] = life
+    return list(found.values())
+
+
 def lives_at(
     moments: Mapping[TableName, int], files: Iterable[SchemaFile], origins: Mapping[str, TableName]
 ) -> Iterator[tuple[TableName, Life]]:

@@ -102,3 +102,50 @@ def test_a_rename_onto_a_name_that_was_left_out_and_has_another_table_since(feed
     feed.puts("d.a", 35, {36: (3, "z")})
     assert replica.once(40, tables=ALL).exit_code == 0
     assert replica.tables == {"d.a": {3: "z"}}
+
+
+def test_a_table_that_is_gone_under_a_name_newly_let_in_is_not_made_under_its_first_name(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.b", 10)
+    assert replica.once(15, tables=("*.*", "!d.b")).exit_code == 0
+    feed.drop("d.b", 20)
+    feed.create("d.a", 25)
+    feed.rename("d.a", "d.b", 30)
+    feed.drop("d.b", 35)
+    feed.create("d.b", 40)
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.b": {}}
+
+
+def test_tables_from_before_a_drop_database_go_though_one_came_into_it_since(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.database("e", 2)
+    feed.create("e.b", 10)
+    feed.puts("e.b", 10, {11: (1, "first life")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.database("e", 25, "DROP DATABASE `e`", Action.DROP_SCHEMA)
+    feed.database("e", 26)
+    feed.create("d.a", 28)
+    feed.puts("d.a", 28, {29: (2, "moves")})
+    feed.rename("d.a", "e.a", 30)
+    assert replica.once(40, tables=("d.*",)).exit_code == 0
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"e.a": {2: "moves"}}
+
+
+def test_what_was_executed_under_a_name_that_is_let_in_again_stays_known(feed: Feed, replica: MemoryReplica) -> None:
+    feed.database("e", 2)
+    feed.create("e.b", 10)
+    feed.puts("e.b", 10, {11: (1, "x")})
+    feed.rename("e.b", "d.a", 20)
+    assert replica.once(25, tables=ALL).exit_code == 0
+    feed.rename("d.a", "e.b", 30)
+    feed.drop("e.b", 35)
+    feed.create("e.b", 40)
+    assert replica.once(42, tables=("other.*",)).exit_code == 0
+    assert replica.once(45, tables=("e.*",)).exit_code == 0
+    feed.create("d.a", 50)
+    assert replica.once(60, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {}, "e.b": {}}
