@@ -180,3 +180,17 @@ def test_a_type_of_the_file_that_is_narrower(storage: Storage, tmp_path: Path) -
     error = storage.once(f"duckdb:///{tmp_path}/replica.duckdb", 1000, InlineLoader())
     assert isinstance(error, RowRefused)
     assert (error.path, error.line) == newest(storage, lines)
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_what_is_no_value_of_its_type(key: bool, made: Made, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.describe("d.t", 2, (replace(ID, is_pk=key), Column("b", "BIT", length=8)))
+    target = made(f"id INT{' PRIMARY KEY' * key} NOT NULL, b {'UBIGINT' if made.__name__ == 'in_file' else 'BIT(8)'}")
+    for first in (10, 20, 30):
+        values = {n: "x" if n == 24 else str(n) for n in range(first, first + 10)}
+        lines = (row_line("INSERT", {"id": str(n), "b": b}, commit_ts=n) for n, b in values.items())
+        feed.file("d.t", 2, b"".join(line + b"\r\n" for line in lines))
+    error = Storage(feed, None).once(target, 1000, InlineLoader())
+    assert isinstance(error, RowRefused)
+    assert (error.path, error.line) == ("d/t/2/CDC00000000000000000002.json", 5)

@@ -21,6 +21,7 @@ from consumer.sink.mysql.blank_puts import end_in_blanks, look_for_blanks, may_l
 from consumer.sink.mysql.deletes import delete_statements
 from consumer.sink.mysql.lease import DRIVER
 from consumer.sink.mysql.load_data import NotLoaded, load
+from consumer.sink.mysql.no_values import rows_told
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.staged import is_staged, make_stage, staged, write_staged
 from consumer.sink.mysql.transactions import Transactions
@@ -77,6 +78,10 @@ class MySqlSession:
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
         """REPLACE the puts and delete the deleted keys, in transactions of bounded size, all deletes first; in one
         transaction where all rows must be there before one is written."""
+        with rows_told(target, changes):
+            return self._write_all(target, changes)
+
+    def _write_all(self, target: LoadTarget, changes: pa.Table) -> Receipt:
         if not changes.num_rows:
             return Receipt(puts=0, deletes=0)
         is_put = changes.column("put")
@@ -109,7 +114,8 @@ class MySqlSession:
             packet = self._transactions.max_allowed_packet
             return multiset.apply(cursor, self._settings, self._epoch, target, changes, window, packet)
 
-        return self._transactions.run(str(target.table), work)
+        with rows_told(target, changes):
+            return self._transactions.run(str(target.table), work)
 
     def _write(self, target: LoadTarget, batch: _Batch) -> int:
         """Returns how many of the rows took the target's defaults."""
