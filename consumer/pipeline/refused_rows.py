@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from consumer.errors import ConsumerError, RowRefused
 from consumer.model.load import LoadOutcome, LoadTask
@@ -27,6 +27,9 @@ def load(
 
 def stop(manager: ConsumerManager, task: LoadTask, error: ConsumerError) -> None:
     """Stop the task's table for an error that came once its rows were written: when it is told whole."""
+    if not _wants_place(error):
+        manager.stop(task.target.table, error)
+        return
 
     def told(failure: BaseException | None) -> None:
         if failure is not None:
@@ -36,9 +39,13 @@ def stop(manager: ConsumerManager, task: LoadTask, error: ConsumerError) -> None
     manager.side.start("find a row", partial(_tell_place, error, task, manager.reader.range_reader()), told)
 
 
+def _wants_place(error: ConsumerError) -> TypeGuard[RowRefused]:
+    return isinstance(error, RowRefused) and error.row is not None and not error.path
+
+
 def _tell_place(error: ConsumerError, task: LoadTask, reader: RangeReader) -> None:
     """Set `path` and `line` of a RowRefused where they can be found."""
-    if not isinstance(error, RowRefused) or error.row is None or error.path:
+    if not _wants_place(error):
         return
     from consumer.pipeline.find_row import find_row  # brings pyarrow, which an idle round does not need
 
