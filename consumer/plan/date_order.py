@@ -21,6 +21,10 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress
 
 _ZONES = tuple(timedelta(hours=hours) for hours in (-13, -6, 0, 8, 15))
+_TOLD = (
+    'date-order = "time" in [consumer] takes the times of the files for their order (TiCDC nodes in several zones),'
+    ' date-order = "date" the dates of their folders (a copy of a storage)'
+)
 _Series = tuple[str, int, str, str]
 
 
@@ -36,8 +40,10 @@ def check_dates(
     waiting = {file.path for file in unread}
     by_series = groupby(sorted(listed, key=_by_date), key=_series)
     for _, group in by_series:
-        files = [file for file in group if file.folder.date]
-        for error in (_turned(files, waiting), _came_late(files, waiting, folders)):
+        every = list(group)
+        files = [file for file in every if file.folder.date]
+        mixed = _mixed([file for file in every if file.path in waiting])
+        for error in (mixed, _turned(files, waiting), _came_late(files, waiting, folders)):
             if error is not None:
                 error.table = str(table)
                 return error
@@ -61,6 +67,19 @@ def _rise(dates: Sequence[tuple[bool, int, int]]) -> bool:
     return all(fits for fits, _, _ in dates) and all(last < first for (_, _, last), (_, first, _) in pairwise(dates))
 
 
+def _mixed(files: list[DataFile]) -> CannotBeExact | None:
+    """Files to be read of several levels of dates, which overlap: a changefeed whose date-separator was changed."""
+    if len({len(file.folder.date) for file in files}) < 2 or not unordered_dates(files):
+        return None
+    one, other = files[0], files[-1]
+    return CannotBeExact(
+        f"{other.path} has another level of dates (date-separator was changed), and rows without a commit-ts do not say"
+        " which came first",
+        hint=_TOLD,
+        path=one.path,
+    )
+
+
 def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
     """Two files to be read whose times and dates are in opposite orders."""
     latest: DataFile | None = None
@@ -72,8 +91,7 @@ def _turned(files: list[DataFile], waiting: set[str]) -> CannotBeExact | None:
             return CannotBeExact(
                 f"it was modified after {wrong.path}, whose date is later, and rows without a commit-ts do not say"
                 " which came first",
-                hint='date-order = "time" in [consumer] takes the times of the files for their order (TiCDC nodes in'
-                ' several zones), date-order = "date" the dates of their folders (a copy of a storage)',
+                hint=_TOLD,
                 path=latest.path,
             )
         latest = max([*same, *([latest] if latest else [])], key=lambda file: file.modified)

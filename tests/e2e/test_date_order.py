@@ -91,3 +91,27 @@ def test_a_file_of_an_earlier_date_that_came_late_stops_its_table(
     result = changefeed.once(20)
     assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
     assert changefeed.value == "10"
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [("2026-03-04", "2026-03"), ("2026-03-04", ""), ("2026-03", "")],
+)
+def test_a_date_separator_that_was_changed_leaves_no_order_but_that_of_the_times(
+    older: str, newer: str, changefeed: Changefeed
+) -> None:
+    changefeed.write(older, 1, 10, 4, 20)
+    changefeed.write(newer, 1, 20, 4, 21)
+    result = changefeed.once(10)
+    assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
+    assert 'date-order = "time"' in next(iter(result.tables.values())).hint
+    assert changefeed.once(10, "time").exit_code == 0
+    assert changefeed.value == "20"
+
+
+@pytest.mark.parametrize(("older", "newer"), [("2026-03", "2026-03-04"), ("", "2026-03-04"), ("", "2026-03")])
+def test_times_prove_that_levels_of_dates_follow_one_another(older: str, newer: str, changefeed: Changefeed) -> None:
+    changefeed.write(older, 1, 10, 4, 20)
+    changefeed.write(newer, 1, 20, 4, 21)
+    assert changefeed.once(10).exit_code == 0
+    assert changefeed.value == "20"
