@@ -17,16 +17,18 @@ _CREATE_DATABASE = re.compile(
 _TIDB_DEFAULTS = "CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
 
 
-def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> None:
-    """Select the database that unqualified names mean: the file's, but a rename is read in the old name's."""
+def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+    """Select the database that unqualified names mean: the file's, but a rename is read in the old name's. False where
+    what is to be dropped has no database any more: unqualified names would mean an earlier statement's."""
     if step.file.type in DATABASE_ACTIONS:
-        return
+        return True
     if step.file.type in CREATE_ACTIONS | RENAME_ACTIONS:
         _enter_or_create(cursor, step.file.database)
     if step.file.type in RENAME_ACTIONS and step.old_name is not None:
         cursor.execute(f"USE {quote(step.old_name.database)}")
     elif step.file.type not in CREATE_ACTIONS | RENAME_ACTIONS:
-        _enter(cursor, step)
+        return _enter(cursor, step)
+    return True
 
 
 def _enter_or_create(cursor: pymysql.cursors.Cursor, database: str) -> None:
@@ -39,12 +41,14 @@ def _enter_or_create(cursor: pymysql.cursors.Cursor, database: str) -> None:
         cursor.execute(f"USE {quote(database)}")
 
 
-def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> None:
+def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     try:
         cursor.execute(f"USE {quote(step.file.database)}")
     except pymysql.MySQLError as error:
         if errno(error) not in MISSING or step.file.type not in DROP_ACTIONS:
             raise
+        return False
+    return True
 
 
 def adopt_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:

@@ -64,7 +64,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
             now = look_again(cursor, before, before.at, flavor)
             if was_executed(step, before, now):
                 before = replace(now, at=before.at + 1)
-        use_database(cursor, step)
+        if not use_database(cursor, step) and step.standing == step.file.name:
+            return _was_not_there(step)
         _set_zone(cursor, plan.time_zone, step)
         if plan.timestamp is not None:
             cursor.execute(f"SET timestamp = {plan.timestamp!r}")
@@ -124,13 +125,17 @@ def _ended_since(
     return was_executed(plan.step, plan.before, look_again(cursor, plan.before, plan.before.at, flavor))
 
 
+def _was_not_there(step: ApplyDdl) -> str:
+    return f"{step.file.name} was to be dropped and was not there"
+
+
 def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:
         number = errno(error)
         if number in MISSING and step.file.type in DROP_ACTIONS | {Action.DROP_SCHEMA}:
-            return f"{step.file.name} was to be dropped and was not there"
+            return _was_not_there(step)
         if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
             return adopt_database(cursor, step, statement)
         raise

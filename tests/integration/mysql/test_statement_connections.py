@@ -72,3 +72,17 @@ def test_the_servers_tables_are_asked_for_only_by_statements_that_name_others(
     assert [outcome.error for outcome in sink.apply_ddls([like], {})] == [None]
     assert asked == ["tables"]
     sink.close()
+
+
+@pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
+def test_a_drop_in_a_database_that_is_gone_takes_nothing_of_another_one(kind: str, fresh_mariadb: MariaDb) -> None:
+    """Its names are not qualified, and it comes behind another database's statement, on one connection."""
+    sink = MySqlSink(replace(settings(fresh_mariadb), worker_count=1))
+    sink.acquire(UPSTREAM)
+    made = "VIEW d.t AS SELECT 1" if kind == "VIEW" else "TABLE d.t (id INT PRIMARY KEY)"
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.u (id INT, v INT)", f"CREATE {made}")
+    index = ddl(Action.ADD_INDEX, "d", "u", 10, "ALTER TABLE `u` ADD INDEX `i`(`v`)")
+    drop = ddl(Action[f"DROP_{kind}"], "gone", "t", 11, f"DROP {kind} `t`")
+    assert [sink.apply_ddls([step], {})[0].error for step in (index, drop)] == [None, None]
+    assert fresh_mariadb.execute("SELECT table_name FROM information_schema.tables WHERE table_name = 't'") == [("t",)]
+    sink.close()
