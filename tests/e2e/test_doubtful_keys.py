@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from consumer.model.result import RunResult
 from consumer.sink.mysql import writer
 from tests.servers import SqlServer
 from tests.support.build import ID
+from tests.support.canal_json import row_line
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -205,6 +207,45 @@ def test_a_text_that_ends_in_a_blank_and_has_no_twin(feed: Feed, server: SqlServ
     feed.file("d.n", 70, line("INSERT", 80, (4, "a")).replace(b'"t"', b'"n"'))
     assert "unique key `u`" in stopped(replica.once(90))
     assert sorted(server.execute("SELECT id, e FROM d.n")) == [(2, "b"), (3, "a ")]
+
+
+DROP, ADD = "ALTER TABLE `d`.`t` DROP INDEX `u`", "ALTER TABLE `d`.`t` ADD UNIQUE KEY `u`(`e`)"
+
+
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_blank_that_came_while_its_column_was_no_key(by_hand: bool, feed: Feed, server: SqlServer) -> None:
+    told(feed, "`id` INT PRIMARY KEY,`e` VARCHAR(20),UNIQUE KEY `u` (`e`)")
+    replica = _Keyed(feed, server)
+    put(feed, 10, (1, "x"), (5, "y"))
+    assert replica.once(20).exit_code == 0
+    for ts, action, text, row in ((30, Action.DROP_INDEX, DROP, (1, "a ")), (50, Action.ADD_INDEX, ADD, (2, "a"))):
+        if by_hand:
+            server.execute(text)
+        else:
+            feed.statement("d.t", ts, action, text, (ID, E))
+        feed.file("d.t", 2 if by_hand else ts, line("INSERT", ts + 5, row))
+        result = replica.once(ts + 10)
+        assert result.exit_code == (0 if action is Action.DROP_INDEX else 3)
+    assert "unique key `u`" in stopped(result)
+    assert rows(server) == [(1, "a "), (5, "y")]
+
+
+def test_a_blank_in_a_column_that_takes_the_name_of_a_key_s(feed: Feed, server: SqlServer) -> None:
+    feed.database("d", 1)
+    e, f = E, replace(E, name="f")
+    body = "`id` INT PRIMARY KEY,`f` VARCHAR(20),`e` VARCHAR(20),UNIQUE KEY `u` (`e`)"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, f"CREATE TABLE `t` ({body}) CHARSET utf8mb4 {BIN}", (ID, f, e))
+    feed.file("d.t", 2, row_line("INSERT", {"id": "1", "f": "a ", "e": "x"}, commit_ts=10) + b"\r\n")
+    replica = _Keyed(feed, server)
+    assert replica.once(20).exit_code == 0
+    feed.statement("d.t", 30, Action.DROP_INDEX, DROP, (ID, f, e))
+    feed.statement("d.t", 31, Action.DROP_COLUMN, "ALTER TABLE `d`.`t` DROP COLUMN `e`", (ID, f))
+    change = "ALTER TABLE `d`.`t` CHANGE COLUMN `f` `e` VARCHAR(20)"
+    feed.statement("d.t", 32, Action.MODIFY_COLUMN, change, (ID, e))
+    feed.statement("d.t", 33, Action.ADD_INDEX, ADD, (ID, e))
+    feed.file("d.t", 33, line("INSERT", 35, (2, "a")))
+    assert "unique key `u`" in stopped(replica.once(40))
+    assert rows(server) == [(1, "a ")]
 
 
 def test_a_blank_that_was_in_the_table_before(feed: Feed, server: SqlServer) -> None:

@@ -51,7 +51,6 @@ def test_any_history_ends_in_the_upstream_state(fresh_mariadb: MariaDb) -> None:
                 assert found == state, f"history {seed}"
             if time.monotonic() > deadline:
                 break
-        print("HIST", seed)
         assert seed >= 20
 
 

@@ -3,12 +3,13 @@
 To the server 'a' and 'a ' are one key; to a TiDB without its new collations they are two, and REPLACE would lose one.
 Of two such texts one ends in a blank. So a table that holds none is written by REPLACE, at full speed, until a put
 brings the first: from then on REPLACE is not used for it (see `staged`). What a table may hold is kept in the progress
-schema, by name: what is true of the target's table is true for all consumers.
+schema, by name: what is true of the target's table is true for all consumers. It is forgotten before a statement that
+may change keys or their columns, and once rows are written while other columns are keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pymysql
@@ -43,8 +44,12 @@ def known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) ->
 
 
 def is_known(blanks: Blanks | None, names: Sequence[str], padded: Sequence[int]) -> bool:
-    """Whether it is known that the table holds no such text."""
-    return blanks is not None and not blanks.found and blanks.columns == shown_columns(names, padded)
+    """Whether rows can be written with no look at the table: what is recorded is about the columns at `padded`. What is
+    recorded about others is true no longer once rows are written that nobody looked at for it, and it may be about
+    keys that come back."""
+    if blanks is None:
+        return not padded
+    return blanks.found or blanks.columns == shown_columns(names, padded)
 
 
 def blanks_moved(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]) -> None:
@@ -58,6 +63,17 @@ def blanks_moved(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]) ->
     cursor.executemany(
         f"REPLACE INTO {TABLE} (database_name, table_name, looked_at, found) VALUES (%s, %s, '', 1)", names
     )
+
+
+def forget_looks(cursor: pymysql.cursors.Cursor, tables: Collection[TableName]) -> None:
+    """Columns or keys of `tables` may be others next: where nothing was found, it is to be looked for again. In the
+    transaction at hand."""
+    names = sorted({folded_name(table) for table in tables})
+    for start in range(0, len(names), _NAMES):
+        cursor.execute(
+            f"DELETE FROM {TABLE} WHERE (database_name, table_name) IN %s AND NOT found",
+            (names[start : start + _NAMES],),
+        )
 
 
 def shown_columns(names: Sequence[str], padded: Sequence[int]) -> str:

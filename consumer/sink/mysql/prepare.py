@@ -34,7 +34,7 @@ def prepare(
 ) -> Sequence[LoadTarget | ConsumerError]:
     """Answers in the order of `requests`. pymysql's errors pass through."""
     found = describe(cursor, {request.table for request in requests})
-    blanks = _known_blanks(cursor, found.values())
+    blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
     shared = _Shared(settings, Flavor.parse(version), bool(local_infile), blanks)
@@ -63,15 +63,9 @@ class _Shared:
         self.settings, self.flavor, self.local_infile, self.blanks = settings, flavor, local_infile, blanks
 
 
-def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TargetTable]) -> Mapping[TableName, Blanks]:
-    """Of tables with texts in their unique keys."""
-    asked = [
-        table.name
-        for table in tables
-        if any((column := table.column(name)) and column.collation for key in table.unique_keys for name in key.columns)
-    ]
+def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) -> Mapping[TableName, Blanks]:
     try:
-        return known_blanks(cursor, asked)
+        return known_blanks(cursor, tables)
     except pymysql.MySQLError as error:
         if errno(error) not in MISSING:
             raise

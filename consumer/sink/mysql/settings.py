@@ -91,8 +91,8 @@ class MySqlTarget:
     are the COLUMN_TYPE and COLLATION_NAME of each of LoadTarget.kept.
 
     `checked`: a unique key may take rows for one that upstream tells apart, so no other row may go where one is
-    written. `padded` are the text columns, as positions, of unique keys that pass over trailing blanks; `looked`: it is
-    known that the table holds no text there that ends in one.
+    written. `padded` are the text columns, as positions, of unique keys that pass over trailing blanks; `looked`: what
+    is recorded of texts there that end in one holds, and rows are written with no look at the table.
 
     `computed` are columns, by name, that the server computes itself: their values only tell which rows are meant.
 

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pymysql
 
 from consumer.errors import BadConfig, ConsumerError
-from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
-from consumer.sink.mysql.blanks import blanks_moved
+from consumer.sink.mysql.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.connection import Flavor, FlavorName, qualified
 from consumer.sink.mysql.ddl import execute_ddls
 from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
@@ -106,7 +106,8 @@ class MySqlSink:
         self._store(change.merged(ProgressChange(audit=audit)), {outcome.table for outcome in outcomes})
 
     def record(self, change: ProgressChange) -> None:
-        self._store(change, set())
+        by_hand = [ddl.id for ddl in change.ddls if ddl.state is DdlState.SKIPPED]
+        self._store(change, set(), changing={TableName(ddl.database, ddl.table) for ddl in by_hand})
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         with self._statements.cursor() as cursor:
@@ -115,7 +116,8 @@ class MySqlSink:
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:
             moving = [plan.step.touches for plan in planned if _moves_rows(plan.step)]
-            self._store(intents(planned), {plan.step.file.name for plan in planned}, moving)
+            changing = {table for plan in planned if _changes_keys(plan.step) for table in plan.step.touches}
+            self._store(intents(planned), {plan.step.file.name for plan in planned}, moving, changing)
         executed = self._execute(planned, flavor)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
 
@@ -170,15 +172,21 @@ class MySqlSink:
             return consumers(cursor)
 
     def _store(
-        self, change: ProgressChange, touched: set[TableName], moving: Sequence[Sequence[TableName]] = ()
+        self,
+        change: ProgressChange,
+        touched: set[TableName],
+        moving: Sequence[Sequence[TableName]] = (),
+        changing: Collection[TableName] = (),
     ) -> None:
-        """`moving` are tables between which statements move rows next."""
+        """`moving` are tables between which statements move rows next, `changing` those whose columns or keys may be
+        others next."""
         epoch = self._held()
 
         def save() -> None:
             with self._driver.transaction(epoch) as cursor:
                 for tables in moving:
                     blanks_moved(cursor, tables)
+                forget_looks(cursor, changing)
                 store(cursor, self._settings.name, epoch, change, touched | _named(change))
 
         self._driver.retried(save)
@@ -215,6 +223,11 @@ class MySqlSink:
 def _moves_rows(step: ApplyDdl) -> bool:
     """Whether rows that the table's own loads did not write may be in it afterwards, or in another one."""
     return len(step.touches) > 1 or step.file.type in RENAME_ACTIONS or step.file.type == Action.RECOVER_TABLE
+
+
+def _changes_keys(step: ApplyDdl) -> bool:
+    """Whether its table may have other keys, or other texts in them, afterwards."""
+    return step.file.type in INDEX_ACTIONS or step.file.type == Action.MODIFY_TABLE_CHARSET
 
 
 def _named(change: ProgressChange) -> set[TableName]:

@@ -95,20 +95,20 @@ class MySqlSession:
 
     def _beware_of_blanks(self, target: LoadTarget, puts: pa.Table) -> None:
         """REPLACE loses no row as long as no text of its keys ends in a blank, there or here."""
-        settings = mysql_target(target)
-        if not settings.padded or is_staged(target) or not puts.num_rows:
+        if not puts.num_rows:
             return
         here = end_in_blanks(target, puts)
-        if not here and not settings.looked and target.table not in self._looked:
+        if not here and not mysql_target(target).looked and target.table not in self._looked:
             here = self._transactions.run(str(target.table), lambda cursor: look_for_blanks(cursor, target))
             self._looked.add(target.table)
-        if here:
+        if here and not is_staged(target):
             raise may_lose(target)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
         """Count copies up and down, and record the progress, in one transaction."""
         if not changes.num_rows:
             return Receipt(puts=0, deletes=0)
+        self._beware_of_blanks(target, changes)
 
         def work(cursor: pymysql.cursors.Cursor) -> Receipt:
             packet = self._transactions.max_allowed_packet
