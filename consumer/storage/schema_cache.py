@@ -15,6 +15,7 @@ from dataclasses import fields
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 import orjson
@@ -43,10 +44,15 @@ def keep_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None
         body = _written((file, schema) for file, schema in parsed.items() if file.stamp)
         place = _place(identity)
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = place.with_suffix(f".{os.getpid()}")
-        with open(new, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
-            out.write(b"%d\n%b" % (zlib.crc32(body), body))
-        new.rename(place)
+        # A new name: in containers a process that died halfway had the number that this one has.
+        handle, new = mkstemp(dir=place.parent, prefix=f"{place.stem}.")
+        try:
+            with open(handle, "wb") as out:
+                out.write(b"%d\n%b" % (zlib.crc32(body), body))
+            os.replace(new, place)
+        except OSError:
+            os.unlink(new)
+            raise
 
 
 def _written(parsed: Iterable[tuple[StoredFile, SchemaFile]]) -> bytes:

@@ -100,6 +100,26 @@ def test_a_harmed_cache_is_none(harm: Callable[[Path], object], storage: Path, f
     assert len(fetched) == len(first)
 
 
+def test_what_a_process_that_died_left_half_written_is_in_nobody_s_way(storage: Path, fetched: Seen) -> None:
+    """In a container the next process has the same number."""
+    first = below(storage)
+    (kept,) = cache_folder("schemas").iterdir()
+    kept.rename(kept.with_suffix(f".{os.getpid()}"))
+    assert below(storage) == first
+    fetched.clear()
+    assert below(storage) == first
+    assert fetched == []
+
+
+def test_a_full_disk_leaves_nothing_behind(storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    below(storage)
+    assert list(cache_folder("schemas").iterdir()) == []
+
+
 def test_no_place_for_a_cache_is_no_error(storage: Path, fetched: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
     assert below(storage) == below(storage)
