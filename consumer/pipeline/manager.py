@@ -31,7 +31,7 @@ from consumer.plan.late import Stretches, settle_doubts
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.plan.table_state import TableState
-from consumer.plan.undecided import check_decided
+from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import Loader, Observer, Sink, StorageReader
 
 T = TypeVar("T")
@@ -76,6 +76,7 @@ class ManagerOptions:
 
     def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
         found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)
+        check_protocol(self.dialect.protocol, found)
         check_decided(self.undecided, found)
         return found
 

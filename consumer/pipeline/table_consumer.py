@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.files import DataFile, Folder, StoredFile
 from consumer.model.load import FileStat, LoadOutcome
 from consumer.model.names import MAX_TSO, TableName
@@ -123,7 +123,7 @@ class TableConsumer:
         """Go no further in this run; the reason is kept."""
         self.state.error = error
         self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
-        self.result.version = error.version or 0
+        self.result.version = (error.version or 0) if isinstance(error, DdlRefused) else 0
         return ProgressChange(tables={self.name: self._stopped(error)})
 
     def _stopped(self, error: ConsumerError) -> TableProgress:

@@ -1,4 +1,4 @@
-"""Options of CSV that nobody gave: refused before anything is loaded, where a table needs them."""
+"""Options that nobody gave, or that cannot be right: refused before anything is executed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from consumer.model.columns import Column, Family
 from consumer.model.load import Undecided
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
+
+_EXTENSIONS = {"canal-json": "json", "csv": "csv"}
+
+
+def check_protocol(protocol: str, assembly: Assembly) -> None:
+    """Raises BadConfig where every file's name says that it holds another protocol's rows."""
+    told = {file.path.rpartition(".")[2]: file for files in assembly.files.values() for file in files}
+    known = {found: told[extension] for found, extension in _EXTENSIONS.items() if extension in told}
+    if known and protocol not in known:
+        other, file = next(iter(known.items()))
+        raise BadConfig(
+            f"the settings say protocol {protocol}, and {file.path} has the name of a {other} file, as all others have",
+            hint=f"give protocol={other} in --upstream-uri or in the file of --config; inspect prints what such a file"
+            " must hold",
+        )
 
 
 def check_decided(undecided: Undecided, assembly: Assembly) -> None:

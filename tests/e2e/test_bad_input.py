@@ -280,3 +280,17 @@ def test_commands_by_hand_say_what_there_is(cli: CommandLine) -> None:
     refused(cli.run("skip-ddl", "--table", "du.t", "--version", "5"), "no statement of du.t with version 5 is pending")
     assert cli.run("resync", "--table", "du.t", "--json").states["du.t"] == "ok"
     assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+@pytest.mark.parametrize("command", ["once", "plan"])
+def test_another_protocol_than_the_files_names_say_is_refused_before_anything_runs(
+    cli: CommandLine, command: str
+) -> None:
+    wrong = f"file://{cli.storage}?protocol=csv"
+    left = cli.run(command, "--upstream-uri", wrong)
+    assert left.code == 2
+    assert "the settings say protocol csv" in left.err
+    assert "has the name of a canal-json file" in left.err
+    assert "--accept-gap" not in left.err
+    assert cli.run("once", "--upstream-uri", wrong.replace("csv", "canal-json")).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
