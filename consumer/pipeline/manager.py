@@ -219,8 +219,12 @@ class ConsumerManager:
         return ended
 
     def stop(self, name: TableName, error: ConsumerError) -> None:
-        """Stop one table: its reason is recorded, the others go on."""
+        """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
+        its rows were not read."""
         error.table = error.table or str(name)
+        if not self.options.wanted(name):
+            self.round.stopped(name, error)
+            return
         self.stopped[name] = error
         self.deferred.settled([name])
         self.round.stopped(name, error)

@@ -119,6 +119,9 @@ class StatementRunner:
             for other in self._manager.round.overtaken(statement)
         )
         step = statement.step(self._manager.progress)
+        # Where a table that is left out gets its name, the target may have another one of it, whose rows nobody read.
+        moved = {name: place for name, place in step.before.tables.items() if self._manager.options.wanted(name)}
+        step = replace(step, before=replace(step.before, tables=moved))
         renames = self._manager.round.overtaken_renames(statement)
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.

@@ -149,3 +149,15 @@ def test_what_was_executed_under_a_name_that_is_let_in_again_stays_known(feed: F
     feed.create("d.a", 50)
     assert replica.once(60, tables=ALL).exit_code == 0
     assert replica.tables == {"d.a": {}, "e.b": {}}
+
+
+def test_a_refused_rename_onto_a_left_out_table_does_not_pass_over_its_rows(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 10)
+    feed.create("d.b", 12)
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.puts("d.a", 10, {21: (1, "late")})
+    feed.rename("d.a", "d.c", 25)
+    feed.rename("d.b", "d.a", 30)
+    assert replica.once(40, tables=("d.b",)).exit_code == 5
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {}, "d.c": {1: "late"}}
