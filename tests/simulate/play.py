@@ -19,12 +19,14 @@ import pyarrow as pa
 import consumer.app.parts
 import consumer.codec.lines
 import consumer.codec.packs
+import consumer.storage.reader
 import consumer.storage.remote
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model import timekeeper
+from consumer.model.files import SchemaFile, StoredFile
 from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager
 from consumer.storage.reader import FsspecReader
@@ -203,11 +205,14 @@ def _installed(world: World) -> Iterator[None]:
     machine = world.machine
     settings = StorageSettings.from_uri(_settings(world.history.setup).upstream_uri)
     filesystems = {(os.getpid(), settings): world.bucket}
+    schemas: dict[StoredFile, SchemaFile] = {}  # that no history finds those of another
     with (
         patch.object(timekeeper, "keeper", VirtualTime(machine)),
         patch.object(ConsumerManager, "beside", staticmethod(lambda: Beside(machine))),
         patch.object(consumer.app.parts, "sink_for", lambda *_, **__: world.server.connect()),
         patch.object(consumer.storage.remote, "_FILESYSTEMS", filesystems),
+        patch.object(consumer.storage.reader, "kept_schemas", lambda _: dict(schemas)),
+        patch.object(consumer.storage.reader, "keep_schemas", lambda _, parsed: schemas.update(parsed)),
         patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
         patch.object(consumer.codec.packs, "ThreadPoolExecutor", _AtOnce),
         patch.object(consumer.codec.lines, "_READER", _AtOnce()),
