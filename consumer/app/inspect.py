@@ -62,7 +62,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         detected,
         (*missing, *_years(options), *doubts, *_mismatch(settings, detected), *_findings(assembly, files, data)),
         changefeed_toml(detected),
-        _command(settings, detected),
+        _command(settings, detected) if tables else "",
     )
 
 

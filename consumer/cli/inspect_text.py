@@ -23,7 +23,7 @@ def print_inspected(result: InspectResult) -> None:
         _print_tables(result.tables)
     for finding in result.findings:
         print(f"finding: {finding}")
-    if result.toml:
+    if result.toml and result.tables:
         print(f"\n# changefeed.toml\n{result.toml}\n\n{result.command}")
 
 
@@ -37,7 +37,7 @@ def _options(detected: Detected) -> Iterator[tuple[str, str]]:
             times = "without commit-ts: include-commit-ts is off"
         yield (
             "rows",
-            f"{dialect.protocol}, {times}; lines end with {dialect.terminator!r} ({detected.sampled} files read)",
+            f"{dialect.protocol}, {times}; lines end with {_shown(dialect.terminator)} ({detected.sampled} files read)",
         )
     levels = [f"date-separator {detected.date_separator}"] if detected.date_separator else []
     levels += [f"numbers of {detected.file_index_digit} digits"] if detected.file_index_digit else []
@@ -47,6 +47,10 @@ def _options(detected: Detected) -> Iterator[tuple[str, str]]:
     if levels:
         yield "paths", ", ".join(levels)
     yield "written by", f"TiCDC's {detected.architecture} architecture" if detected.architecture else "not told"
+
+
+def _shown(terminator: bytes) -> str:
+    return repr(terminator).removeprefix("b").strip("'")
 
 
 def _print_tables(tables: tuple[InspectedTable, ...]) -> None:

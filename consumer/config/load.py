@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from consumer.config.changefeed import FileValues, nearest, read_changefeed
 from consumer.config.csv import check_csv
 from consumer.config.settings import Settings, env_of, flag_of, key_of
-from consumer.config.uri import scrubber
+from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.config.values import LEFT_OPEN, UNPROVEN
 from consumer.errors import BadConfig
 
@@ -46,6 +46,7 @@ def load(
     raw = {**file.values, **from_env, **flags}
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
     _of_uri(raw, spelt)
+    _check_secrets(raw, spelt)
     raw["unproven"] = _unsaid(raw, file)
     notes = tuple(f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored)
     notes += tuple(f"{path}: {effect}" for effect in file.effects)
@@ -76,6 +77,15 @@ def _of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
         given = query.get(key_of(field))
         if given:
             raw[field], spelt[field] = given[-1], f"{key_of(field)} in --upstream-uri"
+
+
+def _check_secrets(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
+    for field in ("upstream_uri", "downstream_uri"):
+        if is_masked(str(raw.get(field, ""))):
+            raise BadConfig(
+                f"{spelt[field]} has {MASK} where a secret was: we print none",
+                hint=f"put the secret there, or leave the flag out and set {env_of(field)}",
+            )
 
 
 def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:

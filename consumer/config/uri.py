@@ -32,6 +32,11 @@ def redact(uri: str) -> str:
     return _SECRET_PARAMETER.sub(rf"\1{MASK}", _PASSWORD.sub(rf"\1{MASK}\2", uri))
 
 
+def is_masked(uri: str) -> bool:
+    """Whether a secret of `uri` is the mask, as in a command that was pasted from our own output."""
+    return MASK in _secrets(uri)
+
+
 def scrubber(*uris: str, secrets: Iterable[str] = ()) -> Callable[[str], str]:
     """A function that masks the secrets of any URI in a text, and those of `uris` and `secrets` wherever they stand."""
     known = {*secrets, *(value for uri in uris for value in _secrets(uri))}

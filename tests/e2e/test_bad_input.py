@@ -294,3 +294,15 @@ def test_another_protocol_than_the_files_names_say_is_refused_before_anything_ru
     assert "--accept-gap" not in left.err
     assert cli.run("once", "--upstream-uri", wrong.replace("csv", "canal-json")).code == 0
     assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+@pytest.mark.parametrize("flag", ["--upstream-uri", "--downstream-uri"])
+def test_a_pasted_command_whose_secret_was_masked_says_so(cli: CommandLine, flag: str) -> None:
+    masked = {
+        "--upstream-uri": "s3://b/p?protocol=canal-json&access-key=***&secret-access-key=***",
+        "--downstream-uri": "mysql://root:***@127.0.0.1:1/",
+    }
+    left = cli.run("once", flag, masked[flag])
+    assert left.code == 2
+    assert f"{flag} has *** where a secret was" in left.err
+    assert f"STORAGE_CONSUMER{flag[1:].upper().replace('-', '_')}" in left.err
