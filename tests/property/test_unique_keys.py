@@ -4,7 +4,6 @@ and deletes leave the upstream's final state."""
 from __future__ import annotations
 
 import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -20,7 +19,7 @@ _COLUMNS = [
     Column("v", "INT"),
 ]
 _DDL = "id INT PRIMARY KEY, a INT UNIQUE, b VARCHAR(9) UNIQUE, v INT"
-_KEYS, _WINDOWS, _SESSIONS, _HISTORIES, _SECONDS = 24, 3, 4, 300, 40
+_KEYS, _WINDOWS, _SESSIONS, _HISTORIES = 24, 3, 4, 40
 
 State = dict[int, tuple[int | None, str | None, int]]
 Change = tuple[bool, tuple[str | None, ...]]
@@ -29,7 +28,6 @@ Change = tuple[bool, tuple[str | None, ...]]
 
 def test_any_history_ends_in_the_upstream_state(fresh_mariadb: MariaDb) -> None:
     target = make_target(fresh_mariadb, _COLUMNS, _DDL, unique=["a", "b"])
-    deadline = time.monotonic() + _SECONDS
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(_SESSIONS))
         writer = MySqlWriter(settings_of(fresh_mariadb), EPOCH)
@@ -49,9 +47,6 @@ def test_any_history_ends_in_the_upstream_state(fresh_mariadb: MariaDb) -> None:
                 list(pool.map(write, sessions, parts))
                 found = {row[0]: row[1:] for row in fresh_mariadb.execute("SELECT id, a, b, v FROM db.t")}
                 assert found == state, f"history {seed}"
-            if time.monotonic() > deadline:
-                break
-        assert seed >= 20
 
 
 def _history(source: random.Random, state: State) -> State:

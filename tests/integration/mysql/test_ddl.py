@@ -354,14 +354,10 @@ def test_five_hundred_creates(fresh_mariadb: MariaDb) -> None:
         ddl(Action.CREATE_TABLE, "d", f"t{number}", 10 + number, f"CREATE TABLE `t{number}` (`id` INT PRIMARY KEY)")
         for number in range(500)
     ]
-    began = time.perf_counter()
     outcomes = sink.apply_ddls(steps, {})
-    seconds = time.perf_counter() - began
-    print(f"500 creates: {seconds:.2f} s")
     assert [outcome for outcome in outcomes if outcome.error] == []
     assert len(fresh_mariadb.execute("SHOW TABLES FROM d")) == 500
     assert all(record.state is DdlState.DONE for record in sink.progress().ddls.values())
-    assert seconds < 30
     sink.close()
 
 
