@@ -5,7 +5,8 @@ A row says what one change did to one row of the upstream. Its columns:
 ts      commit-ts, or ``es << 18`` where the file has no commit-ts
 put     true: the row is this; false: the row is gone (of a table with a key, only the key's columns need values)
 series  0 for rows with a commit-ts, else the number of the file's series
-rank    0 for rows with a commit-ts, else the place in the series, which is above 0, and -1 for the old key of an UPDATE
+rank    0 for rows with a commit-ts, else the place in the series, which is above 0, and below 0 for the old key of an
+        UPDATE
 c0..cN  the values, one column per ``LoadTarget.columns``: by position, so no column name can get in the way
 """
 

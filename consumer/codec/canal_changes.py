@@ -177,7 +177,8 @@ def _meta(rows: Rows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Array]:
     """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
     exact = np.insert(rows.exact[kept], at, rows.exact[kept][at])
     series = np.insert(origin.series[kept], at, origin.series[kept][at])
-    rank = np.insert(origin.places[kept] + 1, at, -1)
+    places = origin.places[kept] + 1
+    rank = np.insert(places, at, -places[at])
     return [
         pa.array(np.insert(rows.ts[kept], at, rows.ts[kept][at])),
         pa.array(np.insert(~rows.delete[kept], at, False)),

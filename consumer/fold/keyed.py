@@ -18,12 +18,14 @@ def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequen
 
     The greatest ts of a key wins. Of the rows of that ts, each series has a winner: the greatest rank, a put before a
     delete of the same rank. With `final` one row a key is left: a winner that is a put before one that is a delete.
-    Without, all the series' winners are left, so that folds can be folded again, in any grouping and order.
+    Without, all the series' winners are left, and their last old keys of UPDATEs (see consumer.codec.batches), so that
+    folds can be folded again, in any grouping and order.
     Rows keep their order. At most one transaction's put of a key has one commit-ts, so rows that tie are the same row.
     `parts` says, by the number of a series, which part of the table it writes; without it each writes one of its own.
 
-    Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts, and for
-    one whose winners in two series of one part differ, where they only say ``es``.
+    Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts, for
+    one whose winners in two series of one part differ, where they only say ``es``, and for one that an UPDATE of the
+    same ``es`` gives away behind the put that wins.
     """
     if changes.num_rows == 0:
         return changes
@@ -88,14 +90,29 @@ def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, parts: Sequ
     series: Ints = changes.column("series").to_numpy()
     rows = rows[np.lexsort((put[rows], rank[rows]))]
     slots, slot_count = _slots(codes[rows], count, series[rows])
-    rows = last_of(slots, rows, slot_count)
-    if parts is not None and len(rows) > count:
+    given_away, rows = last_of(slots[::-1], rows[::-1], slot_count), last_of(slots, rows, slot_count)
+    if parts is None:
+        given_away = given_away[(rank[given_away] < 0) & (given_away != rows)]
+        return np.concatenate([rows, given_away])
+    _refuse_given_away(put[rows] & (rank[rows] < -rank[given_away]))
+    if len(rows) > count:
         _refuse_timeless(changes, rows, codes, count)
         _refuse_unordered(changes, rows, codes, np.array(parts)[series] if parts else series)
         # two series put a key at one ts only where both wrote the same row; taking the greater makes order irrelevant
         rows = rows[np.lexsort((series[rows], put[rows]))]
         rows = last_of(codes[rows], rows, count)
     return rows
+
+
+def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_]) -> None:
+    """An UPDATE that gives its old key away behind a put of that key: either it moved the row of that put, and the key
+    is free, or both are of one transaction that swaps keys."""
+    if np.any(behind_a_put):
+        raise CannotBeExact(
+            "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts nothing"
+            " says whether another row has it now",
+            hint="set enable-tidb-extension=true in the changefeed's sink-uri, and load the table from a new prefix",
+        )
 
 
 def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -97,14 +97,14 @@ def net_changes(history: Iterable[Transaction]) -> Iterator[Change]:
         yield from (Change(True, key, row) for key, row in puts.items())
 
 
-def events(transaction: Transaction, partitions: int, unsplit: bool, never_unsplit: Iterable[Hashable]) -> list[Event]:
+def events(transaction: Transaction, partitions: int, unsplit: bool) -> list[Event]:
     """Sorted as TiCDC does: deletes, updates, inserts. A row that changes its partition is always split."""
     deletes, updates, inserts = [], [], []
     for before, after in transaction.mutations:
         stays = before and after and partition_of(before, partitions) == partition_of(after, partitions)
         if before and after and stays and before.key == after.key:
             updates.append(Event(transaction.ts, True, after))
-        elif before and after and stays and unsplit and before.key not in never_unsplit:
+        elif before and after and stays and unsplit:
             updates += [Event(transaction.ts, True, after), Event(transaction.ts, False, before, tombstone=True)]
         else:
             deletes += [Event(transaction.ts, False, before)] if before else []

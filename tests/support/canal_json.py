@@ -101,7 +101,7 @@ def decode_slowly(lines: Sequence[Line], piece: FileSlice, target: LoadTarget) -
             series, rank = (0, 0) if exact else (piece.series, piece.position + place)
             for put, values in _changes(row, target):
                 tombstone = not exact and not put and row["type"] == "UPDATE"
-                found.append((ts, put, series, -1 if tombstone else rank, *values))
+                found.append((ts, put, series, -rank if tombstone else rank, *values))
     least, most, late = min(timed, default=0), max(timed, default=0), min(unseen, default=0)
     return found, FileStat(
         piece.path, len(own), dropped, min(above, default=0), coarse_ts, first_ts=least, last_ts=most, unseen_ts=late

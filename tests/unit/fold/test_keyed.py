@@ -48,10 +48,18 @@ def test_within_a_series_the_greatest_rank_of_one_es_wins() -> None:
     assert rows(fold_keyed(table(delete, put), [0], final=True)) == [delete]
 
 
-def test_a_tombstone_never_beats_a_put_of_the_same_es() -> None:
-    tombstone, put = (5, False, 1, -1, "a", None), (5, True, 1, 0, "a", "x")
-    assert rows(fold_keyed(table(put, tombstone), [0], final=True)) == [put]
-    assert rows(fold_keyed(table(tombstone), [0], final=True)) == [tombstone]
+def test_an_old_key_in_front_of_a_put_of_the_same_es_is_there() -> None:
+    old, put = (5, False, 1, -3, "a", None), (5, True, 1, 4, "a", "x")
+    assert rows(fold_keyed(table(put, old), [0], final=True)) == [put]
+    assert rows(fold_keyed(table(old), [0], final=True)) == [old]
+
+
+def test_an_old_key_behind_a_put_of_the_same_es_is_refused() -> None:
+    """The row of the put went away, or two rows swapped their keys."""
+    old, put, later = (5, False, 1, -4, "a", None), (5, True, 1, 3, "a", "x"), (5, True, 1, 5, "a", "y")
+    with pytest.raises(CannotBeExact, match="gave that key away within one millisecond"):
+        fold_keyed(fold_keyed(table(put, old), [0], final=False), [0], final=True)
+    assert rows(fold_keyed(fold_keyed(table(put, old, later), [0], final=False), [0], final=True)) == [later]
 
 
 def test_a_row_that_moved_between_series_is_there() -> None:
