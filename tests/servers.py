@@ -127,6 +127,7 @@ class SqlServer(ABC):
             f"--datadir={data}",
             f"--socket={self.folder}/sock",
             f"--pid-file={self.folder}/pid",
+            f"--tmpdir={self._own_tmpdir()}",
             f"--port={self.port}",
             "--bind-address=127.0.0.1",
             "--skip-name-resolve",
@@ -138,6 +139,12 @@ class SqlServer(ABC):
             "--max-connections=200",
             *self._options,
         ]
+
+    def _own_tmpdir(self) -> Path:
+        """A server that starts removes the temporary tables that it finds, also those of another one that runs."""
+        folder = self.folder / "tmp"
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def _wait(self) -> None:
         assert self._process is not None
@@ -178,18 +185,13 @@ def mariadb_template(folder: Path) -> Path:
     """A freshly installed data folder, to be copied by each server."""
     data = folder / "template"
     installer = shutil.which("mariadb-install-db") or "/usr/bin/mariadb-install-db"
-    subprocess.run(
-        [
-            installer,
-            "--no-defaults",
-            f"--datadir={data}",
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            *as_root(),
-        ],
-        check=True,
-        capture_output=True,
+    command = [installer, "--no-defaults", f"--datadir={data}", "--auth-root-authentication-method=normal"]
+    own_tmpdir = {**os.environ, "TMPDIR": str(folder)}
+    done = subprocess.run(
+        [*command, "--skip-test-db", *as_root()], capture_output=True, text=True, check=False, env=own_tmpdir
     )
+    if done.returncode:
+        raise RuntimeError(f"MariaDB cannot install its data folder: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return data
 
 

@@ -20,7 +20,7 @@ from consumer.model.progress import Progress, ProgressChange
 from consumer.model.result import RunResult
 from consumer.model.timekeeper import now
 from consumer.pipeline.manager import ConsumerManager, ManagerOptions
-from consumer.pipeline.resync import remakable
+from consumer.pipeline.resync import offered
 from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
 from consumer.ports import Loader, Observer, Sink, StorageReader
@@ -152,8 +152,7 @@ def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
 def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: int, started: float) -> RunResult:
     stopped = [name for name, result in manager.results.items() if result.state == "stopped"]
     if stopped:
-        anew = remakable(stopped, manager.assembly, manager.progress, parts.options)
-        anew -= parts.sink.kept_elsewhere(stopped).keys()
+        anew = offered(parts.sink, stopped, manager.assembly, manager.progress, parts.options)
         for name in stopped:
             manager.results[name].resync = name in anew
     waits = any(result.state == "waits" for result in manager.results.values())

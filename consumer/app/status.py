@@ -12,7 +12,7 @@ from consumer.errors import ConsumerError
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.result import StatusResult, TableStatus, UnreadStatus
-from consumer.pipeline.resync import remakable
+from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import day_dates
 from consumer.plan.unread import unread_files
@@ -46,7 +46,7 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
     listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
     assembly = Assembly.of(listing, progress, parts.options.wanted)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
-    anew = remakable(stopped, assembly, progress, parts.options) - parts.sink.kept_elsewhere(stopped).keys()
+    anew = offered(parts.sink, stopped, assembly, progress, parts.options)
     return replace(found, unread=_unread(parts, assembly, progress), tables=tuple(_table_statuses(progress, anew)))
 
 

@@ -21,8 +21,7 @@ def print_plan(result: PlanResult, options: str) -> None:
     if len(result.steps) > MOST_ROWS:
         print(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
     for row in result.stopped:
-        helps = row.resync and not row.version
-        print(f"{row.table} is stopped: {row.error}", *way_back(row.hint, row.table, helps, options), sep="\n")
+        print(f"{row.table} is stopped: {row.error}", *way_back(row.table, row, options), sep="\n")
     print(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
     print_notes(result.notes)
 

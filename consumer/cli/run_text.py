@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from consumer.cli.text import print_table, time_text
 from consumer.model.commands import completed, resync_command
 from consumer.model.names import TableName
-from consumer.model.result import RunResult, TableResult
+from consumer.model.result import RunResult, TableResult, TableStatus
 from consumer.model.texts import duration_text
 
 _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
@@ -45,13 +45,13 @@ def stopped_lines(result: RunResult, options: str) -> Iterable[str]:
             yield f"{name} {table.error}"
         elif table.state == "stopped":
             yield f"{name} is stopped: {table.error}"
-            yield from way_back(table.hint, name, table.resync and not table.version, options)
+            yield from way_back(name, table, options)
 
 
-def way_back(hint: str, name: TableName, resync: bool, options: str) -> Iterable[str]:
-    """What to do about a stopped table; `resync` says whether it helps to make it anew from the storage: not past a
-    refused statement, which it would meet again."""
-    if hint:
-        yield f"  {completed(hint, options)}"
-    if resync and resync_command(name) not in hint:
+def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
+    """What to do about a stopped table. To make it anew from the storage does not help past a refused statement, which
+    it would meet again."""
+    if table.hint:
+        yield f"  {completed(table.hint, options)}"
+    if table.resync and not table.version and resync_command(name) not in table.hint:
         yield f"  to empty and reload it: {completed(resync_command(name), options)}"

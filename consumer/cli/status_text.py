@@ -29,7 +29,7 @@ def print_status(result: StatusResult, options: str) -> None:
     for row in result.unwell:
         if row.state == "stopped":
             print(f"{row.table} is stopped: {row.error}")
-            print(*way_back(row.hint, row.table, row.resync and not row.version, options), sep="\n")
+            print(*way_back(row.table, row, options), sep="\n")
         else:
             print(f"{row.table} {row.error}")
     print_notes(result.notes)

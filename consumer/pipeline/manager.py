@@ -222,12 +222,11 @@ class ConsumerManager:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
         error.table = error.table or str(name)
+        self.round.stopped(name, error)
         if not self.options.wanted(name):
-            self.round.stopped(name, error)
             return
         self.stopped[name] = error
         self.deferred.settled([name])
-        self.round.stopped(name, error)
         self.record(self.consumers[name].stop(error))
         self.observer.table_stopped(name, error)
 

@@ -15,7 +15,7 @@ from consumer.model.result import PlannedStep, PlanResult, TableResult, TableSta
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
 from consumer.pipeline.manager import ManagerOptions
-from consumer.pipeline.resync import remakable
+from consumer.pipeline.resync import offered
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -47,14 +47,14 @@ def preview(
         found.assembly.checkpoint,
         tuple(steps),
         tuple(found.assembly.notes(progress)),
-        tuple(_stopped(found, options)),
+        tuple(_stopped(found, sink, options)),
     )
 
 
-def _stopped(found: _Preview, options: ManagerOptions) -> Iterator[TableStatus]:
+def _stopped(found: _Preview, sink: Sink, options: ManagerOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
     names = sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)})
-    anew = remakable(names, found.assembly, progress, options)
+    anew = offered(sink, names, found.assembly, progress, options)
     for name in names:
         kept, error = progress.table(name), errors.get(name)
         reason, hint = (kept.reason, kept.hint) if error is None else (error.sentence(), error.hint)

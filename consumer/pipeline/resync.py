@@ -17,7 +17,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
-from consumer.ports import StorageReader
+from consumer.ports import Sink, StorageReader
 
 Lives = Mapping[TableName, Life]
 
@@ -62,6 +62,14 @@ def remakable(
             _made_anew(table, both, assembly, progress, options)
             found.add(table)
     return found
+
+
+def offered(
+    sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: ManagerOptions
+) -> set[TableName]:
+    """Those of `tables` that a resync may be named for: what another consumer of the target keeps is not emptied."""
+    found = remakable(tables, assembly, progress, options)
+    return found - sink.kept_elsewhere(found).keys() if found else found
 
 
 def _made_anew(

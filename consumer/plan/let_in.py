@@ -119,13 +119,14 @@ def _of_tables_gone(
     table went through under others is not executed either, as it was never made."""
     origins = assembly.timeline.origins
     waiting = {statement.file.path for statement in assembly.timeline.pending}
+    due = assembly.statements_due(progress)
     found = {
         file.path: file
-        for file in assembly.statements_due(progress)
+        for file in due
         if file.table and file.query and file.path not in alive
         if file.name in new or origins.get(file.path) in new
     }
-    for life in all_lives(assembly.statements_due(progress), origins):
+    for life in all_lives(due, origins):
         own = [file for file in life.statements if file.path in waiting and file.path not in alive]
         if any(file.path in found for file in own) and life.birth in own:
             found |= {file.path: file for file in own}

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from consumer.errors import BadConfig
 from consumer.model.columns import Column, Family
+from consumer.model.files import DataFile
 from consumer.model.load import Undecided
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
 
-_EXTENSIONS = {"canal-json": "json", "csv": "csv"}
+_PROTOCOLS = {"json": "canal-json", "csv": "csv"}
+"""By the extension of its files' names."""
 
 
 def check_protocol(protocol: str, assembly: Assembly) -> None:
     """Raises BadConfig where every file's name says that it holds another protocol's rows."""
-    told = {file.path.rpartition(".")[2]: file for files in assembly.files.values() for file in files}
-    known = {found: told[extension] for found, extension in _EXTENSIONS.items() if extension in told}
-    if known and protocol not in known:
-        other, file = next(iter(known.items()))
+    others: dict[str, DataFile] = {}
+    for file in itertools.chain.from_iterable(assembly.files.values()):
+        found = _PROTOCOLS.get(file.path.rpartition(".")[2])
+        if found == protocol:
+            return  # of the first file, as a rule: what the others are called is of no account
+        if found is not None:
+            others[found] = file
+    for other, file in others.items():
         raise BadConfig(
             f"the settings say protocol {protocol}, and {file.path} has the name of a {other} file, as all others have",
             hint=f"give protocol={other} in --upstream-uri or in the file of --config; inspect prints what such a file"

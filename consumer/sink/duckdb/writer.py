@@ -19,12 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from consumer.codec.refused import first_refused
-from consumer.errors import LeaseHeld, RowRefused, TableError, TargetUnavailable
+from consumer.errors import LeaseHeld, RowRefused, TargetUnavailable
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
 from consumer.sink.duckdb.convert import to_arrow
 from consumer.sink.duckdb.settings import DuckDbTarget
+from consumer.sink.refused import refused_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class DuckDbSession:
                 typed = convert(values)
             except RowRefused:
                 wrong, error = first_refused(convert, values)
-                raise _about(error, target, changes.slice(wrong, 1)) from error
+                raise refused_change(error, target, changes.slice(wrong, 1)) from error
             as_text = type_now in ("DATE", "TIMESTAMP") and typed is values
             columns[f"{'t' if as_text else 'c'}{position}"] = typed
         columns["row"] = pa.chunked_array([identities(changes, target.key)])
@@ -94,10 +95,3 @@ class DuckDbSession:
                 f"the staging folder {self._folder} cannot be written: {error}", hint="make room, then run again"
             ) from error
         return path
-
-
-def _about(error: TableError, target: LoadTarget, change: pa.Table) -> RowRefused:
-    """`error` as that of the one row of `change`."""
-    put = change.column("put")[0].as_py() if "put" in change.column_names else change.column("n")[0].as_py() > 0
-    row = int(identities(change, target.key)[0])
-    return RowRefused(error.message, hint=error.hint, table=str(target.table), row=row, put=put)

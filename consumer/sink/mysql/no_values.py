@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile, RowRefused
-from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.values import by_key, key_literals, literals
+from consumer.sink.refused import are_puts, refused_change
 
 
 @contextmanager
@@ -34,9 +33,7 @@ def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
         _convert(target, changes)
     except CorruptFile:
         wrong, found = first_refused(partial(_convert, target), changes)
-        change = changes.slice(wrong, 1)
-        row, put = int(identities(change, target.key)[0]), bool(_is_put(change)[0].as_py())
-        return RowRefused(found.message, hint=found.hint, table=str(target.table), row=row, put=put)
+        return refused_change(found, target, changes.slice(wrong, 1))
     return None
 
 
@@ -45,8 +42,4 @@ def _convert(target: LoadTarget, changes: pa.Table) -> None:
     if target.key:
         by_key(target, changes)
     key_literals(target, changes, target.key or tuple(range(len(target.columns))))
-    literals(target, changes.filter(_is_put(changes)))
-
-
-def _is_put(changes: pa.Table) -> pa.ChunkedArray:
-    return changes.column("put") if "put" in changes.column_names else pc.greater(changes.column("n"), 0)
+    literals(target, changes.filter(are_puts(changes)))

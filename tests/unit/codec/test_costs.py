@@ -23,7 +23,7 @@ def test_a_text_full_of_what_could_be_a_null_behind_an_object() -> None:
     lines = row_line("INSERT", {"id": "1", "v": "}null," * (1 << 18)}, commit_ts=1) + b"\n"
     started = time.process_time()
     assert RowParser(KEYED).parse(lines * 2).count == 2
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 20
 
 
 class _CountedLines(RowLines):

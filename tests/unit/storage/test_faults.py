@@ -103,7 +103,7 @@ def test_a_server_that_is_not_there_is_told_soon() -> None:
         started = time.monotonic()
         with pytest.raises(StorageUnavailable, match="cannot read file s3://b/p/metadata") as caught:
             _reader(uri).checkpoint()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert "s3cr3t" not in str(caught.value)
 
 
