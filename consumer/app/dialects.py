@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from consumer.codec.csv_shapes import Shape
+from consumer.codec.csv.shapes import Shape
 from consumer.codec.sniff import Sniffed, sniff_csv, sniff_json
 from consumer.ddl.declared import declared_columns
 from consumer.model.files import DataFile, SchemaFile

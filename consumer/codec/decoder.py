@@ -31,10 +31,10 @@ class Decoder(Protocol):
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> Decoder:
     """The decoder of one of the task's slices."""
     if task.dialect.csv is None:
-        from consumer.codec.canal_json import SliceDecoder
+        from consumer.codec.canal_json.slices import SliceDecoder
 
         return SliceDecoder(reader, piece, task.target, task.dialect)
-    from consumer.codec.csv_slices import CsvSliceDecoder
+    from consumer.codec.csv.slices import CsvSliceDecoder
 
     return CsvSliceDecoder(reader, piece, task.target, task.layouts[piece.layout], task.dialect)
 

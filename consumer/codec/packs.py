@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import Origin
-from consumer.codec.canal_changes import ChangeBuilder
-from consumer.codec.canal_faults import RowLines
-from consumer.codec.canal_rows import Flags, Ints, RowParser
-from consumer.codec.csv_cells import CellReader
-from consumer.codec.csv_changes import CsvChangeBuilder
-from consumer.codec.csv_faults import CsvPlace, Records
-from consumer.codec.csv_form import RowForm
-from consumer.codec.csv_lines import RecordEnds
-from consumer.codec.csv_rows import RowLayout, read_rows
+from consumer.codec.canal_json.changes import ChangeBuilder
+from consumer.codec.canal_json.faults import RowLines
+from consumer.codec.canal_json.rows import Flags, Ints, RowParser
+from consumer.codec.csv.cells import CellReader
+from consumer.codec.csv.changes import CsvChangeBuilder
+from consumer.codec.csv.faults import CsvPlace, Records
+from consumer.codec.csv.form import RowForm
+from consumer.codec.csv.lines import RecordEnds
+from consumer.codec.csv.rows import RowLayout, read_rows
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
 from consumer.codec.sight import with_sight

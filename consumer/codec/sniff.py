@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from consumer.codec.csv_cells import CellReader, NotCells
-from consumer.codec.csv_form import RowForm, fault_of
-from consumer.codec.csv_shapes import Row, Shape, shapes_of
+from consumer.codec.csv.cells import CellReader, NotCells
+from consumer.codec.csv.form import RowForm, fault_of
+from consumer.codec.csv.shapes import Row, Shape, shapes_of
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import CsvFormat, Dialect

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.codec.csv_form import fault_of
+from consumer.codec.csv.form import fault_of
 from consumer.config.settings import Settings
 from consumer.config.values import LEFT_OPEN
 from consumer.errors import BadConfig

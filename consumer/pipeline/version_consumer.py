@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from consumer.codec.csv_form import splittable
+from consumer.codec.csv.form import splittable
+from consumer.codec.csv.layouts import csv_layouts
 from consumer.ddl.declared import Definition, declared_columns
 from consumer.ddl.keys import declared_indexes, told_unique, unique_keys
 from consumer.model.columns import Column
@@ -13,7 +14,6 @@ from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
-from consumer.pipeline.csv_layouts import csv_layouts
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
 from consumer.ports import LoadRequest

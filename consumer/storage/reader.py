@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
+from consumer.codec.canal_json.bounds import read_bounds, read_first
+from consumer.codec.csv.bounds import read_csv_bounds, read_csv_first
 from consumer.errors import (
     CheckpointMissing,
     ConsumerError,
@@ -23,8 +25,6 @@ from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, 
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader
-from consumer.storage.bounds import read_bounds, read_first
-from consumer.storage.csv_bounds import read_csv_bounds, read_csv_first
 from consumer.storage.files import open_files
 from consumer.storage.schema_cache import keep_schemas, kept_schemas
 from consumer.storage.settings import StorageSettings

@@ -15,10 +15,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
-from consumer.codec.canal_json import SliceDecoder
-from consumer.codec.csv_cells import CellReader, NotCells
-from consumer.codec.csv_form import RowForm, fault_of, splittable
-from consumer.codec.csv_slices import CsvSliceDecoder
+from consumer.codec.canal_json.slices import SliceDecoder
+from consumer.codec.csv.cells import CellReader, NotCells
+from consumer.codec.csv.form import RowForm, fault_of, splittable
+from consumer.codec.csv.slices import CsvSliceDecoder
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect, FileSlice, LoadTarget

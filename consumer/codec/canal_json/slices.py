@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import Origin
-from consumer.codec.canal_changes import ChangeBuilder
-from consumer.codec.canal_faults import RowLines
-from consumer.codec.canal_rows import Flags, Ints, RowParser, Rows
+from consumer.codec.canal_json.changes import ChangeBuilder
+from consumer.codec.canal_json.faults import RowLines
+from consumer.codec.canal_json.rows import Flags, Ints, RowParser, Rows
 from consumer.codec.faults import Place
 from consumer.codec.lines import LineEnds, SliceLines
 from consumer.codec.sight import with_sight

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from consumer.codec.csv_form import fault_of
-from consumer.codec.csv_slices import CsvSliceDecoder
+from consumer.codec.csv.form import fault_of
+from consumer.codec.csv.slices import CsvSliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.canal_json import SliceDecoder
+from consumer.codec.canal_json.slices import SliceDecoder
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from tests.support.canal_json import MemoryReader, as_rows, decode_slowly, dialect, join, target_of, whole
 
-FOLDER = Path(__file__).parents[3] / "fixtures/canal_json"
+FOLDER = Path(__file__).parents[4] / "fixtures/canal_json"
 NAMES = sorted(path.name.removesuffix(".schema.json") for path in FOLDER.glob("*.schema.json"))
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.codec.csv.bounds import read_csv_bounds
+from consumer.codec.ends import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.load import CsvFormat, Dialect
-from consumer.storage.csv_bounds import read_csv_bounds
-from consumer.storage.ends import END_SIZE
 from tests.support.csv_rows import header, record
-from tests.unit.storage.test_bounds import Bytes
+from tests.unit.codec.canal_json.test_bounds import Bytes
 
 COLUMNS = (Column("id", "INT"), Column("v", "VARCHAR"))
 FORMATS = [

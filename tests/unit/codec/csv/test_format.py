@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv_form import splittable
-from consumer.codec.csv_slices import CsvSliceDecoder
+from consumer.codec.csv.form import splittable
+from consumer.codec.csv.slices import CsvSliceDecoder
 from consumer.codec.lines import TAIL_BYTES
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect, FileSlice, FileStat, LoadTarget

@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
+from consumer.codec.ends import FileEnds
 from consumer.codec.faults import DAMAGED
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import ms_to_tso
 from consumer.ports import RangeReader
-from consumer.storage.ends import FileEnds
 
 _Row = dict[str, Any]
 

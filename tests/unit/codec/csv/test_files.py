@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.canal_json import SliceDecoder
-from consumer.codec.csv_slices import CsvSliceDecoder
+from consumer.codec.canal_json.slices import SliceDecoder
+from consumer.codec.csv.slices import CsvSliceDecoder
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect, LoadTarget
 from consumer.model.names import TableName
 from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
+FIXTURES = Path(__file__).parents[4] / "fixtures"
 FOLDER = FIXTURES / "csv"
 FORMATS = {
     "ts": CsvFormat(include_commit_ts=True),

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.codec.canal_json.bounds import read_bounds
+from consumer.codec.ends import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.ports import Stored
-from consumer.storage.bounds import read_bounds
-from consumer.storage.ends import END_SIZE
 
 TERMINATORS = [b"\r\n", b"\n", b"|", b",", b"}", b"~~", b"\x1e", b"{", b"},{", b"\r"]
 

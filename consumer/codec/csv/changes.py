@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Origin, change_schema
-from consumer.codec.csv_bytes import Flags, Ints
-from consumer.codec.csv_faults import Records
-from consumer.codec.csv_form import RowForm
-from consumer.codec.csv_rows import RowLayout, Rows
-from consumer.codec.csv_values import canonical, is_quoted, may_be_text
+from consumer.codec.csv.bytes import Flags, Ints
+from consumer.codec.csv.faults import Records
+from consumer.codec.csv.form import RowForm
+from consumer.codec.csv.rows import RowLayout, Rows
+from consumer.codec.csv.values import canonical, is_quoted, may_be_text
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family

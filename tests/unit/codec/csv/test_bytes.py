@@ -8,9 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from consumer.codec import csv_bytes
-from consumer.codec.csv_cells import CellReader
-from consumer.codec.csv_form import RowForm
+from consumer.codec.csv import bytes as csv_bytes
+from consumer.codec.csv.cells import CellReader
+from consumer.codec.csv.form import RowForm
 from consumer.model.load import CsvFormat, Dialect
 
 QUOTED = Dialect("csv", b"\r\n", CsvFormat())

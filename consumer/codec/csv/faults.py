@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from consumer.codec.csv_cells import CellReader, NotCells
-from consumer.codec.csv_form import RowForm
-from consumer.codec.csv_lines import RecordEnds
+from consumer.codec.csv.cells import CellReader, NotCells
+from consumer.codec.csv.form import SETTINGS, RowForm
+from consumer.codec.csv.lines import RecordEnds
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
 
-_SETTINGS = (
-    "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or take it away and accept the loss of its rows with --accept-gap"
-)
 _LAYOUT = (
     "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage to tell "
     "them; otherwise set output-field-header=true in the changefeed's [sink.csv], and resync the table"
@@ -31,7 +27,7 @@ class CsvPlace(Place):
 
     __slots__ = ()
 
-    def corrupt(self, message: str, line: int | None = None, hint: str = _SETTINGS) -> CorruptFile:
+    def corrupt(self, message: str, line: int | None = None, hint: str = SETTINGS) -> CorruptFile:
         return CorruptFile(message, hint=hint, table=self.table, path=self.path, line=line)
 
     def drift(self, message: str, line: int, hint: str = _LAYOUT) -> SchemaDrift:
@@ -77,7 +73,7 @@ class Records:
             else:
                 records = records[:half]
         message = _refusal(records[0] + form.terminator, reader)
-        hint = _suspected_terminator(records[0], form) or suspicion(records[0].split(form.delimiter), form) or _SETTINGS
+        hint = _suspected_terminator(records[0], form) or suspicion(records[0].split(form.delimiter), form) or SETTINGS
         return self.place.corrupt(f"{message}: {_shown(records[0])}", self.number(number), hint)
 
     def wrong_operation(self, record: int, cells: Sequence[bytes], form: RowForm) -> ConsumerError:
@@ -85,11 +81,11 @@ class Records:
         hint = suspicion(cells, form)
         if cells[0] in (b"I", b"U", b"D"):
             message, hint = "the operation in the first cell is not quoted", _other("quote", form.quote, b"")
-        return self.place.corrupt(message, self.number(record), hint or _SETTINGS)
+        return self.place.corrupt(message, self.number(record), hint or SETTINGS)
 
     def wrong_cell(self, record: int, position: int, what: str, cells: Sequence[bytes], form: RowForm) -> ConsumerError:
         message = f"expected {what} in cell {position + 1}, found {_shown(cells[position])}"
-        return self.place.corrupt(message, self.number(record), suspicion(cells, form) or _SETTINGS)
+        return self.place.corrupt(message, self.number(record), suspicion(cells, form) or SETTINGS)
 
     def wrong_count(self, record: int, cells: Sequence[bytes], names: Sequence[str], form: RowForm) -> ConsumerError:
         """A row with more or fewer cells than its columns need."""

@@ -7,9 +7,9 @@ import time
 import numpy as np
 
 from consumer.codec.batches import Origin, change_schema
-from consumer.codec.canal_changes import ChangeBuilder
-from consumer.codec.canal_faults import RowLines
-from consumer.codec.canal_rows import RowParser
+from consumer.codec.canal_json.changes import ChangeBuilder
+from consumer.codec.canal_json.faults import RowLines
+from consumer.codec.canal_json.rows import RowParser
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
 from consumer.model.columns import Column

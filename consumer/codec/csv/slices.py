@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import Origin
-from consumer.codec.csv_bytes import Flags
-from consumer.codec.csv_cells import CellReader, Cells, NotCells
-from consumer.codec.csv_changes import CsvChangeBuilder
-from consumer.codec.csv_faults import CsvPlace, Records
-from consumer.codec.csv_form import RowForm, splittable
-from consumer.codec.csv_lines import Header, RecordEnds
-from consumer.codec.csv_rows import RowLayout, Rows, read_rows
+from consumer.codec.csv.bytes import Flags
+from consumer.codec.csv.cells import CellReader, Cells, NotCells
+from consumer.codec.csv.changes import CsvChangeBuilder
+from consumer.codec.csv.faults import CsvPlace, Records
+from consumer.codec.csv.form import RowForm, splittable
+from consumer.codec.csv.lines import Header, RecordEnds
+from consumer.codec.csv.rows import RowLayout, Rows, read_rows
 from consumer.codec.lines import SliceLines
 from consumer.codec.sight import with_sight
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget

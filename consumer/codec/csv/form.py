@@ -9,6 +9,11 @@ from consumer.model.clock import Clock
 from consumer.model.load import CsvFormat, Dialect
 
 OPERATIONS = b"IUD"
+SETTINGS = (
+    "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
+    "restore it, or take it away and accept the loss of its rows with --accept-gap"
+)
+"""What to do where a file is not of the form that the settings say."""
 _LINE_BREAKS = b"\r\n"
 _ESCAPED = {b"\\": b"\\", b"r": b"\r", b"n": b"\n"}
 """What a backslash and one of these mean in escape mode."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from consumer.codec.csv_form import OPERATIONS, RowForm
+from consumer.codec.csv.form import OPERATIONS, RowForm
 from consumer.codec.faults import Place
 from consumer.codec.lines import LineEnds
 from consumer.model.load import FileSlice
@@ -17,7 +17,7 @@ _MAX_HEADER_BYTES = 16 << 20
 class RecordEnds(LineEnds):
     """Where records end, which may hold line breaks: a record is seen to begin behind a terminator by its first cell.
 
-    Where that is no proof (see `csv_form.splittable`), a quoted record is not looked for: a file is then one block.
+    Where that is no proof (see `form.splittable`), a quoted record is not looked for: a file is then one block.
     """
 
     def __init__(self, form: RowForm, provable: bool) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.csv_form import RowForm
+from consumer.codec.csv.form import RowForm
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
 from consumer.types.blobs import base64_to_binary, hex_to_binary, holds_only

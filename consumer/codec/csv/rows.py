@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.csv_bytes import Flags, Ints
-from consumer.codec.csv_cells import Cells
-from consumer.codec.csv_faults import Records
-from consumer.codec.csv_form import OPERATIONS, RowForm
+from consumer.codec.csv.bytes import Flags, Ints
+from consumer.codec.csv.cells import Cells
+from consumer.codec.csv.faults import Records
+from consumer.codec.csv.form import OPERATIONS, RowForm
 from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget
 from consumer.model.names import TableName, same_name

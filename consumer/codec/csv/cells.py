@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.csv_bytes import (
+from consumer.codec.csv.bytes import (
     Bytes,
     Flags,
     Ints,
@@ -21,7 +21,7 @@ from consumer.codec.csv_bytes import (
     outside_quotes,
     second_of_doubled,
 )
-from consumer.codec.csv_form import RowForm
+from consumer.codec.csv.form import RowForm
 
 _MEANINGS = np.arange(256, dtype=np.uint8)
 _MEANINGS[[*b"rn"]] = [*b"\r\n"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from consumer.codec.canal_rows import RowParser
+from consumer.codec.canal_json.rows import RowParser
 from consumer.codec.faults import Place
 from consumer.codec.lines import Block
 from consumer.errors import CorruptFile

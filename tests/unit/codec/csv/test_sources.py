@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv_slices import CsvSliceDecoder
+from consumer.codec.csv.slices import CsvSliceDecoder
 from consumer.errors import CorruptFile
 from consumer.model.load import CsvFormat, Dialect
 from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole

@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from consumer.codec.csv.form import SETTINGS
+from consumer.codec.ends import FileEnds
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import CsvFormat, Dialect
 from consumer.ports import RangeReader
-from consumer.storage.ends import FileEnds
 
 _OPERATIONS = (b"I", b"U", b"D")
 _MAX_FIRST_CELLS = 4096
 """More than two names of 64 characters can take."""
 _MAX_HEADER = 4 << 20
 """More than the names of 4096 columns can take."""
-_SETTINGS = (
-    "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or take it away and accept the loss of its rows with --accept-gap"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +101,5 @@ def _corrupt(file: DataFile, reason: str) -> CorruptFile:
         table=file.folder.root,
         path=file.path,
         version=file.folder.version,
-        hint=_SETTINGS,
+        hint=SETTINGS,
     )

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from consumer.codec.csv.layouts import csv_layouts
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import CsvFormat, LoadTarget
 from consumer.model.names import TableName
-from consumer.pipeline.csv_layouts import csv_layouts
 from consumer.plan.catalog import Catalog
 from tests.support.build import ID, schema_file
 

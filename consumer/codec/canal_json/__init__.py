@@ -1,0 +1,1 @@
+"""canal-JSON: one row change a line."""

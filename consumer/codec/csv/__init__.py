@@ -1,0 +1,1 @@
+"""TiCDC's CSV: one row change a record."""
