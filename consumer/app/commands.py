@@ -29,6 +29,7 @@ from consumer.pipeline.resync import start_over
 from consumer.pipeline.retry import patiently
 from consumer.plan.assembly import Assembly
 from consumer.ports import Loader, Observer
+from consumer.sink.progress_rows import is_replay
 
 _BACK_AND_FORTH = (
     "checkpoint-ts in `metadata` has gone backwards more than once: look whether two changefeeds write to this prefix"
@@ -118,6 +119,11 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:
     """Empty one table and load it again from its CREATE TABLE on; the others go on as in `once`."""
     started = now()
+    if is_replay(settings.name):
+        raise BadConfig(
+            f"{settings.name} is the name of a replay: its tables are not made anew from their beginning",
+            hint="replay the range again, into an empty target under another --name",
+        )
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
         observer.doing("looks for files")

@@ -9,6 +9,7 @@ from consumer.app.parts import checkpoint_of, manager_of, one_round, open_parts
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
+from consumer.model.commands import in_a_replay
 from consumer.model.files import Bounds, Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, ms_to_tso, tso_to_ms
@@ -57,7 +58,14 @@ def replay(
             manager.record(ProgressChange(applied_ts=first, start_ts=first))
         settled = last < checkpoint != MAX_TSO
         listing = replace(listing, checkpoint=last, settled=settled, reached=checkpoint)
-        return one_round(parts, manager, listing, started)
+        return _of_a_replay(one_round(parts, manager, listing, started), named.name)
+
+
+def _of_a_replay(result: RunResult, name: str) -> RunResult:
+    """Its commands are for its own name, and none makes a table anew, which would not begin where the replay does."""
+    for table in result.tables.values():
+        table.hint, table.resync = in_a_replay(table.hint), False
+    return replace(result, name=name)
 
 
 def _check(settings: Settings, first: int, last: int | None) -> None:

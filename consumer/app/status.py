@@ -33,10 +33,12 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             (*other, *_other_names(settings.name, list(consumers))),
             ok=consumers.get(settings.name, 0),
             asked=int(time.time() * 1000),
+            time_zone=progress.time_zone,
         )
         try:
             found = replace(found, checkpoint_ts=parts.reader.checkpoint())
-            return found if other or progress.is_empty else _beside_storage(found, parts, progress)
+            ours = progress.upstream == parts.reader.identity
+            return _beside_storage(found, parts, progress) if ours and not progress.is_empty else found
         except ConsumerError as error:
             return replace(found, notes=(*found.notes, error.sentence()))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from consumer.cli.run_text import way_back
 from consumer.cli.text import MOST_ROWS, one_line, print_notes, time_text
+from consumer.model.names import behind_name
 from consumer.model.result import PlannedStep, PlanResult
 from consumer.model.texts import size_text
 
@@ -21,7 +22,9 @@ def print_plan(result: PlanResult, options: str) -> None:
     if len(result.steps) > MOST_ROWS:
         print(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
     for row in result.stopped:
-        print(f"{row.table} is stopped: {row.error}", *way_back(row.table, row, options), sep="\n")
+        print(f"{row.table} is stopped: {behind_name(row.table, row.error)}")
+        for line in way_back(row.table, row, options):
+            print(line)
     print(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
     print_notes(result.notes)
 

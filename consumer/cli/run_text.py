@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from consumer.cli.text import print_table, time_text
+from consumer.config.uri import MASK
 from consumer.model.commands import completed, resync_command
-from consumer.model.names import TableName
+from consumer.model.names import TableName, behind_name
 from consumer.model.result import RunResult, TableResult, TableStatus
 from consumer.model.texts import duration_text
 
@@ -38,14 +39,29 @@ def _counts(table: TableResult) -> tuple[int, ...]:
     return table.changes, table.rows, table.puts, table.deletes, table.ddl, table.dropped_rows
 
 
-def stopped_lines(result: RunResult, options: str) -> Iterable[str]:
-    """For each table that is not in order: why, what to do, and the command that brings it back."""
+def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]) -> Iterable[str]:
+    """For each table that is not in order: why, unless it was `told` before on the same stream, what to do, and the
+    command that brings it back."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
             yield f"{name} {table.error}"
         elif table.state == "stopped":
-            yield f"{name} is stopped: {table.error}"
-            yield from way_back(name, table, options)
+            reason = behind_name(name, table.error)
+            lines = list(way_back(name, table, options))
+            if told.get(name) != reason:
+                yield f"{name} is stopped: {reason}"
+            elif lines:
+                yield f"{name} is stopped, as told above:"
+            yield from lines
+
+
+def masked_note(lines: Iterable[str]) -> Iterable[str]:
+    """What to know of commands in `lines` from which secrets were taken."""
+    if any(MASK in line and "storage-consumer " in line for line in lines):
+        yield (
+            f"{MASK} in a command stands for a secret: put it there, or leave the flag out and set"
+            " STORAGE_CONSUMER_UPSTREAM_URI or STORAGE_CONSUMER_DOWNSTREAM_URI"
+        )
 
 
 def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:

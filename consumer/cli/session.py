@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_as_json
-from consumer.cli.run_text import print_run, stopped_lines
+from consumer.cli.run_text import masked_note, print_run, stopped_lines
 from consumer.cli.signals import stopping
 from consumer.cli.starved import starved
 from consumer.cli.text import readers_may_leave
@@ -30,6 +30,8 @@ from consumer.observe.troubles import Places
 BUG = 1
 DONE = 0
 _URIS_ONLY = scrubber()
+_FOLLOWING = ("upstream_uri", "downstream_uri", "name", "tz", "tables", "file_index_width", "checkpoint_ts", "master")
+"""The flags that a command needs which goes on with what another did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +50,10 @@ class Call:
         for note in result.notes:
             self.observer.note(note)
         self.show(lambda: run_as_json(result), lambda: print_run(result), result.exit_code)
-        for line in stopped_lines(result, self.options):
-            print(self.settings.scrub(line), file=sys.stderr)
+        options = f"{self.options} --name {result.name}" if result.name else self.options
+        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.told)]
+        for line in (*lines, *masked_note(lines)):
+            print(line, file=sys.stderr)
         if result.error is not None:
             tell(result.error.sentence(), result.error.hint, self.settings.scrub)
         return result.exit_code
@@ -86,7 +90,7 @@ def execute(
         failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
         stop = threading.Event()
         options = options_of(flags, config)
-        call = Call(settings, head, _observer(settings, options), options, stop)
+        call = Call(settings, head, _observer(settings, options, endless), options, stop)
         with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
             try:
                 for note in loaded.notes:
@@ -115,7 +119,7 @@ def _profiling(settings: Settings) -> AbstractContextManager[object]:
     return serving()
 
 
-def _observer(settings: Settings, options: str) -> LogObserver:
+def _observer(settings: Settings, options: str, endless: bool) -> LogObserver:
     level = "debug" if settings.verbose else settings.log_level
     on_terminal = settings.log_file is None and sys.stderr.isatty() and not settings.verbose
     with_bar = on_terminal and settings.log_format == "text" and level == "info"
@@ -123,15 +127,17 @@ def _observer(settings: Settings, options: str) -> LogObserver:
     shown = "warning" if with_bar else level
     log = Log(LogSettings(shown, settings.log_format, settings.log_file, settings.scrub))
     places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
-    return LogObserver(log, with_bar, places, options)
+    summed_up = settings.log_file is None and settings.log_format == "text" and not endless
+    return LogObserver(log, with_bar, places, options, summed_up)
 
 
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:
     """The flags that a follow-up command needs as well, secrets masked."""
     words = ["--config", config] if config else []
-    for field in ("upstream_uri", "downstream_uri", "name", "tz", "file_index_width", "checkpoint_ts"):
-        if flags.get(field):
-            words += [flag_of(field), redact(str(flags[field]))]
+    for field in _FOLLOWING:
+        given = flags.get(field) or ()
+        for value in given if isinstance(given, (list, tuple)) else (given,):
+            words += [flag_of(field), redact(str(value))]
     return shlex.join(words)
 
 

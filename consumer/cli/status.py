@@ -10,6 +10,7 @@ from consumer.cli.command import Command
 from consumer.cli.json_form import status_as_json
 from consumer.cli.session import Call
 from consumer.cli.status_text import print_status
+from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
 from consumer.model.result import StatusResult
@@ -35,7 +36,13 @@ def status(call: Call, check: Check = False, max_lag: MaxLag = None) -> int:
     longest = _longest(max_lag, check)
     result = app.status(call.settings, call.observer)
     code = verdict(result, longest) if check else 0
-    return call.show(lambda: status_as_json(result), lambda: print_status(result, call.options), code)
+    return call.show(lambda: status_as_json(result), lambda: print_status(result, _options(call, result)), code)
+
+
+def _options(call: Call, result: StatusResult) -> str:
+    """What the commands of hints need as well: this one does without the replica's zone, those are refused without."""
+    zone = result.time_zone
+    return call.options if zone in ("", resolved_zone(call.settings.tz)) else f"{call.options} --tz {zone}".lstrip()
 
 
 def verdict(result: StatusResult, longest: float | None) -> int:

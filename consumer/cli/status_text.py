@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
-from consumer.cli.run_text import way_back
+from consumer.cli.run_text import masked_note, way_back
 from consumer.cli.text import print_notes, print_table, time_text
+from consumer.model.names import behind_name
 from consumer.model.result import StatusResult, UnreadStatus
 from consumer.model.texts import duration_text, size_text
 
@@ -26,13 +28,19 @@ def print_status(result: StatusResult, options: str) -> None:
     if result.tables:
         rows = [(str(row.table), time_text(row.watermark), row.state) for row in result.tables]
         print_table(("table", "applied to", "state"), rows)
+    lines = list(_unwell_lines(result, options))
+    for line in (*lines, *masked_note(lines)):
+        print(line)
+    print_notes(result.notes)
+
+
+def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
     for row in result.unwell:
         if row.state == "stopped":
-            print(f"{row.table} is stopped: {row.error}")
-            print(*way_back(row.table, row, options), sep="\n")
+            yield f"{row.table} is stopped: {behind_name(row.table, row.error)}"
+            yield from way_back(row.table, row, options)
         else:
-            print(f"{row.table} {row.error}")
-    print_notes(result.notes)
+            yield f"{row.table} {row.error}"
 
 
 def _tables_text(result: StatusResult) -> str:

@@ -62,8 +62,12 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
     given = {name: text for name, text in env.items() if name.startswith(_PREFIX) and text and name != CONFIG_ENV}
     for name in given:
         if name not in fields and not _OF_A_SERVICE.search(name):
-            close = nearest(name, [*fields, CONFIG_ENV])
-            raise BadConfig(f"{name} is not a setting" + (f"; did you mean {close}?" if close else ""))
+            known = (field.removeprefix(_PREFIX) for field in (*fields, CONFIG_ENV))
+            close = nearest(name.removeprefix(_PREFIX), known)
+            raise BadConfig(
+                f"{name} is not a setting" + (f"; did you mean {_PREFIX}{close}?" if close else ""),
+                hint=f"unset {name}; the README lists the variables that are settings",
+            )
     return {fields[name]: text for name, text in given.items() if name in fields}
 
 

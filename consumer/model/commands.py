@@ -10,6 +10,7 @@ from consumer.model.names import TableName
 _PLAIN = re.compile(r"[^`.]+")
 _ARGUMENT = r"""(?:'(?:[^']|'"'"')*'|[^\s']+)"""
 _COMMAND = re.compile(rf"storage-consumer (?:resync|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?")
+_RESYNC = re.compile(rf"storage-consumer resync --table {_ARGUMENT}")
 
 
 def resync_command(table: TableName) -> str:
@@ -27,6 +28,11 @@ def table_argument(table: TableName) -> str:
     parts = (part for part in (table.database, table.table) if part)
     quoted = (part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
     return shlex.quote(".".join(quoted))
+
+
+def in_a_replay(hint: str) -> str:
+    """`hint` where only a stretch of history is applied: no table of it is made anew from its beginning."""
+    return _RESYNC.sub("replay the range again, into an empty target under another --name", hint)
 
 
 def completed(hint: str, options: str) -> str:

@@ -21,6 +21,11 @@ class TableName:
         return f"{self.database}.{self.table}" if self.table else self.database
 
 
+def behind_name(table: TableName, sentence: str) -> str:
+    """`sentence` of an error as it stands behind the table's name, which is not told twice."""
+    return sentence.removeprefix(f"{table}: ")
+
+
 def tso_to_ms(tso: int) -> int:
     """The physical part of a TSO: milliseconds since 1970."""
     return tso >> LOGICAL_BITS

@@ -33,7 +33,8 @@ class TableResult:
 @dataclass(slots=True)
 class RunResult:
     """The outcome of once, backfill, replay or run. `seconds` include `spark_seconds` (starting the session; 0.0: no
-    session was started). `notes` are things a person should read once. `ended` is when, in milliseconds since 1970.
+    session was started). `name` is what the progress is kept under where that is not --name. `notes` are things a
+    person should read once. `ended` is when, in milliseconds since 1970.
     `error`: why it ended before its end."""
 
     checkpoint_ts: int = 0
@@ -45,6 +46,7 @@ class RunResult:
     notes: list[str] = field(default_factory=list)
     ended: int = 0
     error: ConsumerError | None = None
+    name: str = ""
 
     @property
     def lag_seconds(self) -> float | None:
@@ -125,7 +127,7 @@ class UnreadStatus:
 class StatusResult:
     """`applied_ts` is where every table is that is not in `tables`; `ok` counts them. `checkpoint_ts` and `unread` are
     None where the storage could not be asked (`notes` say why). `asked` is the moment of the answer, in milliseconds
-    since 1970."""
+    since 1970. `time_zone` is what the replica is bound to."""
 
     upstream: str | None
     applied_ts: int
@@ -135,6 +137,7 @@ class StatusResult:
     unread: UnreadStatus | None = None
     ok: int = 0
     asked: int = 0
+    time_zone: str = ""
 
     @property
     def unwell(self) -> list[TableStatus]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from consumer.errors import ConsumerError
 from consumer.model.commands import completed
 from consumer.model.load import Part
-from consumer.model.names import TableName, tso_to_ms, tso_to_time
+from consumer.model.names import TableName, behind_name, tso_to_ms, tso_to_time
 from consumer.model.progress import AuditRow
 from consumer.model.texts import duration_text
 from consumer.model.work import Work
@@ -28,7 +28,8 @@ SHOWN_AFTER = 1.0
 
 class LogObserver:
     """Implements ports.Observer. `with_bar`: a person watches, and the lines are about trouble only.
-    `options` are the flags that a command in a hint needs as well."""
+    `options` are the flags that a command in a hint needs as well. `summed_up`: what to do about stopped tables follows
+    at the end, on the same stream; so a line tells only why."""
 
     def __init__(
         self,
@@ -36,10 +37,14 @@ class LogObserver:
         with_bar: bool = False,
         places: Places | None = None,
         options: str = "",
+        summed_up: bool = False,
         clock: Callable[[], float] = time.monotonic,
         pulse_seconds: float = 1.0,
     ) -> None:
         self._log, self._clock, self._options = log, clock, options
+        self._summed_up = summed_up
+        self.told: dict[TableName, str] = {}
+        """Why tables are stopped, as the end of this stream need not repeat it."""
         self._meter = Meter(clock)
         self._troubles = Troubles(places or Places(), clock)
         self._bar = ProgressBar(self._shown, self._meter.reading) if with_bar else None
@@ -101,8 +106,11 @@ class LogObserver:
 
     def table_stopped(self, table: TableName, error: ConsumerError) -> None:
         self._troubles.forget(str(table))
-        hint = completed(error.hint, self._options)
-        self._log.error("table stopped", table=str(table), error=error.sentence(), hint=hint)
+        reason = behind_name(table, error.sentence())
+        hint = {} if self._summed_up else {"hint": completed(error.hint, self._options)}
+        self._log.error("table stopped", table=str(table), error=reason, **hint)
+        if self._summed_up:
+            self.told[table] = reason
 
     def retrying(self, what: str, error: ConsumerError, seconds: float | None) -> None:
         self._up_to_date = ""

@@ -8,7 +8,9 @@ from urllib.parse import urlsplit
 from consumer.errors import BadConfig
 from consumer.ports import Sink
 
-SCHEMES = ("mysql", "mariadb", "tidb", "duckdb", "memory")
+SCHEMES = ("mysql", "mariadb", "tidb", "duckdb")
+TESTS_OWN = "memory"
+"""The scheme of a target that ends with its process: nobody is told of it."""
 
 
 def sink_for(

@@ -54,9 +54,14 @@ def kept_elsewhere(rows: Rows, name: str, tables: Collection[TableName]) -> dict
     """`rows` of KEPT: those of `tables` that a consumer keeps who is not `name`, nor a replay, with that consumer."""
     wanted, found = set(tables), dict[TableName, str]()
     for other, *table in rows:
-        if other != name and not _REPLAY.fullmatch(other) and TableName(*table) in wanted:
+        if other != name and not is_replay(other) and TableName(*table) in wanted:
             found.setdefault(TableName(*table), other)
     return found
+
+
+def is_replay(name: str) -> bool:
+    """Whether a replay keeps its progress under `name`."""
+    return _REPLAY.fullmatch(name) is not None
 
 
 def progress_of(select: Select) -> Progress:

@@ -18,6 +18,9 @@ class Files(Protocol):
     def scan(self, spans: Spans) -> list[StoredFile]:
         """Every file outside of `spans` and none inside, in no order. What vanishes meanwhile is left out."""
 
+    def folders(self) -> list[str]:
+        """The names of folders right below, at least the first of them."""
+
     def read(self, file: Stored, offset: int, length: int) -> bytes: ...
 
     def read_if_there(self, path: str, length: int) -> bytes | None:

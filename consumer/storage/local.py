@@ -29,6 +29,10 @@ class LocalFiles:
             top = os.stat(self.settings.prefix)
             return list(self._below("", os.scandir(self.settings.prefix), spans, ((top.st_dev, top.st_ino),)))
 
+    def folders(self) -> list[str]:
+        with Translated(self.settings, "the storage"), os.scandir(self.settings.prefix) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
     def read(self, file: Stored, offset: int, length: int) -> bytes:
         with Translated(self.settings, "file", file.path), self._open(file.path) as opened:
             if file.stamp and str(os.fstat(opened.fileno()).st_mtime_ns) != file.stamp:

@@ -33,6 +33,12 @@ from consumer.storage.spans import Spans, read_spans
 _SMALL_SIZE = 4096
 """Far more than the one number in `metadata` takes, or the one name in an index file."""
 
+_LOOKED_INTO = 100
+_SHOWN = 5
+_BEGINS = (
+    "the changefeed writes it seconds after its start; `inspect` tells what is there; without it give --checkpoint-ts"
+)
+
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
@@ -61,11 +67,21 @@ class FsspecReader:
     def checkpoint(self) -> int:
         content = self._files.read_if_there("metadata", _SMALL_SIZE)
         if content is None:
+            below = " or ".join(f"{self.identity.rstrip('/')}/{folder}" for folder in self._below())
             raise CheckpointMissing(
                 f"there is no file metadata in {self.identity}",
-                hint="the changefeed writes it seconds after its start; without it give --checkpoint-ts",
+                hint=f"there is one in {below}: did you mean that?" if below else _BEGINS,
             )
         return parse_checkpoint(content)
+
+    def _below(self) -> list[str]:
+        """The folders right below that have a `metadata`: the URI ends one level too high. At most _SHOWN."""
+        try:
+            folders = self._files.folders()[:_LOOKED_INTO]
+            there = self._concurrently(lambda name: self._files.read_if_there(f"{name}/metadata", 1), folders)
+        except ConsumerError:
+            return []
+        return [name for name, content in zip(folders, there, strict=True) if content is not None][:_SHOWN]
 
     def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
         ours = progress is not None and progress.upstream == self.identity

@@ -34,6 +34,11 @@ class RemoteFiles:
             found = self._listed("", spans) if spans.count > 3 * _PAGE * len(spans.all) else self._found()
             return [file for file in found if spans.covering(file.path) is None]
 
+    def folders(self) -> list[str]:
+        with Translated(self.settings, "the storage"):
+            found = self._filesystem().ls(self.settings.base, detail=True)
+        return [self._stored(info).path for info in found if info["type"] == "directory"]
+
     def read(self, file: Stored, offset: int, length: int) -> bytes:
         with Translated(self.settings, "file", file.path):
             try:

@@ -62,6 +62,11 @@ class S3Files:
             except _NoLeaps:
                 return self._walk(spans, "", None, in_order=False, leaps=False)
 
+    def folders(self) -> list[str]:
+        with Translated(self.settings, "the storage"):
+            found = self._page({"Delimiter": "/"}).get("CommonPrefixes", ())
+        return [entry["Prefix"][len(self._key("")) :].rstrip("/") for entry in found]
+
     def read(self, file: Stored, offset: int, length: int) -> bytes:
         with Translated(self.settings, "file", file.path):
             try:

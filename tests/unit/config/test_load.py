@@ -201,6 +201,12 @@ def test_an_unknown_variable_is_refused_with_the_nearest() -> None:
     )
 
 
+def test_a_variable_like_none_is_not_taken_for_one() -> None:
+    error = refused(FLAGS, {"STORAGE_CONSUMER_FOO": "x"})
+    assert error.message == "STORAGE_CONSUMER_FOO is not a setting"
+    assert "unset STORAGE_CONSUMER_FOO" in error.hint
+
+
 def test_kubernetes_own_variables_are_not_ours() -> None:
     env = {
         "STORAGE_CONSUMER_SERVICE_HOST": "10.0.0.1",
