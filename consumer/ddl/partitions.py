@@ -20,7 +20,6 @@ from consumer.ddl.tokens import significant, starts, tokenize
 from consumer.model.partitions import Partitioning, PartitionKind
 
 _COLUMN_KINDS = (PartitionKind.RANGE_COLUMNS, PartitionKind.LIST_COLUMNS)
-_CHARSET_WORDS = ("COLLATE", "CHARSET", "CHARACTER")
 _PARTS = ("INDEX", "KEY", "PRIMARY", "FOREIGN", "CONSTRAINT", "CHECK", "PARTITION")
 
 
@@ -31,9 +30,6 @@ class PartitionedTable:
 
     partitioning: Partitioning | None = None
     collations: tuple[tuple[str, str], ...] = ()
-
-
-UNKNOWN = PartitionedTable()
 
 
 def created(query: str, database_collation: str) -> PartitionedTable:

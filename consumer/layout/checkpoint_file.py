@@ -20,11 +20,6 @@ def parse_checkpoint(content: bytes) -> int:
     return checkpoint
 
 
-def render_checkpoint(checkpoint: int) -> bytes:
-    """The content of ``metadata`` for a checkpoint."""
-    return orjson.dumps({"checkpoint-ts": checkpoint})
-
-
 def _corrupt(reason: str) -> StorageUnavailable:
     return StorageUnavailable(
         f"this is not the checkpoint file of a changefeed: {reason}",

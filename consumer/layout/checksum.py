@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Iterable, Mapping
 
 from consumer.layout import go_json
-from consumer.model.columns import Column
 
 COLUMN_MEMBERS = (
     "ColumnId",
@@ -44,24 +43,3 @@ def checksum(
         "TableColumnsTotal": len(kept),
     }
     return zlib.crc32(go_json.dumps(hashed, short_controls=short_controls, lost_byte=lost_byte).encode())
-
-
-def column_members(column: Column) -> dict[str, object]:
-    """`column` as a member of ``TableColumns``, in TiCDC's order."""
-    members: dict[str, object] = {
-        "ColumnName": column.name,
-        "ColumnType": f"{column.type} UNSIGNED" if column.unsigned else column.type,
-    }
-    if column.default is not None:
-        members["ColumnDefault"] = column.default
-    if column.length is not None:
-        members["ColumnPrecision"] = str(column.length)
-    if column.scale is not None:
-        members["ColumnScale"] = str(column.scale)
-    if not column.nullable:
-        members["ColumnNullable"] = "false"
-    if column.is_pk:
-        members["ColumnIsPk"] = "true"
-    if column.elements:
-        members["ColumnElems"] = list(column.elements)
-    return members

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.errors import CorruptFile
-from consumer.layout.paths import INDEX_WIDTH, DataPath, IndexPath, PathParser, render
+from consumer.layout.paths import DataPath, IndexPath, PathParser, render
 
 
 def parse_index_file(path: IndexPath, content: bytes) -> DataPath:
@@ -18,11 +18,6 @@ def parse_index_file(path: IndexPath, content: bytes) -> DataPath:
         if isinstance(named, DataPath) and named.folder.dispatcher == folder.dispatcher:
             return DataPath(folder, named.index, named.extension)
     raise _corrupt(path)
-
-
-def render_index_file(newest: DataPath, index_width: int = INDEX_WIDTH) -> bytes:
-    """The content of the index file of ``newest.folder``."""
-    return (render(newest, index_width).rpartition("/")[2] + "\n").encode()
 
 
 def _corrupt(path: IndexPath) -> CorruptFile:

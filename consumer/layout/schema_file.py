@@ -11,7 +11,7 @@ import orjson
 
 from consumer.errors import ChecksumMismatch, CorruptFile
 from consumer.layout import go_json
-from consumer.layout.checksum import checksum, column_members
+from consumer.layout.checksum import checksum
 from consumer.layout.paths import SchemaPath, render
 from consumer.model.columns import Column, known_type
 from consumer.model.files import SchemaFile
@@ -53,25 +53,6 @@ def parse_schema_file(path: SchemaPath, content: bytes) -> SchemaFile:
             version=path.version,
             hint="put back the file that TiCDC wrote; only this table waits for it",
         ) from error
-
-
-def render_schema_file(
-    database: str, table: str, version: int, columns: Sequence[Column], query: str = "", action: int = 0
-) -> tuple[SchemaPath, bytes]:
-    """The schema file that TiCDC writes for these columns, and its path. `table` is "" at the level of a database."""
-    members = [column_members(column) for column in columns]
-    document = {
-        "Table": table,
-        "Schema": database,
-        "Version": FORMAT_VERSION,
-        "TableVersion": version,
-        "Query": query,
-        "Type": action,
-        "TableColumns": members or None,
-        "TableColumnsTotal": len(members),
-    }
-    path = SchemaPath(root_of(database, table), version, checksum(database, table, members))
-    return path, go_json.dumps(document).encode()
 
 
 def _parse(path: SchemaPath, content: bytes) -> SchemaFile:

@@ -48,11 +48,6 @@ class Log:
         for name in _QUIET:
             logging.getLogger(name).setLevel(logging.ERROR)
 
-    @property
-    def to_terminal(self) -> bool:
-        """Whether the lines land where a progress bar would be."""
-        return self._file is None and sys.stderr.isatty()
-
     def info(self, event: str, **values: object) -> None:
         self._write("info", event, values)
 

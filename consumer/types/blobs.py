@@ -94,11 +94,6 @@ def holds_only(values: pa.BinaryArray, allowed: npt.NDArray[np.bool_]) -> bool:
     return bool(np.all(allowed[_offsets_and_data(values)[1]]))
 
 
-def each_chunk(convert: Callable[[pa.Array], pa.Array], values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`convert`, which works on arrays, for a chunked array; at least one chunk comes back, so the type is known."""
-    return pa.chunked_array([convert(chunk) for chunk in values.chunks or [pa.array([], values.type)]])
-
-
 def _not_encoded(encoding: str) -> CorruptFile:
     return CorruptFile(
         f"a binary value is not {encoding}",

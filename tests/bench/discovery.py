@@ -24,7 +24,6 @@ from rich.console import Console
 from rich.table import Table
 
 from consumer.layout.paths import DataPath, IndexPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.files import Folder, Listing
 from consumer.model.names import ms_to_tso
@@ -37,6 +36,7 @@ from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 from tests.s3_server import BUCKET, S3Server
 from tests.support.build import ID, VALUE
+from tests.support.written_files import render_schema_file
 
 DISCOVERY_FILES = 200_000
 DATES = 10

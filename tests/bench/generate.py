@@ -11,12 +11,11 @@ from typing import Any
 
 import orjson
 
-from consumer.layout.checkpoint_file import render_checkpoint
 from consumer.layout.paths import DataPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
+from tests.support.written_files import render_checkpoint, render_schema_file
 
 VERSION = 439972354120482843
 FILE_BYTES = 64 << 20

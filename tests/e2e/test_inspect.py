@@ -11,9 +11,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from consumer.layout.checkpoint_file import render_checkpoint
 from tests.e2e.corpus import Case, read_cases
 from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left, command_line
+from tests.support.written_files import render_checkpoint
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 DEFAULTS = {

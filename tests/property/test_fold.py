@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from consumer.errors import CannotBeExact
 from consumer.fold import fold_keyed
-from consumer.fold.replay import Change, replay_keyed
 from consumer.model.names import LOGICAL_BITS
 from tests.property.histories import (
     SEEDS,
@@ -28,6 +27,7 @@ from tests.property.histories import (
     restarted,
     transactions,
 )
+from tests.support.replay import Change, replay_keyed
 
 EXAMPLES = settings(max_examples=300, deadline=None)
 RESTARTS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), max_size=2)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from consumer.errors import CannotBeExact
 from consumer.fold import FileChanges, fold_keyless
-from consumer.fold.replay import Change, replay_keyless
 from consumer.model.names import TableName
 from tests.property.histories import SEEDS, cut, restarted
+from tests.support.replay import Change, replay_keyless
 
 EXAMPLES = settings(max_examples=300, deadline=None)
 RESTARTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=2)

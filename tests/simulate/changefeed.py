@@ -6,11 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from random import Random
 
-from consumer.layout.checkpoint_file import render_checkpoint
-from consumer.layout.checksum import checksum, column_members
-from consumer.layout.index_file import render_index_file
+from consumer.layout.checksum import checksum
 from consumer.layout.paths import DataPath, IndexPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
@@ -20,6 +17,7 @@ from tests.simulate.original import DATABASE, Original
 from tests.simulate.rows import canal_json, csv
 from tests.simulate.style import Style, date_of, touches
 from tests.support.upstream import NAMES, Change, Statement
+from tests.support.written_files import column_members, render_checkpoint, render_index_file, render_schema_file
 
 
 @dataclass

@@ -8,10 +8,7 @@ from pathlib import Path
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
-from consumer.layout.checkpoint_file import render_checkpoint
-from consumer.layout.index_file import render_index_file
 from consumer.layout.paths import DataPath, IndexPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
@@ -22,6 +19,7 @@ from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
+from tests.support.written_files import render_checkpoint, render_index_file, render_schema_file
 
 CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY,`v` INT)"
 Rows = dict[int, str | None]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from consumer.layout.paths import DataPath, IndexPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.files import Folder, StoredFile
 from consumer.model.names import ms_to_tso
 from consumer.storage.spans import Spans
 from tests.support.build import ID, VALUE
+from tests.support.written_files import render_schema_file
 
 WIDTHS = (20, 20, 20, 6, 7)
 DATE_FORMATS = {"day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y", "none": ""}

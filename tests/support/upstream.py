@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consumer.layout.checkpoint_file import render_checkpoint
 from consumer.layout.paths import DataPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
 from tests.support.build import ID, VALUE
+from tests.support.written_files import render_checkpoint, render_schema_file
 
 DATABASE = "d"
 NAMES = ("a", "b", "c")

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from consumer.layout.checkpoint_file import render_checkpoint
-from consumer.layout.index_file import render_index_file
 from consumer.layout.paths import DataPath, IndexPath, render
-from consumer.layout.schema_file import render_schema_file
 from consumer.model.files import Folder
 from consumer.model.names import TableName, tso_to_ms
 from tests.support.random_ddl.events import Change, SchemaText, Statement
 from tests.support.random_ddl.upstream import Upstream
+from tests.support.written_files import render_checkpoint, render_index_file, render_schema_file
 
 DATES = ("2026-11-21", "2026-11-22", "2026-11-23")
 SQL_TYPES = {

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from consumer.errors import ChecksumMismatch, CorruptFile
 from consumer.layout.paths import SchemaPath, schema_path
-from consumer.layout.schema_file import parse_schema_file, render_schema_file
+from consumer.layout.schema_file import parse_schema_file
 from consumer.model.columns import Column, Family
+from tests.support.written_files import render_schema_file
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "cdc"
 REAL = sorted(

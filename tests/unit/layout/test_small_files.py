@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from consumer.errors import CorruptFile, StorageUnavailable
-from consumer.layout.checkpoint_file import parse_checkpoint, render_checkpoint
-from consumer.layout.index_file import parse_index_file, render_index_file
+from consumer.layout.checkpoint_file import parse_checkpoint
+from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import DataPath, IndexPath
 from consumer.model.files import Folder
+from tests.support.written_files import render_checkpoint, render_index_file
 
 FOLDER = Folder("db/t", 5, "105", "2026-11-21")
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.errors import CorruptFile
-from consumer.types.blobs import base64_to_binary, binary_to_hex, each_chunk, hex_to_binary, latin1_to_binary
+from consumer.types.blobs import base64_to_binary, binary_to_hex, hex_to_binary, latin1_to_binary
 
 EVERY = bytes(range(256))
 VALUES = st.lists(st.none() | st.binary(max_size=9) | st.just(EVERY), max_size=12)
@@ -70,15 +70,6 @@ def test_no_values(convert: Callable[[pa.Array], pa.Array], from_type: pa.DataTy
         assert found.type == to_type
         assert found.null_count == array.null_count
         assert len(found) == len(array)
-
-
-def test_chunked_arrays_by_chunk() -> None:
-    text = pa.chunked_array([["ÿ"], [], [None, "a"]], pa.string())
-    binary = each_chunk(latin1_to_binary, text)
-    assert binary.to_pylist() == [b"\xff", None, b"a"]
-    assert binary.num_chunks == 3
-    assert each_chunk(binary_to_hex, binary).to_pylist() == ["FF", None, "61"]
-    assert each_chunk(latin1_to_binary, pa.chunked_array([], pa.string())).type == pa.binary()
 
 
 @settings(max_examples=200, deadline=None)
