@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from consumer.codec.csv.shapes import Shape
 from consumer.codec.sniff import Sniffed, sniff_csv, sniff_json
-from consumer.ddl.declared import declared_columns
 from consumer.model.files import DataFile, SchemaFile
 from consumer.model.inspection import Detected
 from consumer.model.load import CsvFormat, Dialect
@@ -116,8 +115,7 @@ def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -
 
 def _virtual(schema: SchemaFile, catalog: Catalog) -> tuple[str, ...] | None:
     """The virtual columns of a table, in lower case; None where its statements do not tell of every column."""
-    history = [file for file in catalog.by_table.get(schema.name, ()) if file.version <= schema.version]
-    declared = declared_columns(history, catalog.origin)
+    declared = catalog.declared(schema)
     if any(column.name.lower() not in declared for column in schema.columns if not column.hidden):
         return None
     return tuple(name for name, definition in declared.items() if definition.virtual)

@@ -21,6 +21,9 @@ import pyarrow as pa
 from consumer.model.load import FileSlice, LoadTarget
 from consumer.types.registry import arrow_type
 
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
 TS = "ts"
 PUT = "put"
 SERIES = "series"
@@ -39,8 +42,8 @@ def change_schema(target: LoadTarget) -> pa.Schema:
 class Origin:
     """Where each row of a block comes from: its series, and its place in that series, counted from 0."""
 
-    series: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
+    series: Ints
+    places: Ints
 
     @staticmethod
     def of(piece: FileSlice, ordinal: int, count: int) -> Origin:

@@ -1,42 +1,77 @@
-"""The decoder of a slice, by the changefeed's protocol."""
+"""The decoder of slices, whatever their protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from functools import cached_property, partial
 
+import numpy as np
 import pyarrow as pa
 
+from consumer.codec.batches import Origin
+from consumer.codec.lines import SliceLines
 from consumer.codec.packs import decode_pack, packs
-from consumer.model.load import FileSlice, FileStat, LoadTask
+from consumer.codec.registry import protocol_of
+from consumer.codec.rows import RowFile
+from consumer.codec.windows import windowed
+from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget, LoadTask
 from consumer.ports import RangeReader
 
 
-class Decoder(Protocol):
-    """Decodes the rows of one slice that lie inside its window."""
+class SliceDecoder:
+    """Decodes the rows of one slice that lie inside its window, holding about `block_bytes` of the file at a time.
 
-    stat: FileStat
-    """What has been read so far: complete once `batches` is exhausted."""
+    Rows without a time are all inside: what is read is decided by file. A file of which the protocol does not say that
+    it is `splittable` must be one slice.
+    """
+
+    def __init__(
+        self,
+        reader: RangeReader,
+        piece: FileSlice,
+        target: LoadTarget,
+        dialect: Dialect,
+        layout: Layout = (),
+        block_bytes: int = 8 << 20,
+    ) -> None:
+        self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
+        self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
+        self.stat = FileStat(piece.path, 0, 0, 0)
+        """What has been read so far: complete once `batches` is exhausted."""
 
     def batches(self) -> Iterator[pa.Table]:
         """Change tables (see `codec.batches`) in file order, none of them empty.
 
         Raises CorruptFile, SchemaDrift, CannotBeExact, StorageUnavailable.
         """
+        for block in self._lines.blocks():
+            rows = self._file.rows(block, self.line_at)
+            if rows is None:
+                continue
+            count = len(rows.ts)
+            inside, (stat,) = windowed([self._piece], rows, np.array([count]))
+            changes = rows.changes(inside, Origin.of(self._piece, self.stat.rows, count))
+            self.stat += stat
+            if changes.num_rows:
+                yield changes
 
     def line_at(self, offset: int) -> int:
-        """The number, from 1, of the line of the file that begins at `offset`. Reads the file up to there."""
+        """The number, from 1, of the line that begins at `offset`. Reads the file up to there."""
+        return self._lines.line_at(offset)
+
+    @cached_property
+    def _file(self) -> RowFile:
+        return self._open()
+
+    @cached_property
+    def _lines(self) -> SliceLines:
+        file = self._file
+        return SliceLines(self._reader, self._piece, file.ends, file.place, self._block_bytes, file.header)
 
 
-def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> Decoder:
+def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
     """The decoder of one of the task's slices."""
-    if task.dialect.csv is None:
-        from consumer.codec.canal_json.slices import SliceDecoder
-
-        return SliceDecoder(reader, piece, task.target, task.dialect)
-    from consumer.codec.csv.slices import CsvSliceDecoder
-
-    return CsvSliceDecoder(reader, piece, task.target, task.layouts[piece.layout], task.dialect)
+    return SliceDecoder(reader, piece, task.target, task.dialect, task.layout_of(piece))
 
 
 def decoded(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from consumer.codec.faults import Place
 from consumer.model.load import FileSlice
@@ -20,54 +20,26 @@ MAX_READ_BYTES = 256 << 20
 _READER = ThreadPoolExecutor(4, "read-ahead")
 
 
-class LineEnds:
-    """Where lines end. CR and LF are never raw inside JSON, so a blank terminator that ends with LF is found by its LF.
+class LineEnds(Protocol):
+    """Where the lines of a file end: each is one row, whatever bytes it holds."""
 
-    Any other terminator may also occur in a text. Between lines it stands after ``}`` and before ``{"`` and the first
-    letter of a member's name; in a text, that quote would be the closing one, and no name can follow it.
-    """
-
-    def __init__(self, terminator: bytes) -> None:
-        self._terminator = terminator
-        self._by_newline = terminator.endswith(b"\n") and not terminator.strip(b" \t\r\n")
-        self._mark = b"}" + terminator + b'{"'
-        self._border = re.compile(re.escape(b"}" + terminator) + rb'(?=\{"[^\s,:}\]])')
-        self.lookback = 1 if self._by_newline else 1 + len(terminator)
-        """How much earlier than a line's first byte one must read to see that a line begins there."""
+    lookback: int
+    """How much earlier than a line's first byte one must read to see that a line begins there."""
 
     def first(self, buffer: bytes, at: int, whole: bool) -> int:
         """Where the first line at or behind `at` begins, -1 if that is not in `buffer`.
 
         `whole`: the file ends with `buffer`; its end counts as a beginning when a line ends there.
         """
-        if self._by_newline:
-            return buffer.find(b"\n", max(at - 1, 0)) + 1 or -1
-        borders = self._border.finditer(buffer, max(at - self.lookback, 0))
-        begins = next((border.end() for border in borders if border.end() >= at), -1)
-        if begins < 0 and whole and len(buffer) >= at and buffer.endswith(b"}" + self._terminator):
-            return len(buffer)
-        return begins
 
     def last(self, buffer: bytes) -> int:
         """Where the last line begins, 0 if none is seen to begin behind the first byte."""
-        if self._by_newline:
-            return buffer.rfind(b"\n") + 1
-        border = buffer.rfind(self._mark)
-        while border >= 0:
-            if self._border.match(buffer, border):
-                return border + self.lookback
-            border = buffer.rfind(self._mark, 0, border + len(self._mark) - 1)
-        return 0
 
     def as_read(self, lines: bytes) -> bytes:
-        """Whole lines as the decoder wants them: each ended by a newline."""
-        if self._by_newline:
-            return lines
-        return self._border.sub(b"}\n", lines.removesuffix(self._terminator)) + b"\n"
+        """Whole lines as the decoder wants them."""
 
     def count(self, lines: bytes) -> int:
         """How many lines there are, as the decoder reads them."""
-        return lines.count(b"\n")
 
 
 @dataclass(frozen=True, slots=True)

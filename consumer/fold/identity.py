@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Ints = npt.NDArray[np.int64]
+from consumer.codec.batches import Ints
+
 Hashes = npt.NDArray[np.uint64]
 
 _WORD = 8

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
-from consumer.fold.identity import Ints, key_codes, last_of, row_codes, row_hash
+from consumer.fold.identity import key_codes, last_of, row_codes, row_hash
 
 
 def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = ()) -> pa.Table:

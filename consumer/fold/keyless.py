@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
-from consumer.fold.identity import Ints, first_of_equal, last_of, row_codes
+from consumer.fold.identity import first_of_equal, last_of, row_codes
 from consumer.fold.side_by_side import refuse_side_by_side
 from consumer.model.names import TableName
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
-from consumer.fold.identity import Ints, first_of_equal
+from consumer.fold.identity import first_of_equal
 
 
 class _Series(NamedTuple):

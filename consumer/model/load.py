@@ -130,19 +130,12 @@ class LoadTask:
     parts: tuple[int, ...] = ()
     never_split: bool = False
 
+    def layout_of(self, piece: FileSlice) -> Layout:
+        return self.layouts[piece.layout] if self.layouts else ()
+
     @property
     def bytes(self) -> int:
         return sum(piece.length for piece in self.slices)
-
-    @property
-    def density(self) -> int:
-        """How many bytes of canal-JSON say about the same as one byte of these files: memory is measured in those."""
-        return 1 if self.dialect.csv is None else 2
-
-    @property
-    def weight(self) -> int:
-        """What the rows take in memory goes by this."""
-        return self.bytes * self.density
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +158,17 @@ class FileStat:
     first_ts: int = 0
     last_ts: int = 0
     unseen_ts: int = 0
+
+    def __add__(self, other: FileStat) -> FileStat:
+        """What two readings of one slice found, each of other rows of it."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
+        least = {name: min(filter(None, (getattr(self, name), getattr(other, name))), default=0) for name in _LEAST}
+        greatest = {name: max(getattr(self, name), getattr(other, name)) for name in _GREATEST}
+        return FileStat(self.path, **sums, **least, **greatest)
+
+
+_SUMS, _LEAST = ("rows", "dropped", "lost_texts", "doubled_times"), ("next_ts", "first_ts", "unseen_ts")
+_GREATEST = ("coarse_ts", "last_ts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from consumer.codec.decoder import decoded, decoder_for
 from consumer.codec.packs import packs
+from consumer.codec.registry import protocol_of
 from consumer.errors import RowRefused
 from consumer.fold.identity import identities
 from consumer.model.load import FileSlice, LoadTask
-from consumer.pipeline.version_consumer import from_anywhere
 from consumer.ports import RangeReader
 
 _WHOLE_BYTES = 256 << 20
@@ -27,7 +27,7 @@ def find_row(refused: RowRefused, task: LoadTask, reader: RangeReader) -> tuple[
     """The file, and the number of the line in it, of the newest change that `refused` is about. None where no file of
     the load has it; no line where files cannot be read from their middle. Raises what decoding raises."""
     search = _Search(refused, task, reader)
-    divisible = from_anywhere(task.dialect)
+    divisible = protocol_of(task.dialect).splittable(task.dialect)
     if not divisible and any(piece.length > _WHOLE_BYTES for piece in task.slices):
         return None
     found = search.newest([piece] for piece in search.newest(packs(task.slices, task)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from consumer.codec.csv.form import splittable
-from consumer.codec.csv.layouts import csv_layouts
+from consumer.codec.registry import protocol_of
 from consumer.ddl.declared import Definition, declared_columns
 from consumer.ddl.keys import declared_indexes, told_unique, unique_keys
 from consumer.model.columns import Column
@@ -24,11 +23,6 @@ TOGETHER_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
 POSITION_BITS = 40
 """Positions within a series: file number << 40 | byte offset, so they grow in file order."""
-
-
-def from_anywhere(dialect: Dialect) -> bool:
-    """Whether a file can be read from its middle."""
-    return dialect.terminator.endswith(b"\n") if dialect.csv is None else splittable(dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +62,8 @@ class TableVersionConsumer:
         )
 
     def _labels(self, columns: Sequence[Column], statements: Sequence[SchemaFile]) -> dict[str, tuple[str, ...]]:
-        """CSV rows carry the labels themselves."""
         listed = [column for column in columns if column.type in ("ENUM", "SET")]
-        if self.dialect.csv is not None or not listed:
+        if protocol_of(self.dialect).writes_labels or not listed:
             return {}
         declared = declared_columns(statements, self.catalog.origin)
         found = {column.name.lower(): column.elements for column in listed}
@@ -79,11 +72,12 @@ class TableVersionConsumer:
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
         """Raises CannotBeExact where it is not known how CSV rows are to be read."""
-        whole = not target.key or target.ordered or not from_anywhere(self.dialect)
+        protocol = protocol_of(self.dialect)
+        whole = not target.key or target.ordered or not protocol.splittable(self.dialect)
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
-        layouts = () if self.dialect.csv is None else csv_layouts(schemas, self.catalog, target, self.dialect.csv)
+        layouts = protocol.layouts(schemas, self.catalog.declared, target, self.dialect)
         window, never_split = self.load.window, self.never_split
         return LoadTask(number, target, window, tuple(slices), self.dialect, layouts, self._parts(), never_split)
 
@@ -118,7 +112,7 @@ class TableVersionConsumer:
         Rows that are older than the statement that began their folder were sent again. TiCDC puts them there by the
         checksum, which does not know the order of columns, so where that has changed their cells cannot be told.
         """
-        by_position = self.dialect.csv is not None and not self.dialect.csv.output_field_header
+        by_position = protocol_of(self.dialect).by_position(self.dialect)
         if schema is None or not by_position or not schema.query or not self.catalog.reordered(schema):
             return window
         return replace(window, after=max(window.after, min(schema.version, window.upto)))

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from consumer.ddl.declared import Definition, declared_columns
 from consumer.ddl.lineage import Lineage, lineage
 from consumer.errors import SchemaMissing
 from consumer.layout.paths import schema_path
@@ -85,6 +86,11 @@ class Catalog:
             own = bisect_left(self._source(file), file.version, key=lambda other: other.version)
             found = self._lineages[file.path] = lineage(self._source(file)[:own], self._source, self._lineages)
         return found
+
+    def declared(self, file: SchemaFile) -> Mapping[str, Definition]:
+        """What the statements up to `file` tell of its table's columns, by their names in lower case."""
+        history = [other for other in self.by_table.get(file.name, ()) if other.version <= file.version]
+        return declared_columns(history, self.origin)
 
     def _source(self, file: SchemaFile) -> Sequence[SchemaFile]:
         source = self.origins.get(file.path)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from consumer.codec.registry import protocol_of
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, Writer, unheard
@@ -158,7 +159,7 @@ class SparkLoader:
         return shuffled.mapInArrow(write, "task int, body binary")
 
     def _buckets(self, task: LoadTask) -> int:
-        return max(-(-task.weight // BUCKET_BYTES), min(self._cores(), self.connections))
+        return max(-(-_weight(task) // BUCKET_BYTES), min(self._cores(), self.connections))
 
     def _partitions(self, task: LoadTask) -> int:
         if task.target.ordered:
@@ -199,31 +200,36 @@ def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerErro
 
 def _shares(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
     """Tables over Spark tasks, largest first onto the lightest, so that the tasks end at about the same time."""
-    total = sum(task.weight for task in tasks)
+    total = sum(_weight(task) for task in tasks)
     wanted = min(most, -(-total // SHARE_BYTES))
     needed = max(-(-total // LARGEST_SHARE_BYTES), -(-len(tasks) // LARGEST_SHARE_TABLES))
     count = max(1, min(len(tasks), max(wanted, needed)))
     shares: list[list[LoadTask]] = [[] for _ in range(count)]
     weights = [0] * count
-    for task in sorted(tasks, key=lambda task: -task.weight):
+    for task in sorted(tasks, key=_weight, reverse=True):
         lightest = weights.index(min(weights))
         shares[lightest].append(task)
-        weights[lightest] += task.weight + 1
+        weights[lightest] += _weight(task) + 1
     return shares
 
 
 def _groups(task: LoadTask) -> list[list[FileSlice]]:
     """Consecutive slices in groups of about DECODE_BYTES."""
     groups: list[list[FileSlice]] = [[]]
-    size = 0
+    size, most = 0, DECODE_BYTES // protocol_of(task.dialect).density
     for piece in task.slices:
-        if groups[-1] and size + piece.length * task.density > DECODE_BYTES:
+        if groups[-1] and size + piece.length > most:
             groups.append([])
             size = 0
         groups[-1].append(piece)
-        size += piece.length * task.density
+        size += piece.length
     return groups
 
 
+def _weight(task: LoadTask) -> int:
+    """What the rows take in memory goes by this."""
+    return task.bytes * protocol_of(task.dialect).density
+
+
 def _is_large(task: LoadTask) -> bool:
-    return task.weight > PACKED_BYTES and bool(task.target.key) and not task.target.whole
+    return _weight(task) > PACKED_BYTES and bool(task.target.key) and not task.target.whole

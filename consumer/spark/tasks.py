@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for
 from consumer.codec.doubts import with_doubts
-from consumer.codec.sight import refuse_late
+from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless

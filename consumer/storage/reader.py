@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from consumer.codec.canal_json.bounds import read_bounds, read_first
-from consumer.codec.csv.bounds import read_csv_bounds, read_csv_first
+from consumer.codec.registry import protocol_of
 from consumer.errors import (
     CheckpointMissing,
     ConsumerError,
@@ -135,14 +134,11 @@ class FsspecReader:
         return dict(zip((file.path for file in files), found, strict=True))
 
     def first_ts(self, file: DataFile) -> int | None:
-        csv, terminator = self._dialect.csv, self._dialect.terminator
         try:
             if self._dialect.timeless:
                 self._files.read(file, 0, 1)
                 return None
-            if csv is not None:
-                return read_csv_first(self._files, file, self._dialect)
-            return read_first(self._files, file, terminator)
+            return protocol_of(self._dialect).first_ts(self._files, file, self._dialect)
         except CorruptFile:
             return None
 
@@ -211,8 +207,6 @@ def _schema_or_error(path: SchemaPath, content: bytes) -> SchemaFile | TableErro
 
 def _bounds_or_error(reader: RangeReader, dialect: Dialect, file: DataFile) -> Bounds | ConsumerError:
     try:
-        if dialect.csv is not None:
-            return read_csv_bounds(reader, file, dialect)
-        return read_bounds(reader, file, dialect.terminator)
+        return protocol_of(dialect).bounds(reader, file, dialect)
     except ConsumerError as error:
         return error

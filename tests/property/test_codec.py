@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
-from consumer.codec.canal_json.slices import SliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.load import FileSlice, LoadTarget

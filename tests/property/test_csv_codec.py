@@ -15,10 +15,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
-from consumer.codec.canal_json.slices import SliceDecoder
 from consumer.codec.csv.cells import CellReader, NotCells
 from consumer.codec.csv.form import RowForm, fault_of, splittable
-from consumer.codec.csv.slices import CsvSliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect, FileSlice, LoadTarget
@@ -179,8 +178,8 @@ def test_csv_decodes_to_what_canal_json_decodes_to(data: st.DataObject) -> None:
     found, rows = [change_schema(target).empty_table()], 0
     for start, stop in pairwise([0, *sorted(cuts), len(content)]):
         part = replace(piece, offset=start, length=stop - start, position=start)
-        decoder = CsvSliceDecoder(
-            MemoryReader(content), part, target, target.columns, dialect, data.draw(st.sampled_from([64, 333, 1 << 20]))
+        decoder = SliceDecoder(
+            MemoryReader(content), part, target, dialect, target.columns, data.draw(st.sampled_from([64, 333, 1 << 20]))
         )
         for table in decoder.batches():
             table.validate(full=True)
@@ -259,7 +258,7 @@ def test_damaged_bytes_are_rows_or_a_typed_error(
     assume(content)
     target = target_of([Column("id", "INT"), Column("v", "BLOB"), Column("x", "VARCHAR")], key)
     piece: FileSlice = whole(content)
-    decoder = CsvSliceDecoder(MemoryReader(content), piece, target, target.columns, dialect, block_bytes)
+    decoder = SliceDecoder(MemoryReader(content), piece, target, dialect, target.columns, block_bytes)
     failed = None
     try:
         for table in decoder.batches():

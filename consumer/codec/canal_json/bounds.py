@@ -11,19 +11,20 @@ from consumer.codec.ends import FileEnds
 from consumer.codec.faults import DAMAGED
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
+from consumer.model.load import Dialect
 from consumer.model.names import ms_to_tso
 from consumer.ports import RangeReader
 
 _Row = dict[str, Any]
 
 
-def read_bounds(reader: RangeReader, file: DataFile, terminator: bytes) -> Bounds:
+def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
     """Bounds of one file. Raises CorruptFile when an end of it is not a canal-JSON line, StorageUnavailable."""
     ends = FileEnds(reader, file)
     if ends.whole == b"":
         raise _corrupt(file, "the file is empty")
-    first = ends.at_head(lambda head, whole: _first_row(head, terminator, whole))
-    last = ends.at_tail(lambda tail, whole: _last_row(tail, terminator, whole))
+    first = ends.at_head(lambda head, whole: _first_row(head, dialect.terminator, whole))
+    last = ends.at_tail(lambda tail, whole: _last_row(tail, dialect.terminator, whole))
     if first is None or last is None:
         raise _corrupt(file, f"its {'first' if first is None else 'last'} line is not a JSON object")
     low, high = _commit_ts(first), _commit_ts(last)
@@ -32,9 +33,9 @@ def read_bounds(reader: RangeReader, file: DataFile, terminator: bytes) -> Bound
     return Bounds(_coarse_ts(file, first), _coarse_ts(file, last), exact=False)
 
 
-def read_first(reader: RangeReader, file: DataFile, terminator: bytes) -> int:
+def read_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
     """The commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
-    first = FileEnds(reader, file).at_head(lambda head, whole: _first_row(head, terminator, whole))
+    first = FileEnds(reader, file).at_head(lambda head, whole: _first_row(head, dialect.terminator, whole))
     if first is None:
         raise _corrupt(file, "its first line is not a JSON object")
     exact = _commit_ts(first)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Origin, change_schema
+from consumer.codec.batches import Flags, Ints, Origin, change_schema
 from consumer.codec.canal_json.faults import RowLines
-from consumer.codec.canal_json.rows import Flags, Ints, Rows
+from consumer.codec.canal_json.rows import Rows
 from consumer.codec.faults import Place
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile

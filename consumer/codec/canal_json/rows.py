@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from consumer.codec.batches import Flags, Ints
 from consumer.model.load import LoadTarget
 from consumer.model.names import LOGICAL_BITS, same_name
-
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _KINDS = pa.array(["INSERT", "UPDATE", "DELETE"])
 _MAX_ES = 1 << (63 - LOGICAL_BITS)

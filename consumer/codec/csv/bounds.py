@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from consumer.codec.csv.form import SETTINGS
+from consumer.codec.csv.form import SETTINGS, csv_of
 from consumer.codec.ends import FileEnds
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
@@ -28,14 +28,14 @@ class _Head:
     commit_ts: int
 
 
-def read_csv_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
+def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
     """Bounds of a file whose rows have their commit-ts. Raises CorruptFile when they are not of this dialect,
     StorageUnavailable.
 
     The last record is found by what every record begins with: terminator, operation, table and schema. No cell holds
     that: inside quotes a quote is doubled, and without quotes a delimiter is escaped.
     """
-    csv = dialect.csv or CsvFormat()
+    csv = csv_of(dialect)
     ends = FileEnds(reader, file)
     head = ends.at_head(lambda content, _: _head(content, file, csv, dialect.terminator))
     if head is None:
@@ -46,9 +46,9 @@ def read_csv_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bo
     return Bounds(head.commit_ts, last, exact=True)
 
 
-def read_csv_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
+def read_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
     """The commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
-    csv = dialect.csv or CsvFormat()
+    csv = csv_of(dialect)
     head = FileEnds(reader, file).at_head(lambda content, _: _head(content, file, csv, dialect.terminator))
     if head is None:
         raise _no_row(file)

@@ -11,8 +11,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from consumer.codec.batches import Flags, Ints
+
 Bytes = npt.NDArray[np.uint8]
 
 T = TypeVar("T", bound=np.generic)

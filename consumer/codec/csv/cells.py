@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from consumer.codec.batches import Flags, Ints
 from consumer.codec.csv.bytes import (
     Bytes,
-    Flags,
-    Ints,
     count_before,
     escaping_bytes,
     not_escaped,

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Origin, change_schema
-from consumer.codec.csv.bytes import Flags, Ints
+from consumer.codec.batches import Flags, Ints, Origin, change_schema
 from consumer.codec.csv.faults import Records
 from consumer.codec.csv.form import RowForm
 from consumer.codec.csv.rows import RowLayout, Rows

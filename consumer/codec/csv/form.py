@@ -21,6 +21,11 @@ _WRITTEN = {meant: b"\\" + written for written, meant in _ESCAPED.items()}
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
 
 
+def csv_of(dialect: Dialect) -> CsvFormat:
+    """The ``[sink.csv]`` of a dialect of CSV."""
+    return dialect.csv or CsvFormat()
+
+
 @dataclass(frozen=True, slots=True)
 class RowForm:
     """A CSV dialect in bytes. `quote` is b"" in escape mode.
@@ -45,7 +50,7 @@ class RowForm:
     @staticmethod
     def of(dialect: Dialect) -> RowForm:
         """ValueError, saying why, for settings under which rows cannot be told apart."""
-        csv = dialect.csv or CsvFormat()
+        csv = csv_of(dialect)
         fault = fault_of(csv, dialect.terminator)
         if fault:
             raise ValueError(fault)
@@ -101,7 +106,7 @@ def splittable(dialect: Dialect) -> bool:
     cell, and what follows an ending quote is a delimiter or a terminator, none of which begins with I, U or D here.
     Without, a terminator that holds CR or LF is proof, because cells hold them escaped.
     """
-    csv = dialect.csv or CsvFormat()
+    csv = csv_of(dialect)
     if fault_of(csv, dialect.terminator):
         return False
     if csv.quote:

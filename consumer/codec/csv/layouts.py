@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from consumer.ddl.declared import Definition, declared_columns
+from consumer.codec.csv.form import csv_of
+from consumer.codec.protocol import Declared
+from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Family
 from consumer.model.files import SchemaFile
-from consumer.model.load import CsvFormat, Layout, LoadTarget
-from consumer.plan.catalog import Catalog
+from consumer.model.load import Dialect, Layout, LoadTarget
 
 
 def csv_layouts(
-    schemas: Sequence[SchemaFile], catalog: Catalog, target: LoadTarget, csv: CsvFormat
+    schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
 ) -> tuple[Layout, ...]:
     """The layout of the rows in the folders of each of `schemas`: its columns without hidden and virtual ones, with the
     labels of ENUM and SET.
@@ -24,7 +25,7 @@ def csv_layouts(
     CannotBeExact where nobody knows the labels of a column, and for a table with no key whose updates do not say what
     the row was.
     """
-    if not target.key and not csv.output_old_value:
+    if not target.key and not csv_of(dialect).output_old_value:
         raise CannotBeExact(
             "the rows of a table with no key do not say what an updated row was, and some releases write updates as"
             " inserts",
@@ -33,15 +34,10 @@ def csv_layouts(
             table=str(target.table),
         )
     virtual = frozenset(name.lower() for name in target.virtual)
-    layouts = tuple(_layout(schema, _declared(schema, catalog), virtual) for schema in schemas)
+    layouts = tuple(_layout(schema, declared(schema), virtual) for schema in schemas)
     for layout in layouts:
         _check_labels(layout, target)
     return layouts
-
-
-def _declared(schema: SchemaFile, catalog: Catalog) -> Mapping[str, Definition]:
-    history = [file for file in catalog.by_table.get(schema.name, ()) if file.version <= schema.version]
-    return declared_columns(history, catalog.origin)
 
 
 def _layout(schema: SchemaFile, declared: Mapping[str, Definition], virtual: Collection[str]) -> Layout:

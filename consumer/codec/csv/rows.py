@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.csv.bytes import Flags, Ints
+from consumer.codec.batches import Flags, Ints
 from consumer.codec.csv.cells import Cells
 from consumer.codec.csv.faults import Records
 from consumer.codec.csv.form import OPERATIONS, RowForm

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from consumer.codec import lines as lines_module
+from consumer.codec.canal_json.lines import JsonEnds
 from consumer.codec.faults import Place
-from consumer.codec.lines import TAIL_BYTES, LineEnds, SliceLines
+from consumer.codec.lines import TAIL_BYTES, SliceLines
 from consumer.errors import CorruptFile
 from consumer.model.load import FileSlice
 from consumer.ports import Stored
@@ -21,7 +22,7 @@ TERMINATORS = [b"\r\n", b"\n", b"|\n", b"\n|\n", b"$$", b"\r", b"", b"}"]
 def slice_lines(
     content: bytes, terminator: bytes = b"\n", piece: FileSlice | None = None, block_bytes: int = 64
 ) -> SliceLines:
-    return SliceLines(MemoryReader(content), piece or whole(content), LineEnds(terminator), PLACE, block_bytes)
+    return SliceLines(MemoryReader(content), piece or whole(content), JsonEnds(terminator), PLACE, block_bytes)
 
 
 def text_of(found: SliceLines) -> bytes:
@@ -74,7 +75,7 @@ def test_a_slice_reads_little_more_than_itself() -> None:
     content, _ = join([b'{"x":"%s"}' % (b"y" * 1000)] * 1000, b"\n")
     reader = CountingReader(content)
     piece = replace(whole(content), offset=300_000, length=200_000)
-    blocks = list(SliceLines(reader, piece, LineEnds(b"\n"), PLACE, 8 << 20).blocks())
+    blocks = list(SliceLines(reader, piece, JsonEnds(b"\n"), PLACE, 8 << 20).blocks())
     assert sum(block.text.count(b"\n") for block in blocks) == len(
         [n for n in range(1000) if 300_000 <= n * 1009 < 500_000]
     )

@@ -13,6 +13,7 @@ from consumer.codec.canal_json.bounds import read_bounds
 from consumer.codec.ends import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile, Folder
+from consumer.model.load import Dialect
 from consumer.ports import Stored
 
 TERMINATORS = [b"\r\n", b"\n", b"|", b",", b"}", b"~~", b"\x1e", b"{", b"},{", b"\r"]
@@ -39,7 +40,7 @@ def _line(commit_ts: int | None, text: str = "x", es: int = 7) -> bytes:
 def _bounds(content: bytes, terminator: bytes = b"\r\n") -> tuple[Bounds, Bytes]:
     reader = Bytes(content)
     file = DataFile(Folder("db/t", 5), 1, "db/t/5/CDC000001.json", len(content), "")
-    return read_bounds(reader, file, terminator), reader
+    return read_bounds(reader, file, Dialect(terminator=terminator)), reader
 
 
 NASTY = st.text(st.sampled_from('{}|,~"\\[]\n\r\x1e:a1')) | st.sampled_from(['|{"es":1}|', '},{"es":1},{', "{}|{}"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.canal_json.slices import SliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from consumer.codec.batches import META, change_schema
-from consumer.codec.canal_json.slices import SliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, CorruptFile
 from consumer.model.columns import Column
 from consumer.model.load import FileStat

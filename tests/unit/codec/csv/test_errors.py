@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from consumer.codec.csv.form import fault_of
-from consumer.codec.csv.slices import CsvSliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect
@@ -30,7 +30,7 @@ def decoded(
 ) -> list[pa.Table]:
     target = target_of(columns, key)
     dialect = Dialect("csv", terminator, csv)
-    return list(CsvSliceDecoder(MemoryReader(content), whole(content), target, target.columns, dialect).batches())
+    return list(SliceDecoder(MemoryReader(content), whole(content), target, dialect, target.columns).batches())
 
 
 def error_of(
@@ -179,7 +179,7 @@ def test_without_quotes_a_line_break_is_escaped(text: bytes, fits: bool) -> None
         return
     target = target_of(COLUMNS)
     dialect = Dialect("csv", b"\r\n", csv)
-    [table] = CsvSliceDecoder(MemoryReader(content), whole(content), target, target.columns, dialect).batches()
+    [table] = SliceDecoder(MemoryReader(content), whole(content), target, dialect, target.columns).batches()
     assert table["c1"].to_pylist() == ["a\r\n"]
 
 
@@ -210,7 +210,7 @@ def test_null_or_text_without_quotes(type_: str, stops: bool) -> None:
         assert "may be NULL here or the text 'NULL'" in found.message
         columns[1] = replace(columns[1], nullable=False)
     target = target_of(columns)
-    decoder = CsvSliceDecoder(MemoryReader(content), whole(content), target, target.columns, Dialect("csv", b"\n", csv))
+    decoder = SliceDecoder(MemoryReader(content), whole(content), target, Dialect("csv", b"\n", csv), target.columns)
     [table] = decoder.batches()
     expected = {"VARCHAR": "NULL", "BLOB": bytes([0x35, 0x42, 0xCB])}.get(type_)
     assert table["c1"].to_pylist() == [expected]
@@ -225,15 +225,15 @@ def test_a_text_that_runs_into_a_delimiter_without_quotes() -> None:
 def test_columns_that_the_rows_lack_or_have_too_many() -> None:
     content = written(WITH_TS)
     target = target_of([*COLUMNS, Column("w", "INT")])
-    decoder = CsvSliceDecoder(
-        MemoryReader(content), whole(content), target, tuple(COLUMNS), Dialect("csv", b"\n", WITH_TS)
+    decoder = SliceDecoder(
+        MemoryReader(content), whole(content), target, Dialect("csv", b"\n", WITH_TS), tuple(COLUMNS)
     )
     with pytest.raises(RowsVary) as caught:
         list(decoder.batches())
     assert caught.value.absent == ("w",)
     selective = replace(target_of(COLUMNS[:1]), absent=("v",))
-    decoder = CsvSliceDecoder(
-        MemoryReader(content), whole(content), selective, tuple(COLUMNS), Dialect("csv", b"\n", WITH_TS)
+    decoder = SliceDecoder(
+        MemoryReader(content), whole(content), selective, Dialect("csv", b"\n", WITH_TS), tuple(COLUMNS)
     )
     with pytest.raises(RowsVary) as caught:
         list(decoder.batches())

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.canal_json.slices import SliceDecoder
-from consumer.codec.csv.slices import CsvSliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect, LoadTarget
@@ -44,7 +43,7 @@ def decoded(name: str, target: LoadTarget, layout: Sequence[Column] | None = Non
     content = (FOLDER / f"{name}.csv").read_bytes()
     dialect = Dialect("csv", csv=FORMATS[name.rpartition(".")[2]])
     columns = target.columns if layout is None else tuple(layout)
-    decoder = CsvSliceDecoder(MemoryReader(content), whole(content), target, columns, dialect, block_bytes)
+    decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect, columns, block_bytes)
     return as_rows(list(decoder.batches()))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consumer.codec.csv.form import splittable
-from consumer.codec.csv.slices import CsvSliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.codec.lines import TAIL_BYTES
 from consumer.model.columns import Column
 from consumer.model.load import CsvFormat, Dialect, FileSlice, FileStat, LoadTarget
@@ -22,10 +22,10 @@ TEXTS = [Column("a", "VARCHAR"), Column("b", "VARCHAR"), Column("c", "VARCHAR")]
 
 def decoder_of(
     content: bytes, columns: list[Column], csv: CsvFormat, terminator: bytes = b"\n", piece: FileSlice | None = None
-) -> CsvSliceDecoder:
+) -> SliceDecoder:
     target = target_of(columns)
     dialect = Dialect("csv", terminator, csv)
-    return CsvSliceDecoder(MemoryReader(content), piece or whole(content), target, target.columns, dialect)
+    return SliceDecoder(MemoryReader(content), piece or whole(content), target, dialect, target.columns)
 
 
 def decoded(content: bytes, columns: list[Column], csv: CsvFormat, terminator: bytes = b"\n") -> list[Any]:
@@ -76,8 +76,8 @@ def test_a_delete_may_have_the_key_alone() -> None:
     content = b'"I","t","d",5,"x",2,"k"\n"D","t","d",6,"k"\n'
     columns = [Column("v", "VARCHAR"), Column("n", "INT"), Column("k", "VARCHAR")]
     target = LoadTarget(target_of([]).table, tuple(columns), ("v", "n", "k"), (2,))
-    decoder = CsvSliceDecoder(
-        MemoryReader(content), whole(content), target, target.columns, Dialect("csv", b"\n", WITH_TS)
+    decoder = SliceDecoder(
+        MemoryReader(content), whole(content), target, Dialect("csv", b"\n", WITH_TS), target.columns
     )
     rows = as_rows(list(decoder.batches()))
     assert rows == [(5, True, 0, 0, "x", "2", "k"), (6, False, 0, 0, None, None, "k")]
@@ -87,7 +87,7 @@ def test_columns_are_found_by_name_whatever_the_order_of_the_cells() -> None:
     content = b'"I","t","d",5,7,"x"\n'
     layout = (Column("n", "INT"), Column("v", "VARCHAR"))
     target = target_of([Column("v", "VARCHAR"), Column("n", "INT")])
-    decoder = CsvSliceDecoder(MemoryReader(content), whole(content), target, layout, Dialect("csv", b"\n", WITH_TS))
+    decoder = SliceDecoder(MemoryReader(content), whole(content), target, Dialect("csv", b"\n", WITH_TS), layout)
     assert as_rows(list(decoder.batches())) == [(5, True, 0, 0, "x", "7")]
 
 
@@ -144,8 +144,8 @@ def test_memory_is_bounded_by_blocks() -> None:
             return super().read(piece, offset, length)
 
     target = target_of(TEXTS)
-    decoder = CsvSliceDecoder(
-        Measured(content), whole(content), target, target.columns, Dialect("csv", csv=WITH_TS), 256 << 10
+    decoder = SliceDecoder(
+        Measured(content), whole(content), target, Dialect("csv", csv=WITH_TS), target.columns, 256 << 10
     )
     counts = [table.num_rows for table in decoder.batches()]
     assert sum(counts) == 40_000

@@ -11,7 +11,7 @@ from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import CsvFormat, LoadTarget
+from consumer.model.load import CsvFormat, Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.plan.catalog import Catalog
 from tests.support.build import ID, schema_file
@@ -27,12 +27,12 @@ CREATED = schema_file("d.t", 10, query=CREATE, columns=(ID, G, S, E, HIDDEN))
 
 
 def layout(schema: SchemaFile, target: LoadTarget = TARGET) -> list[str]:
-    (found,) = csv_layouts([schema], Catalog.of([schema]), target, CsvFormat())
+    (found,) = csv_layouts([schema], Catalog.of([schema]).declared, target, Dialect("csv"))
     return [column.name for column in found]
 
 
 def test_statements_tell_virtual_columns_and_labels() -> None:
-    (found,) = csv_layouts([CREATED], Catalog.of([CREATED]), TARGET, CsvFormat())
+    (found,) = csv_layouts([CREATED], Catalog.of([CREATED]).declared, TARGET, Dialect("csv"))
     assert found == (ID, S, replace(E, elements=("x", "y")))
 
 
@@ -40,14 +40,14 @@ def test_a_folder_has_the_columns_of_its_own_version() -> None:
     altered = schema_file(
         "d.t", 20, Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `t` DROP COLUMN `g`, ADD COLUMN `g` INT", (ID, S, E, G)
     )
-    found = csv_layouts([altered, CREATED], Catalog.of([CREATED, altered]), TARGET, CsvFormat())
+    found = csv_layouts([altered, CREATED], Catalog.of([CREATED, altered]).declared, TARGET, Dialect("csv"))
     assert [[column.name for column in columns] for columns in found] == [["id", "s", "e", "g"], ["id", "s", "e"]]
 
 
 def test_a_renamed_table_keeps_what_its_statements_told_under_the_old_name() -> None:
     renamed = schema_file("d.u", 20, Action.RENAME_TABLE, "RENAME TABLE `d`.`t` TO `d`.`u`", CREATED.columns)
     catalog = replace(Catalog.of([CREATED, renamed]), origins={renamed.path: CREATED.name})
-    (found,) = csv_layouts([renamed], catalog, TARGET, CsvFormat())
+    (found,) = csv_layouts([renamed], catalog.declared, TARGET, Dialect("csv"))
     assert [column.name for column in found] == ["id", "s", "e"]
 
 
@@ -72,4 +72,6 @@ def test_a_table_with_no_key_needs_old_values() -> None:
     target = replace(TARGET, key=())
     with pytest.raises(CannotBeExact, match="what an updated row was"):
         layout(CREATED, target=target)
-    assert csv_layouts([CREATED], Catalog.of([CREATED]), target, CsvFormat(output_old_value=True))
+    assert csv_layouts(
+        [CREATED], Catalog.of([CREATED]).declared, target, Dialect("csv", csv=CsvFormat(output_old_value=True))
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.slices import CsvSliceDecoder
+from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CorruptFile
 from consumer.model.load import CsvFormat, Dialect
 from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole
@@ -82,5 +82,5 @@ def _decode_csv(csv: CsvFormat, records: list[bytes]) -> list[Any]:
     head = [header(["id", "v"], csv)] if csv.output_field_header else []
     content = b"".join(line + b"\r\n" for line in [*head, *records])
     target, dialect = target_of([ID, V]), Dialect("csv", b"\r\n", csv)
-    decoder = CsvSliceDecoder(MemoryReader(content), whole(content), target, target.columns, dialect)
+    decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect, target.columns)
     return as_rows(list(decoder.batches()))

@@ -1,0 +1,47 @@
+"""canal-JSON, one row change a line -> rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consumer.codec.batches import Ints
+from consumer.codec.canal_json.changes import ChangeBuilder
+from consumer.codec.canal_json.faults import RowLines
+from consumer.codec.canal_json.lines import JsonEnds
+from consumer.codec.canal_json.rows import RowParser
+from consumer.codec.faults import Place
+from consumer.codec.lines import Block
+from consumer.codec.rows import BlockRows, LineAt
+from consumer.model.load import Dialect, FileSlice, LoadTarget
+
+
+class JsonFile:
+    """A `codec.rows.RowFile` of canal-JSON."""
+
+    header = 0
+
+    def __init__(self, piece: FileSlice, target: LoadTarget, dialect: Dialect) -> None:
+        self.place = Place.of(piece, target)
+        self.ends = JsonEnds(dialect.terminator)
+        self._parser = RowParser(target)
+        self._builder = ChangeBuilder(target, self.place, dialect.clock)
+
+    def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
+        lines = RowLines(block, line_at, self.place)
+        try:
+            rows = self._parser.parse(block.text)
+        except ValueError as error:
+            raise lines.fault(self._parser) from error
+        if not rows.count:
+            return None
+
+        def counts(sizes: Ints) -> Ints:
+            newlines = np.frombuffer(block.text, np.uint8) == ord("\n")
+            found: Ints = np.add.reduceat(newlines, np.cumsum(sizes) - sizes, dtype=np.int64)
+            if rows.count != found.sum():
+                raise ValueError("blank lines")
+            return found
+
+        return BlockRows(
+            rows.ts, rows.exact, counts, lambda inside, origin: self._builder.changes(rows, inside, origin, lines)
+        )

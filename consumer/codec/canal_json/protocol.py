@@ -1,0 +1,38 @@
+"""canal-JSON as a protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from consumer.codec.canal_json.bounds import read_bounds, read_first
+from consumer.codec.protocol import RowProtocol
+from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
+from consumer.ports import RangeReader
+
+if TYPE_CHECKING:
+    from consumer.codec.rows import RowFile
+
+
+def _has_lines(dialect: Dialect) -> bool:
+    return dialect.terminator.endswith(b"\n")
+
+
+def _opened(_: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, _layout: Layout) -> RowFile:
+    from consumer.codec.canal_json.file import JsonFile
+
+    return JsonFile(piece, target, dialect)
+
+
+CANAL_JSON = RowProtocol(
+    name="canal-json",
+    extension="json",
+    density=1,
+    writes_labels=False,
+    splittable=_has_lines,
+    joinable=_has_lines,
+    by_position=lambda dialect: False,
+    layouts=lambda schemas, declared, target, dialect: (),
+    bounds=read_bounds,
+    first_ts=read_first,
+    opened=_opened,
+)

@@ -1,0 +1,83 @@
+"""TiCDC's CSV -> rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consumer.codec.batches import Ints
+from consumer.codec.csv.cells import CellReader, Cells, NotCells
+from consumer.codec.csv.changes import CsvChangeBuilder
+from consumer.codec.csv.faults import CsvPlace, Records
+from consumer.codec.csv.form import RowForm, splittable
+from consumer.codec.csv.lines import Header, RecordEnds
+from consumer.codec.csv.rows import RowLayout, read_rows
+from consumer.codec.lines import Block
+from consumer.codec.rows import BlockRows, LineAt
+from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
+from consumer.ports import RangeReader
+
+
+class CsvFile:
+    """A `codec.rows.RowFile` of CSV."""
+
+    def __init__(
+        self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
+    ) -> None:
+        """Reads the header, where there is one. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
+        self.place = CsvPlace(piece.path, str(target.table))
+        self._form = form = self._form_of(dialect)
+        if not target.key:
+            if form.commit_ts is None:
+                raise self.place.timeless()
+            if form.is_update is None:
+                raise self.place.oldless()
+        self._target, self._columns = target, layout
+        self._header = Header(reader, piece, form, self.place) if form.header else None
+        self.header = self._header.size if self._header else 0
+        self.ends = RecordEnds(form, splittable(dialect))
+        self._cells = CellReader(form)
+        self._builder = CsvChangeBuilder(target, form)
+
+    def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
+        records = Records(block, self.ends, line_at, self.place)
+        try:
+            cells = self._cells.read(block.text)
+        except NotCells as error:
+            raise records.fault(self._cells, self._form) from error
+        if not cells.records:
+            return None
+        layout = self._layout(cells)
+        rows = read_rows(cells, self._form, layout, records)
+        return BlockRows(
+            rows.ts,
+            None if self._form.commit_ts is None else np.ones(cells.records, np.bool_),
+            lambda sizes: _counts(cells, sizes),
+            lambda inside, origin: self._builder.changes(rows, inside, origin, layout, records),
+        )
+
+    def _form_of(self, dialect: Dialect) -> RowForm:
+        try:
+            return RowForm.of(dialect)
+        except ValueError as error:
+            raise self.place.inexact(
+                f"rows cannot be told apart under these settings: {error}",
+                "change them in the changefeed's [sink.csv], write to a new prefix and load the tables again",
+            ) from error
+
+    def _layout(self, cells: Cells) -> RowLayout:
+        if self._header is None:
+            return RowLayout.of(self._columns, self._target)
+        count = int(cells.first[1]) - self._form.values
+        layout = RowLayout.named(self._header.names, self._columns, self._target, count)
+        strange = layout.strange(self._target)
+        if strange:
+            names = ", ".join(map(repr, strange))
+            raise self.place.corrupt(f"the header line names {names}, which the schema file does not list once", 1)
+        return layout
+
+
+def _counts(cells: Cells, sizes: Ints) -> Ints:
+    begins = np.cumsum(sizes) - sizes
+    if not np.all(np.isin(begins, cells.begins)):
+        raise ValueError("a record goes over the end of its file")
+    return np.diff(np.append(np.searchsorted(cells.begins, begins), cells.records))

@@ -1,0 +1,15 @@
+"""The protocols that there are."""
+
+from __future__ import annotations
+
+from consumer.codec.canal_json.protocol import CANAL_JSON
+from consumer.codec.csv.protocol import CSV
+from consumer.codec.protocol import RowProtocol
+from consumer.model.load import Dialect
+
+PROTOCOLS = {protocol.name: protocol for protocol in (CANAL_JSON, CSV)}
+"""By name."""
+
+
+def protocol_of(dialect: Dialect) -> RowProtocol:
+    return PROTOCOLS[dialect.protocol]

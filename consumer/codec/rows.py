@@ -1,0 +1,47 @@
+"""What decoders of all protocols say of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from consumer.codec.batches import Flags, Ints, Origin
+from consumer.codec.faults import Place
+from consumer.codec.lines import Block, LineEnds
+
+LineAt = Callable[[int], int]
+"""The number, from 1, of the line that begins at an offset of the file. Costs a read of the file up to there."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRows:
+    """The rows of a block, one at least. `ts` is ``es << 18`` where `exact` is false; where that is None, rows say
+    nothing of their time, and `ts` is 0.
+
+    `counts` takes the sizes of files that make up the block, and gives how many of the rows each has: ValueError where
+    one is not wholly in one file. `changes` makes the change table (see `codec.batches`) of some of them, in file
+    order: raises CorruptFile, SchemaDrift, CannotBeExact.
+    """
+
+    ts: Ints
+    exact: Flags | None
+    counts: Callable[[Ints], Ints]
+    changes: Callable[[Flags, Origin], pa.Table]
+
+
+class RowFile(Protocol):
+    """A file, or several of the same columns one after the other, whose rows are decoded. `header` is the length of a
+    first line that is no row."""
+
+    @property
+    def place(self) -> Place: ...
+    @property
+    def ends(self) -> LineEnds: ...
+    @property
+    def header(self) -> int: ...
+
+    def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
+        """None where all lines are blank. Raises CorruptFile, SchemaDrift."""
