@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from consumer.model.files import Folder
 
@@ -175,6 +176,7 @@ class PathParser:
         )
 
 
+@lru_cache(1 << 12)
 def date_level(date: str) -> str:
     """Which ``date-separator`` makes a folder called `date`; "none" for ""."""
     return next((level for level, pattern in _DATES.items() if pattern.fullmatch(date)), "none")

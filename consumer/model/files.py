@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
@@ -43,9 +44,9 @@ class SchemaFile:
         return TableName(self.database, self.table)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Folder:
-    """Where one counter of file numbers lives: ``root/version[/partition][/date]`` and the dispatcher in the name."""
+class Folder(NamedTuple):
+    """Where one counter of file numbers lives: ``root/version[/partition][/date]`` and the dispatcher in the name. A
+    tuple, as rounds look up many of them."""
 
     root: str
     version: int

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 LOGICAL_BITS = 18
 MAX_TSO = (1 << 63) - 1
 """Above every commit-ts: "to the end of the storage"."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
-    """A table as upstream spells it. A database alone has ``table == ""``."""
+class TableName(NamedTuple):
+    """A table as upstream spells it. A database alone has ``table == ""``. A tuple, as rounds look up many of them."""
 
     database: str
     table: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from consumer.errors import ProgressMoved
 from consumer.model.files import DataFile, Folder
@@ -90,8 +91,7 @@ class FolderProgress:
         return replace(self, first_ts=min(self.first_ts, *times), last_ts=max(last, *times))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DdlId:
+class DdlId(NamedTuple):
     """A statement is its schema file: several can carry one version."""
 
     database: str

@@ -35,6 +35,7 @@ class Assembly:
     root. `overdue` tells of the statements that came late."""
 
     listing: Listing
+    tables: Sequence[TableName]
     catalog: Catalog
     timeline: Timeline
     files: Mapping[TableName, Sequence[DataFile]]
@@ -71,19 +72,12 @@ class Assembly:
         clean_up = CleanUp.of(listing, progress, retention)
         overdue = overdue_statements(timeline, progress)
         read = _by_root(progress.folders)
-        return cls(listing, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue)
+        tables = _tables(timeline, {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}, wanted)
+        return cls(listing, tables, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue)
 
     @property
     def checkpoint(self) -> int:
         return self.listing.checkpoint
-
-    @property
-    def tables(self) -> list[TableName]:
-        pending = self.timeline.pending
-        touched = {name for statement in pending for name in statement.touches}
-        schemaless = {name for name in self.files if name not in self.catalog.by_table}
-        names = touched | set(self.timeline.live) | set(self.broken) | schemaless | set(self.overdue)
-        return sorted(name for name in names if self.wanted(name) or name in touched)
 
     def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
         """The tables that exist upstream, and those that the target has, where pending statements have not run."""
@@ -239,6 +233,13 @@ class Assembly:
             for name, table in progress.tables.items()
             if table.state is State.DROPPED and name not in self.catalog.by_table and name not in self.files
         ]
+
+
+def _tables(
+    timeline: Timeline, troubled: Collection[TableName], wanted: Callable[[TableName], bool]
+) -> Sequence[TableName]:
+    touched = {name for statement in timeline.pending for name in statement.touches}
+    return sorted(name for name in {*touched, *timeline.live, *troubled} if name in touched or wanted(name))
 
 
 def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName) -> Sequence[DataFile]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, pairwise
 
@@ -59,7 +58,7 @@ def unordered_dates(files: Iterable[DataFile]) -> set[Folder]:
     for folder, group in groupby(sorted(files), key=lambda file: file.folder):
         of_date = list(group)
         times = [file.modified for file in of_date]
-        spans[replace(folder, date="")].append((all(map(_fits, of_date)), min(times), max(times)))
+        spans[folder._replace(date="")].append((all(map(_fits, of_date)), min(times), max(times)))
     return {folder for folder, dates in spans.items() if len(dates) > 1 and not _rise(dates)}
 
 

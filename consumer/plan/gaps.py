@@ -52,8 +52,9 @@ def find_lost_rest(
 ) -> GapFound | None:
     """A file that is gone although rows of it above `applied_ts` were seen and are still to be read. `folders` are
     those of the table."""
-    there = {(file.folder, file.index) for file in files}
-    for folder, place in sorted(folders.items()):
+    opened = sorted((folder, place) for folder, place in folders.items() if place.open)
+    there = {(file.folder, file.index) for file in files} if opened else set()
+    for folder, place in opened:
         for entry in place.open:
             if entry.next_ts > applied_ts and (folder, entry.index) not in there:
                 return GapFound(

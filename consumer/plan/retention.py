@@ -40,7 +40,11 @@ NOT_KNOWN = Retention()
 
 def day_dates(folders: Iterable[Folder]) -> set[str]:
     """The dates of the folders that the clean-up knows: it works with ``date-separator = "day"`` alone."""
-    return {folder.date for folder in folders if date_level(folder.date) == "day"}
+    return {folder.date for folder in folders if _by_day(folder)}
+
+
+def _by_day(folder: Folder) -> bool:
+    return date_level(folder.date) == "day"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class CleanUp:
         newest: dict[tuple[str, int, str], Folder] = {}
         for folder in progress.folders:
             series = (folder.root, folder.version, folder.partition)
-            if day_dates((folder,)) and folder.date >= newest.get(series, folder).date:
+            if _by_day(folder) and folder.date >= newest.get(series, folder).date:
                 newest[series] = folder
         there = {(folder.root, folder.version, folder.partition, folder.date) for folder in listed}
         gone = {f.root for f in newest.values() if (f.root, f.version, f.partition, f.date) not in there}
@@ -81,7 +85,7 @@ class CleanUp:
             reached,
             bool(dates or newest),
             min([*dates, yesterday]),
-            {folder.root for folder in listed if day_dates((folder,))},
+            {folder.root for folder in listed if _by_day(folder)},
             gone,
             {folder.root for folder in progress.folders},
             {(folder.root, folder.version) for folder in (*listed, *progress.folders)},

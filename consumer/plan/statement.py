@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from consumer.errors import DdlRefused
@@ -17,6 +18,9 @@ from consumer.model.progress import Progress, ProgressChange, State, TableProgre
 from consumer.model.steps import ApplyDdl
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
+_NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
+_NOT_ON_TABLES = CREATE_ACTIONS | DATABASE_ACTIONS
+_ACTIONS: Mapping[int, Action] = {int(action): action for action in Action}
 
 _SHOWN = 1000
 
@@ -59,7 +63,7 @@ class Statement:
     @property
     def creates(self) -> TableName | None:
         """The name that this statement brings to life."""
-        return self.file.name if self.action in CREATE_ACTIONS | RENAME_ACTIONS else None
+        return self.file.name if self.action in _NAMING_ACTIONS else None
 
     @property
     def executed(self) -> bool:
@@ -100,7 +104,7 @@ class Statement:
         than the changefeed."""
         if self.action in RENAME_ACTIONS:
             return (self.old_name,) if self.old_name is not None else ()
-        return () if self.action in CREATE_ACTIONS | DATABASE_ACTIONS else (self.file.name,)
+        return () if self.action in _NOT_ON_TABLES else (self.file.name,)
 
     @property
     def tables(self) -> tuple[TableName, ...]:
@@ -187,7 +191,4 @@ def _shown(query: str) -> str:
 
 def action_of(file: SchemaFile) -> Action:
     """The file's action type; NONE for a number that no TiCDC lets through."""
-    try:
-        return Action(file.type)
-    except ValueError:
-        return Action.NONE
+    return _ACTIONS.get(file.type, Action.NONE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName, ms_to_tso, tso_to_ms
@@ -75,7 +74,7 @@ def _planned(
     numbers: dict[tuple[object, ...], int] = {}
     planned: list[PlannedFile] = []
     for file in sorted(files, key=place if date_order == "time" else None):
-        date = file.folder.date if replace(file.folder, date="") in doubtful else ""
+        date = file.folder.date if file.folder._replace(date="") in doubtful else ""
         number = numbers.setdefault((*file.folder.series, date), len(numbers))
         planned.append(PlannedFile(file, number, ordinals[number], window, coarse_window(window, file, boundaries)))
         ordinals[number] += 1

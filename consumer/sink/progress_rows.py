@@ -81,6 +81,10 @@ def progress_of(select: Select) -> Progress:
     )
 
 
+_NONE_OPEN = "[]"
+"""Nearly every folder has this: thousands are read at a start."""
+
+
 def open_files(kept: FolderProgress) -> str:
     """What the column `open_files` holds."""
     return json.dumps([astuple(file) for file in kept.open])
@@ -91,7 +95,7 @@ def _folder(done: int, size: int, stamp: str, opened: str, *rest: Any) -> Folder
 
 
 def _opened(text: str) -> tuple[OpenFile, ...]:
-    return tuple(OpenFile(*fields) for fields in json.loads(text))
+    return () if text == _NONE_OPEN else tuple(OpenFile(*fields) for fields in json.loads(text))
 
 
 def check_upstream(name: str, recorded: str, upstream: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,9 @@ class LocalFiles:
     def scan(self, spans: Spans) -> list[StoredFile]:
         with Translated(self.settings, "the storage"):
             top = os.stat(self.settings.prefix)
-            return list(self._below("", os.scandir(self.settings.prefix), spans, ((top.st_dev, top.st_ino),)))
+            found: list[StoredFile] = []
+            self._collect(found, "", os.scandir(self.settings.prefix), spans, ((top.st_dev, top.st_ino),))
+            return found
 
     def folders(self) -> list[str]:
         with Translated(self.settings, "the storage"), os.scandir(self.settings.prefix) as entries:
@@ -58,10 +59,11 @@ class LocalFiles:
             )
         return opened
 
-    def _below(
-        self, directory: str, entries: Any, spans: Spans, above: tuple[tuple[int, int], ...]
-    ) -> Iterator[StoredFile]:
-        """`above` are the devices and inodes of the folders that lead here, this one last."""
+    def _collect(
+        self, found: list[StoredFile], directory: str, entries: Any, spans: Spans, above: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Add the files below `directory` to `found`. `above` are the devices and inodes of the folders that lead here,
+        this one last."""
         with entries:
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
@@ -71,7 +73,7 @@ class LocalFiles:
                             state = entry.stat()
                             # What is no file has no size, and must be read to be refused: an empty file need not be.
                             size = state.st_size if stat.S_ISREG(state.st_mode) else 1
-                            yield StoredFile(path, size, str(state.st_mtime_ns), state.st_mtime_ns)
+                            found.append(StoredFile(path, size, str(state.st_mtime_ns), state.st_mtime_ns))
                         continue
                     if spans.covers_directory(path):
                         continue
@@ -85,7 +87,7 @@ class LocalFiles:
                 place = (state.st_dev, state.st_ino)
                 if place in above:
                     raise _loop(path)
-                yield from self._below(path, inner, spans, (*above, place))
+                self._collect(found, path, inner, spans, (*above, place))
 
     def _absolute(self, path: str) -> str:
         return f"{self.settings.prefix}/{path}"

@@ -86,12 +86,18 @@ class FsspecReader:
         ours = progress is not None and progress.upstream == self.identity
         spans = read_spans(progress, whole) if progress is not None and ours else Spans()
         stored = self._files.scan(spans)
-        schema_paths = {file: found for file in stored if (found := schema_path(file.path)) is not None}
+        schema_paths: dict[StoredFile, SchemaPath] = {}
+        others: list[StoredFile] = []
+        for file in stored:
+            if (found := schema_path(file.path)) is not None:
+                schema_paths[file] = found
+            else:
+                others.append(file)
         parser = PathParser(known_versions(schema_paths.values()), self._date_separator)
         files: dict[str, list[DataFile]] = {}
         indexes: dict[Folder, StoredFile] = {}
         unknown = []
-        for file in stored:
+        for file in others:
             match parser.parse(file.path):
                 case DataPath(folder, index, _):
                     data = DataFile(folder, index, file.path, file.size, file.stamp, file.modified)

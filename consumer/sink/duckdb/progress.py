@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import duckdb
@@ -146,7 +146,7 @@ def ddl_state(connection: duckdb.DuckDBPyConnection, name: str, wanted: DdlId) -
     found = connection.execute(
         "SELECT state FROM storage_consumer.ddl WHERE name = ? AND database_name = ? AND table_name = ? "
         "AND version = ? AND checksum = ?",
-        (name, *astuple(wanted)),
+        (name, *wanted),
     ).fetchall()
     return DdlState(found[0][0]) if found else None
 
@@ -185,7 +185,7 @@ def _table_row(table: TableName, kept: TableProgress) -> Row:
 
 
 def _folder_key(folder: Folder) -> Row:
-    return dict(zip(_FOLDER_KEY, astuple(folder), strict=True))
+    return dict(zip(_FOLDER_KEY, folder, strict=True))
 
 
 def _folder_row(folder: Folder, kept: FolderProgress) -> Row:
@@ -202,7 +202,7 @@ def _folder_row(folder: Folder, kept: FolderProgress) -> Row:
 
 
 def _ddl_key(wanted: DdlId) -> Row:
-    return dict(zip(_DDL_KEY, astuple(wanted), strict=True))
+    return dict(zip(_DDL_KEY, wanted, strict=True))
 
 
 def _ddl_row(record: DdlRecord) -> Row:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple
 from typing import Any
 
 import pymysql
@@ -166,7 +165,7 @@ def _store_folders(cursor: pymysql.cursors.Cursor, name: str, change: ProgressCh
     _delete(cursor, "FROM storage_consumer.folder_progress WHERE name = %s AND (id)", name, gone)
     rows = (
         (
-            *(name, _folder_id(folder), *astuple(folder)),
+            *(name, _folder_id(folder), *folder),
             *(kept.done, kept.size, kept.stamp, open_files(kept), kept.index, kept.first_ts, kept.last_ts),
         )
         for folder, kept in change.folders.items()
@@ -176,13 +175,13 @@ def _store_folders(cursor: pymysql.cursors.Cursor, name: str, change: ProgressCh
 
 
 def _store_ddls(cursor: pymysql.cursors.Cursor, name: str, change: ProgressChange) -> None:
-    rows = ((*(name, *astuple(record.id)), record.state.value, record.before, record.reason) for record in change.ddls)
+    rows = ((*(name, *record.id), record.state.value, record.before, record.reason) for record in change.ddls)
     _insert(cursor, "ddl", rows)
     _delete(
         cursor,
         "FROM storage_consumer.ddl WHERE name = %s AND (database_name, table_name, version, checksum)",
         name,
-        [astuple(gone) for gone in change.forget_ddls],
+        [tuple(gone) for gone in change.forget_ddls],
     )
 
 
@@ -221,7 +220,7 @@ def _flat(keys: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 
 def _folder_id(folder: Folder) -> str:
-    return _sha256(json.dumps(astuple(folder)))
+    return _sha256(json.dumps(folder))
 
 
 def _sha256(text: str) -> str:
