@@ -62,7 +62,6 @@ def build() -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; leaves by SystemExit with the exit code."""
-    gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     given = list(sys.argv[1:] if arguments is None else arguments)
     # The first word is the command: only what follows it can be flags of the settings.
