@@ -62,9 +62,19 @@ def maker(conf: Mapping[str, str]) -> Iterator[Path | None]:
         if archived_start(conf) is not None:
             yield None
             return
-        for left in (*folder.glob(f"{_key(conf)}*"), *folder.glob("*.new")):
-            left.unlink()
+        for left in (*folder.glob(f"{_key(conf)}*"), *folder.glob("*.new"), *_forsaken(folder)):
+            left.unlink(missing_ok=True)
         yield folder / f"{_key(conf)}.{os.getpid()}.new"
+
+
+def _forsaken(folder: Path) -> Iterator[Path]:
+    """Archives, of 150 MB each, whose Java or Spark is no longer there."""
+    for note in folder.glob("*.json"):
+        kept = {}
+        with suppress(ValueError):
+            kept = json.loads(note.read_text())
+        if not all(Path(part).exists() for part in kept.get("parts", ["/not/known"])):
+            yield from (folder / kept.get("archive", note.name), note)
 
 
 def keep(conf: Mapping[str, str], archive: Path, start: Start) -> None:
@@ -76,6 +86,7 @@ def keep(conf: Mapping[str, str], archive: Path, start: Start) -> None:
         "archive": place.name,
         "size": place.stat().st_size,
         "command": start.command,
+        "parts": [str(part) for part in _parts()],
         "environment": dict(start.environment),
     }
     written = archive.with_suffix(".new")
@@ -95,19 +106,23 @@ def start_of(process: int, without: Sequence[str]) -> Start:
 
 
 def _key(conf: Mapping[str, str]) -> str:
-    """What a start depends on, as one word. Raises OSError where there is no Java or Spark, or where Spark's own
-    configuration has a say."""
+    """What a start depends on, as one word. Raises what `_parts` raises."""
+    # Whole seconds: the layers of an image keep no more.
+    about = [
+        *(f"{part} {int(part.stat().st_mtime)}" for part in _parts()),
+        *sorted(f"{name}={value}" for name, value in conf.items() if name.startswith("spark.driver.")),
+        *sorted(f"{n}={v}" for n, v in os.environ.items() if n.startswith(_OF_THE_JVM) and n not in _OURS),
+    ]
+    return hashlib.sha256("\n".join(about).encode()).hexdigest()[:16]
+
+
+def _parts() -> tuple[Path, Path]:
+    """Java, and Spark's classes. Raises OSError where one is not there, or where Spark's own configuration has a
+    say."""
     spec = find_spec("pyspark")
     home = Path((spec and spec.origin) or "/no/pyspark/there").parent
     if (home / "conf").exists():
         raise FileNotFoundError(home)
     own = os.environ.get("JAVA_HOME")
     java = Path(shutil.which(f"{own}/bin/java" if own else "java") or "/no/java").resolve(strict=True)
-    jars = home / "jars"
-    # Whole seconds: the layers of an image keep no more.
-    about = [
-        *(str(part) for part in (java, int(java.stat().st_mtime), jars, int(jars.stat().st_mtime))),
-        *sorted(f"{name}={value}" for name, value in conf.items() if name.startswith("spark.driver.")),
-        *sorted(f"{n}={v}" for n, v in os.environ.items() if n.startswith(_OF_THE_JVM) and n not in _OURS),
-    ]
-    return hashlib.sha256("\n".join(about).encode()).hexdigest()[:16]
+    return java, home / "jars"

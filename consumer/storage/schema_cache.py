@@ -1,13 +1,15 @@
 """Schema files as they were parsed, kept from one command to the next in the user's cache folder.
 
 Each is found by its path, size and stamp, all as the listing has them; one that changed is read again. The file is for
-one storage and one parser. Whatever is wrong with it, it is as if it were not there.
+one storage and one parser. Whatever is wrong with it, it is as if it were not there; nor is one that was not written
+for a month.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -25,6 +27,8 @@ from consumer.model import columns, files
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile, StoredFile
 from consumer.model.user_cache import cache_folder, is_ours
+
+_KEPT_SECONDS = 30 * 24 * 3600
 
 
 def kept_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
@@ -53,6 +57,15 @@ def keep_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None
         except OSError:
             os.unlink(new)
             raise
+        _forget(place.parent)
+
+
+def _forget(folder: Path) -> None:
+    """Take away what nobody has written for long: storages that are gone, parsers of before, writers that died."""
+    for entry in os.scandir(folder):
+        with suppress(FileNotFoundError):
+            if time.time() - entry.stat().st_mtime > _KEPT_SECONDS:
+                os.unlink(entry.path)
 
 
 def _written(parsed: Iterable[tuple[StoredFile, SchemaFile]]) -> bytes:

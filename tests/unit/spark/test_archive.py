@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -45,6 +46,17 @@ def test_what_a_maker_left_that_died_is_cleared_away(cache: Path) -> None:
         assert archive is not None
         assert [path for path in cache.iterdir() if path.suffix == ".new"] == []
     assert archived_start(CONF) is not None
+
+
+def test_one_whose_spark_is_gone_is_cleared_away_by_the_next_maker(cache: Path) -> None:
+    (note,) = cache.glob("*.json")
+    (archive,) = cache.glob("*.jsa")
+    gone = {**json.loads(note.read_text()), "archive": "gone.jsa", "parts": ["/no/such/venv/pyspark/jars"]}
+    (cache / "gone.json").write_text(json.dumps(gone))
+    (cache / "gone.jsa").write_bytes(b"classes")
+    (cache / "damaged.json").write_text("{")
+    with maker({"spark.driver.memory": "2g"}):
+        assert {path.name for path in cache.iterdir()} == {note.name, archive.name, "lock"}
 
 
 @pytest.mark.parametrize("conf", [{}, {"spark.driver.memory": "2g"}, {**CONF, "spark.driver.extraClassPath": "x.jar"}])

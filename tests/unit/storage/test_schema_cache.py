@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +73,16 @@ def test_one_that_changed_is_read_again(storage: Path, fetched: Seen) -> None:
     fetched.clear()
     assert below(storage) == [first[0], *first[2:]]
     assert fetched == [first[0].path]
+
+
+def test_what_nobody_wrote_for_a_month_goes_once_another_is_written(storage: Path) -> None:
+    below(ACROSS)
+    (old,) = cache_folder("schemas").iterdir()
+    month_ago = time.time() - 31 * 24 * 3600
+    os.utime(old, (month_ago, month_ago))
+    below(storage)
+    assert len(list(cache_folder("schemas").iterdir())) == 1
+    assert not old.exists()
 
 
 def _flip(path: Path) -> None:
