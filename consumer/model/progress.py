@@ -34,7 +34,8 @@ MOVED_BY_WRITER = "its rows are written, and the files that they came from are n
 class TableProgress:
     """A table that is not simply where the global applied-ts is.
 
-    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED and WAITS, `hint` to STOPPED.
+    Every row with commit-ts <= `applied_ts` is in the target. `reason` belongs to STOPPED, WAITS and EMPTYING,
+    `hint` to STOPPED.
     One that is OK has the reason MOVED_BY_WRITER where that has come so far by itself.
     """
 

@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _STATEMENT_SHOWN = 200
 _LONGEST_LINGER = 0.2
+_RESYNC_DIED = "a resync of it began and did not end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +239,7 @@ class ConsumerManager:
     def empty(self, name: TableName, change: ProgressChange) -> None:
         """Take a table away, to be made anew: `change` is its progress then. A run that dies in between is taken up by
         the next."""
-        place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING)
+        place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING, reason=_RESYNC_DIED)
         self.record(replace(change, tables={**change.tables, name: place}))
         self._empty(name)
 

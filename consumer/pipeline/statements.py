@@ -17,6 +17,7 @@ from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
 from consumer.model.work import Work
 from consumer.pipeline.kept import kept_elsewhere
+from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
 
@@ -115,13 +116,12 @@ class StatementRunner:
         if refused is not None:
             raise refused
         overtaken = tuple(
-            DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=f"overtaken by {statement.file.query}")
+            DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=OVERTAKEN + statement.file.query)
             for other in self._manager.round.overtaken(statement)
         )
         step = statement.step(self._manager.progress)
-        # Where a table that is left out gets its name, the target may have another one of it, whose rows nobody read.
-        moved = {name: place for name, place in step.before.tables.items() if self._manager.options.wanted(name)}
-        step = replace(step, before=replace(step.before, tables=moved))
+        # Tables that are left out stay where they were: nobody read the rows under their names.
+        step = replace(step, before=self._of_wanted(step.before), after=self._of_wanted(step.after))
         renames = self._manager.round.overtaken_renames(statement)
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.
@@ -140,6 +140,9 @@ class StatementRunner:
                 lost = self._manager.consumers[name].lost(files, self._manager.progress)
                 step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
         return step
+
+    def _of_wanted(self, change: ProgressChange) -> ProgressChange:
+        return replace(change, tables={n: p for n, p in change.tables.items() if self._manager.options.wanted(n)})
 
     def _ignore(self, statement: Statement, step: ApplyDdl) -> None:
         """Record the statement as skipped. A table that was made by hand must be empty where its CREATE is ignored."""

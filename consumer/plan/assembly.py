@@ -21,6 +21,7 @@ from consumer.plan.notes import notes
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
 from consumer.plan.rewrites import doubtful_indexes, rewritten_folders, stale, with_later_ones
 from consumer.plan.round import Round
+from consumer.plan.standing import Standings
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
 from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline, needs_company, upstream_order
@@ -85,6 +86,10 @@ class Assembly:
         waiting = {statement.file.path for statement in self.timeline.pending}
         executed = (file for file in due if file.path not in waiting)
         return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
+
+    def standings(self, progress: Progress) -> Standings:
+        """What the target has of the tables that there are, or were, upstream."""
+        return Standings(self.statements_due(progress), self.timeline.origins, progress)
 
     def statements_due(self, progress: Progress) -> list[SchemaFile]:
         """The schema files that this round knows of, in upstream order."""
@@ -216,7 +221,7 @@ class Assembly:
         return {
             name: TableProgress(place.applied_ts, State.EXCLUDED)
             for name, place in places.items()
-            if place.state in (State.OK, State.WAITS)
+            if place.state in (State.OK, State.WAITS, State.STOPPED)
             or (place.state is State.DROPPED and self._lives_again(name, place.applied_ts))
         }
 

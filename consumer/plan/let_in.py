@@ -3,146 +3,139 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
-from consumer.model.actions import Action
+from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, all_lives, lives_at
+from consumer.plan.lives import Life
+from consumer.plan.standing import NOT_MADE, PASSED_OVER, is_settled, was_executed
+from consumer.plan.statement import action_of
 
-_GONE = "its table was gone before the table rules took it"
+LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 
 
 def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> ProgressChange | None:
     """What to record before a round in which names are no longer left out; None where there are none.
 
-    A name that the target has no table of begins where a table that still exists upstream took it. Statements about
-    tables that are gone since are not executed: some of what they need may have run, under other rules. Names of tables
-    that the target has stay where they were, and go as they went upstream; what is left of one whose end was passed
-    over is taken away, if `policy_of` lets DROP TABLE run.
+    A table that still exists upstream begins where the first of its statements that has not run gave it a name.
+    Statements about tables that are gone are not executed: some of what they need may have run, under other rules. What
+    is left of such a table in the target goes as it went upstream, or is taken away where its end was passed over, if
+    `policy_of` lets DROP TABLE run.
     """
     back = {n: p for n, p in progress.tables.items() if p.state is State.EXCLUDED and assembly.wanted(n)}
     if not back:
         return None
-    upstream, target = assembly.lives(progress)
-    target = {name: life for name, life in target.items() if not _was_passed_over(life, progress)}
-    begins: defaultdict[TableName, list[int]] = defaultdict(list)
-    alive: set[str] = set()
-    for life in upstream.values():
-        alive.update(file.path for file in life.statements)
-        for name, version in zip(life.names, life.since, strict=True):
-            begins[name].append(version)
-    there = {name: life for name, life in target.items() if assembly.wanted(name) or _was_followed(life, progress)}
-    gone: list[SchemaFile] = []
+    found = _LetIn(assembly, progress, policy_of)
     for database in [name for name in back if not name.table]:
-        overtaken, left = _overtaken(assembly, database, there)
-        gone += overtaken
-        back |= {name: progress.table(name) for name in left}
-        there = {name: life for name, life in there.items() if name not in left}
-        target = {name: life for name, life in target.items() if name not in left}
-    new = {name for name in back if name not in target and name.table}
-    for file in _of_tables_there(assembly, there):
-        alive.add(file.path)
-        begins[file.name].append(file.version)
-    gone += _of_tables_gone(assembly, progress, new, alive)
-    starts = {name: max(place.applied_ts, min(begins[name], default=0) - 1) for name, place in back.items()}
-    tables = {n: TableProgress(starts[n] if n in new else place.applied_ts) for n, place in back.items()}
-    for name in _left_over(assembly, progress, {name: back[name].applied_ts for name in new}):
-        if policy_of(Action.DROP_TABLE, name) is DdlPolicy.EVOLVE:
-            tables[name] = replace(tables[name], state=State.EMPTYING)
-    return ProgressChange(
-        tables=tables,
-        ddls=tuple(
-            DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=_GONE) for file in gone if not _is_settled(file, progress)
-        ),
-    )
+        found.pass_over_databases(database)
+    found.look_at_lives({name for name in back if name.table})
+    return found.change(back)
 
 
-def _is_settled(file: SchemaFile, progress: Progress) -> bool:
-    """What was executed stays so: whose table the target has is told by it."""
-    record = progress.ddls.get(ddl_id(file))
-    return record is not None and record.state in (DdlState.DONE, DdlState.SKIPPED)
+class _LetIn:
+    def __init__(self, assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> None:
+        self._assembly, self._progress, self._policy_of = assembly, progress, policy_of
+        self._standings = assembly.standings(progress)
+        self._pending = {s.file.path for s in assembly.timeline.pending if s.left_out is None}
+        self._begins: defaultdict[TableName, list[int]] = defaultdict(list)
+        self._skipped: dict[str, tuple[SchemaFile, str]] = {}
+        self._emptied: set[TableName] = set()
+        self._lost: set[int] = set()
 
+    def pass_over_databases(self, database: TableName) -> None:
+        """A DROP DATABASE that has not run, and behind which the target was given a table of that database, runs no
+        more: the tables that it would have taken away go one by one."""
+        files = [f for f in self._assembly.catalog.by_table.get(database, ()) if f.version <= self._assembly.checkpoint]
+        last = max((file.version for file in files if action_of(file) == Action.DROP_SCHEMA), default=0)
+        own = {n: s for n, s in self._standings.there.items() if n.database == database.database}
+        if any(standing.since > last for standing in own.values()):
+            due = (file for file in files if file.version <= last and not is_settled(file, self._progress))
+            self._skip(due, PASSED_OVER)
+            self._lost |= {id(standing.life) for standing in own.values()}
 
-def _left_over(assembly: Assembly, progress: Progress, places: Mapping[TableName, int]) -> Iterator[TableName]:
-    """Which names still have the table in the target that they had when they were left out, at `places`: it is gone
-    upstream, and its end was passed over while nobody followed it."""
-    for name, life in lives_at(places, assembly.statements_due(progress), assembly.timeline.origins):
-        if _was_followed(life, progress):
-            yield name
+    def look_at_lives(self, back: set[TableName]) -> None:
+        """Those that have had a name of `back`, and those of databases that were passed over."""
+        lives = [e for e in self._standings.lives if id(e) in self._lost or not back.isdisjoint(e.names)]
+        alive = [life for life in lives if life.end is None and self._standings.alive.get(life.names[-1]) is life]
+        needed = {file.name: file.version for life in alive for file in reversed(self._todo(life))}
+        for life in lives:
+            if life.end is not None and not self._goes_as_upstream(life, needed):
+                self._pass_over(life)
+        for life in alive:
+            self._follow(life)
 
+    def change(self, back: dict[TableName, TableProgress]) -> ProgressChange:
+        places = {name: self._progress.table(name).applied_ts for name in {*back, *self._emptied}}
+        starts = {n: max(place, min(self._begins[n], default=0) - 1) for n, place in places.items()}
+        tables = {name: TableProgress(starts[name]) for name in back}
+        tables |= {name: TableProgress(starts[name], State.EMPTYING, LEFT_OVER) for name in self._emptied}
+        skipped = (DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=why) for file, why in self._skipped.values())
+        return ProgressChange(tables=tables, ddls=tuple(skipped))
 
-def _was_followed(life: Life, progress: Progress) -> bool:
-    """Whether its last name was given in the target too: under other rules others are given only upstream."""
-    return any(reason != _GONE for reason in _naming(life, progress))
+    def _todo(self, life: Life) -> list[SchemaFile]:
+        """Its statements that have not run, in order, its own DROP TABLE among them."""
+        own = [*life.statements, *([life.end] if life.end is not None and life.end.table else [])]
+        return [file for file in own if not is_settled(file, self._progress)]
 
+    def _goes_as_upstream(self, life: Life, needed: Mapping[TableName, int]) -> bool:
+        """Whether the target has the table, and everything up to its end is to be executed. It does not where one that
+        is alive had its name before it: `needed` are the first versions of these."""
+        name, todo = self._standings.name(life), self._todo(life)
+        if name is None or life.end is None or life.end.path in self._skipped:
+            return False
+        if needed.get(name, MAX_TSO) <= self._standings.there[name].since:
+            return False
+        if not {life.end.path, *(file.path for file in todo)} <= self._pending or self._taken(life, todo):
+            return False
+        self._begin(life, name, todo)
+        return True
 
-def _was_passed_over(life: Life, progress: Progress) -> bool:
-    """Whether its last name was not given in the target, as it was gone when the rules took it: what has the name there
-    is another table."""
-    return any(reason == _GONE for reason in _naming(life, progress))
+    def _pass_over(self, life: Life) -> None:
+        self._skip(self._todo(life), PASSED_OVER)
+        self._empty(life)
 
+    def _follow(self, life: Life) -> None:
+        name, todo = self._standings.name(life), self._todo(life)
+        taken = self._taken(life, todo)
+        done = [file for file in life.statements if was_executed(file, self._progress)]
+        if taken or (done and name is None):
+            # What the next RENAME moves is not there, or went with its database: it is refused.
+            self._skip([*done, *todo[:taken]], NOT_MADE)
+            self._empty(life)
+            name, todo = None, todo[taken:]
+        self._begin(life, name, todo)
 
-def _naming(life: Life, progress: Progress) -> Iterator[str]:
-    """The reasons recorded with the statement that gave the table its last name; none where nothing is recorded."""
-    given = (progress.ddls.get(ddl_id(file)) for file in life.statements if file.version == life.since[-1])
-    return (record.reason for record in given if record is not None)
+    def _taken(self, life: Life, todo: list[SchemaFile]) -> int:
+        """How many of `todo` cannot be executed, as the target has another table of a name that they give since."""
+        last = 0
+        for number, file in enumerate(todo):
+            other = self._standings.there.get(file.name)
+            gives = action_of(file) in CREATE_ACTIONS | RENAME_ACTIONS
+            if gives and other is not None and other.life is not life and other.since >= file.version:
+                last = number + 1
+        while last and last < len(todo) and action_of(todo[last]) not in RENAME_ACTIONS:
+            last += 1
+        return last
 
+    def _begin(self, life: Life, name: TableName | None, todo: Iterable[SchemaFile]) -> None:
+        if name is not None:
+            self._begins[name].append(self._standings.there[name].since + 1)
+        for file in todo:
+            self._begins[file.name].append(file.version)
 
-def _of_tables_there(assembly: Assembly, there: Collection[TableName]) -> Iterator[SchemaFile]:
-    """The pending statements about the tables that the target has, under all names that they are to get: what it has
-    must go as it went upstream."""
-    names = set(there)
-    for statement in assembly.timeline.pending:
-        if (statement.old_name or statement.file.name) in names:
-            yield statement.file
-            names.difference_update(statement.drops)
-            names.update([statement.creates] if statement.creates is not None else [])
-        elif statement.creates is not None:
-            names.discard(statement.creates)
+    def _empty(self, life: Life) -> None:
+        """Take away what the target has of the table."""
+        name = self._standings.name(life)
+        if name is None or not self._standings.there[name].sure or not self._assembly.wanted(name):
+            return
+        if self._policy_of(Action.DROP_TABLE, name) is DdlPolicy.EVOLVE:
+            self._emptied.add(name)
+            self._standings.take_away(name)
 
-
-def _due(assembly: Assembly, name: TableName) -> Iterator[SchemaFile]:
-    files = assembly.catalog.by_table.get(name, ())
-    return (file for file in files if file.query and file.version <= assembly.checkpoint)
-
-
-def _of_tables_gone(
-    assembly: Assembly, progress: Progress, new: Collection[TableName], alive: Collection[str]
-) -> Iterator[SchemaFile]:
-    """The statements about tables that are gone, but for those of `alive`: they had one of the `new` names. What such a
-    table went through under others is not executed either, as it was never made."""
-    origins = assembly.timeline.origins
-    waiting = {statement.file.path for statement in assembly.timeline.pending}
-    due = assembly.statements_due(progress)
-    found = {
-        file.path: file
-        for file in due
-        if file.table and file.query and file.path not in alive
-        if file.name in new or origins.get(file.path) in new
-    }
-    for life in all_lives(due, origins):
-        own = [file for file in life.statements if file.path in waiting and file.path not in alive]
-        if any(file.path in found for file in own) and life.birth in own:
-            found |= {file.path: file for file in own}
-    yield from found.values()
-
-
-def _overtaken(
-    assembly: Assembly, database: TableName, there: Mapping[TableName, Life]
-) -> tuple[list[SchemaFile], set[TableName]]:
-    """The statements of a database up to its last DROP DATABASE, where one of `there`, the tables that the target has,
-    came into it after that; and those of its tables from before it, which are still to go."""
-    files = list(_due(assembly, database))
-    last = max((file.version for file in files if file.type == Action.DROP_SCHEMA), default=0)
-    own = {name: life for name, life in there.items() if name.database == database.database}
-    if not any(life.since[-1] > last for life in own.values()):
-        return [], set()
-    moved = {s.old_name for s in assembly.timeline.pending if s.version < last}
-    left = {name for name, life in own.items() if life.since[-1] < last and name not in moved}
-    return [file for file in files if file.version <= last], left
+    def _skip(self, files: Iterable[SchemaFile], why: str) -> None:
+        self._skipped |= {file.path: (file, why) for file in files}

@@ -6,28 +6,28 @@ here which of them it is, and whether the storage holds it from its beginning.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from consumer.ddl.references import exchange_table, like_source
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import action_of
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Life:
     """One table. `birth` is the statement that made it, None for one that is older than the changefeed; `names` are
     those that it has had, the last is its own now, and `since` the versions that gave them (0: older than the
-    changefeed); `statements` are about it, the birth among them."""
+    changefeed); `statements` are about it, the birth among them; `end` is the DROP that took it away."""
 
     birth: SchemaFile | None
     names: list[TableName]
     since: list[int]
     statements: list[SchemaFile] = field(default_factory=list)
+    end: SchemaFile | None = None
 
     @property
     def not_anew(self) -> str | None:
@@ -43,43 +43,62 @@ class Life:
         return None
 
 
+class Lives:
+    """The tables that exist, by name, as statements are followed in upstream order. Tables that exchange their names
+    in one statement, whose files have one version, move beside one another."""
+
+    def __init__(self) -> None:
+        self.alive: dict[TableName, Life] = {}
+        self._aside: dict[TableName, tuple[int, Life]] = {}
+
+    def follow(self, file: SchemaFile, origin: TableName | None) -> Life | None:
+        """Take the statement in. The table that it is about, None for a database; `origin` is the one that a RENAME
+        moves."""
+        action, name = action_of(file), file.name
+        if action == Action.DROP_SCHEMA:
+            for gone in [table for table in self.alive if table.database == file.database]:
+                self.alive.pop(gone).end = file
+            return None
+        if action in DROP_ACTIONS:
+            ended = self.alive.pop(name, None)
+            if ended is not None:
+                ended.end = file
+            return ended
+        if action in RENAME_ACTIONS and file.query:
+            return self._renamed(file, origin)
+        if action in CREATE_ACTIONS:
+            self.alive[name] = Life(file, [name], [file.version], [file])
+        elif name.table:
+            life = self.alive.setdefault(name, Life(None, [name], [0]))
+            if file.query:
+                life.statements.append(file)
+        return self.alive.get(name)
+
+    def _renamed(self, file: SchemaFile, origin: TableName | None) -> Life:
+        life = self._taken(origin, file.version) or (
+            Life(None, [origin], [0]) if origin is not None else Life(None, [], [])
+        )
+        if file.name in self.alive:
+            self._aside[file.name] = (file.version, self.alive[file.name])
+        life.names.append(file.name)
+        life.since.append(file.version)
+        life.statements.append(file)
+        self.alive[file.name] = life
+        return life
+
+    def _taken(self, origin: TableName | None, version: int) -> Life | None:
+        if origin is None:
+            return None
+        moved, life = self._aside.get(origin, (0, None))
+        return life if moved == version else self.alive.pop(origin, None)
+
+
 def lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> dict[TableName, Life]:
     """The tables that exist after `files`, which are in upstream order, by name. `origins` is the timeline's."""
-    alive: dict[TableName, Life] = {}
+    found = Lives()
     for file in files:
-        _follow(alive, file, origins.get(file.path))
-    return alive
-
-
-def all_lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> list[Life]:
-    """The tables that there ever were up to the end of `files`, also those that are gone."""
-    alive: dict[TableName, Life] = {}
-    found: dict[int, Life] = {}
-    for file in files:
-        _follow(alive, file, origins.get(file.path))
-        if (life := alive.get(file.name)) is not None:
-            found[id(life)] = life
-    return list(found.values())
-
-
-def lives_at(
-    moments: Mapping[TableName, int], files: Iterable[SchemaFile], origins: Mapping[str, TableName]
-) -> Iterator[tuple[TableName, Life]]:
-    """The tables that had the names of `moments` at these versions. A life is as it was then only until the next one is
-    asked for."""
-    waiting = deque(sorted(moments.items(), key=lambda moment: moment[1]))
-    alive: dict[TableName, Life] = {}
-
-    def reached(version: int) -> Iterator[tuple[TableName, Life]]:
-        while waiting and waiting[0][1] < version:
-            name, _ = waiting.popleft()
-            if name in alive:
-                yield name, alive[name]
-
-    for file in files:
-        yield from reached(file.version)
-        _follow(alive, file, origins.get(file.path))
-    yield from reached(MAX_TSO)
+        found.follow(file, origins.get(file.path))
+    return found.alive
 
 
 def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaFile]:
@@ -93,25 +112,3 @@ def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaF
         moved = [(file.database, file.table)] + ([(other.database or file.database, other.table)] if other else [])
         if not own.isdisjoint((database.lower(), table.lower()) for database, table in moved):
             yield file
-
-
-def _follow(alive: dict[TableName, Life], file: SchemaFile, origin: TableName | None) -> None:
-    action, name = action_of(file), file.name
-    if action == Action.DROP_SCHEMA:
-        for gone in [table for table in alive if table.database == file.database]:
-            del alive[gone]
-    elif action in DROP_ACTIONS:
-        alive.pop(name, None)
-    elif action in RENAME_ACTIONS and file.query:
-        older = Life(None, [origin], [0]) if origin is not None else Life(None, [], [])
-        life = alive.pop(origin, older) if origin is not None else older
-        life.names.append(name)
-        life.since.append(file.version)
-        life.statements.append(file)
-        alive[name] = life
-    elif action in CREATE_ACTIONS:
-        alive[name] = Life(file, [name], [file.version], [file])
-    elif name.table:
-        life = alive.setdefault(name, Life(None, [name], [0]))
-        if file.query:
-            life.statements.append(file)

@@ -28,7 +28,7 @@ def notes(assembly: Assembly, progress: Progress) -> Iterator[str]:
         yield f"{directory_of(folder)}: files that were read are written anew: all of its files are looked at"
     for name, place in sorted(progress.tables.items()):
         if place.state is State.EMPTYING:
-            yield f"{name}: a resync died before the table was gone: it goes first"
+            yield f"{name}: the table that the target has goes first: {place.reason}"
     if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
         shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
         more = ", ..." if len(overdue) > SHOWN else ""

@@ -59,8 +59,8 @@ class Queue:
         del self._pending[number]
         for name in statement.touches:
             del self._by_name[name][number]
-            if name.table:
-                self._of_tables[name.database].pop(number, None)
+        for name in _tables(statement):
+            self._of_tables[name.database].pop(number, None)
         for other in self._behind.pop(number, ()):
             self._left[other] -= 1
             if self._left[other] <= 0:
@@ -106,8 +106,8 @@ class Queue:
             self._fresh.append(number)
         for name in statement.touches:
             self._by_name[name][number] = None
-            if name.table:
-                self._of_tables[name.database][number] = None
+        for name in _tables(statement):
+            self._of_tables[name.database][number] = None
 
     def _ahead_of(self, statement: Statement) -> Iterator[tuple[int, bool]]:
         """The numbers in front, each with whether it can be passed while it is stuck."""
@@ -133,6 +133,13 @@ class Queue:
 def passes(statement: Statement) -> bool:
     """Whether it can run in front of stuck statements that were before it."""
     return not statement.file.table or statement.ends
+
+
+def _tables(statement: Statement) -> Iterator[TableName]:
+    """The tables that must not be gone with their database before the statement has run."""
+    yield from statement.tables
+    if statement.left_out is not None:
+        yield statement.left_out
 
 
 def _scopes(statement: Statement) -> Iterator[TableName]:

@@ -30,9 +30,9 @@ class Statement:
     """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
     itself where the statement is about one. `drops` are the names that are gone once it ran. `trash` is where its table
     goes, or where the table comes from that it brings back (see ApplyDdl). `left_out`: a table that
-    the filter leaves out, whose rows it moves to or from one that it takes. `former`: the names from which pending
-    RENAMEs give a DROP its table, the last one first, each with its RENAME's version. `indexes`, `charset`: see
-    ApplyDdl."""
+    the filter leaves out, whose rows it moves to or from one that it takes; `never_made`: it takes that one now, but
+    the target does not have the table that had the name then. `former`: the names from which pending RENAMEs give a
+    DROP its table, the last one first, each with its RENAME's version. `indexes`, `charset`: see ApplyDdl."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -43,6 +43,7 @@ class Statement:
     trash: TableName | None = None
     partitioning: Partitioning | None = None
     left_out: TableName | None = None
+    never_made: bool = False
     former: tuple[tuple[TableName, int], ...] = ()
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
@@ -153,11 +154,15 @@ def refusal(statement: Statement) -> DdlRefused | None:
 def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused:
     """Why a statement cannot be followed that moves rows of a table which the filter leaves out: nobody read them."""
     name = statement.file.name
+    way = "copy the wanted table from upstream as of"
+    if statement.never_made:
+        why = f"the table rules left out {left_out} when it was there, so the target has no such table"
+    else:
+        why = f"the table rules leave out {left_out}"
+        way = f"let the table rules take {left_out} too and run again, or {way}"
     return DdlRefused(
-        f"the table rules leave out {left_out}, or did, whose rows it moves and nobody read:"
-        f" {_shown(statement.file.query)}",
-        hint=f"let the table rules take {left_out} too and run again, or copy the wanted table from upstream as of"
-        f" {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+        f"{why}, whose rows it moves and nobody read: {_shown(statement.file.query)}",
+        hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
         table=str(name),
         path=statement.file.path,
         version=statement.version,

@@ -26,6 +26,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
+from consumer.plan.standing import is_left_undone
 from consumer.plan.statement import Statement, action_of
 from consumer.plan.table_book import TableBook, fate_of
 
@@ -86,17 +87,19 @@ def build_timeline(
         moved = _moved(statement, upstream) if statement is not None else ()
         is_wanted = statement is not None and any(map(wanted, (file.name, *statement.changes(), *moved)))
         if statement is not None and is_wanted and _is_pending(file, progress):
-            lost = (name for name in moved if not wanted(name) or name in unmade)
-            statement = replace(statement, left_out=next(lost, None))
+            lost = next((name for name in moved if not wanted(name) or name in unmade), None)
+            statement = replace(statement, left_out=lost, never_made=lost is not None and wanted(lost))
             statement = _with_policy(replace(statement, touches=_touches(statement, upstream, wanted)), policy_of)
             if statement.left_out is not None:
                 # It will not run: the table that nobody reads must not pass for one that was read up to it.
-                statement = replace(statement, touches=tuple(filter(wanted, statement.touches)))
+                read = (name for name in statement.touches if wanted(name) and name != lost)
+                statement = replace(statement, touches=tuple(read))
             if statement.action is Action.RECOVER_TABLE:
                 statement = _recovering(statement, ends, wanted)
             statement = book.about(statement)
         if statement is not None and (source := _origin(statement, upstream)) is not None:
             origins[file.path] = source
+        made = [name for name in statement.drops if name in upstream and name not in unmade] if statement else []
         _follow(upstream, file, statement)
         if statement is not None:
             unmade -= {statement.creates, *statement.drops}
@@ -115,7 +118,11 @@ def build_timeline(
             if ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
                 overdue.append(file)
                 unmade |= {file.name} if statement.creates is not None else set()
-        if statement is not None or file.name not in held:
+        if statement is not None and is_left_undone(file, progress):
+            unmade |= {file.name} if statement.creates is not None else set()
+            for name in made:
+                live.remove(name)
+        elif statement is not None or file.name not in held | unmade:
             _follow(live, file, statement)
     there = {name: columns for name, columns in live.columns.items() if not _is_over(progress.table(name), checkpoint)}
     return Timeline(tuple(pending), there, upstream.columns, tuple(overdue), origins)

@@ -1,0 +1,117 @@
+"""Which of upstream's tables the target has, told by the statements that were executed there.
+
+Under table rules that change, or with statements that a policy or a stop has left out, the target's tables can have
+other names than upstream's, and tables can be there that upstream has no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import ddl_id
+from consumer.plan.lives import Life, Lives
+from consumer.plan.statement import action_of
+
+PASSED_OVER = "its table was gone before the table rules took it"
+"""Recorded with a statement that was not executed, as upstream's table was gone by then."""
+
+NOT_MADE = "the table rules left its table out then, and another one has a name of it since"
+"""Recorded with a statement that was not executed, as the target cannot have the table under that name any more."""
+
+OVERTAKEN = "overtaken by "
+"""Begins what is recorded with a statement that was not executed, as a later one took its table away."""
+
+_NOT_EXECUTED = (PASSED_OVER, NOT_MADE, OVERTAKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A table that the target has under some name, which the statement of version `since` gave it there. `sure`: a
+    statement about it was executed there; else it is older than the changefeed, and taken to be there."""
+
+    life: Life
+    since: int
+    sure: bool
+
+
+class Standings:
+    """All lives in upstream order, those `alive` upstream, and what is `there` in the target, by its names there."""
+
+    def __init__(self, files: Iterable[SchemaFile], origins: Mapping[str, TableName], progress: Progress) -> None:
+        self.lives: list[Life] = []
+        self.there: dict[TableName, Standing] = {}
+        self._names: dict[int, TableName] = {}
+        self._known: set[int] = set()
+        upstream = Lives()
+        for file in files:
+            life = upstream.follow(file, origins.get(file.path))
+            if life is not None and id(life) not in self._known:
+                self._meet(life)
+            if was_executed(file, progress):
+                self._executed(file, life)
+        self.alive = upstream.alive
+
+    def name(self, life: Life) -> TableName | None:
+        """The name that the table has in the target, None where it is not there."""
+        return self._names.get(id(life))
+
+    def take_away(self, name: TableName) -> None:
+        """The target's table is gone."""
+        if (standing := self.there.pop(name, None)) is not None:
+            del self._names[id(standing.life)]
+
+    def _meet(self, life: Life) -> None:
+        self._known.add(id(life))
+        self.lives.append(life)
+        if life.birth is None and life.names and life.names[0] not in self.there:
+            self._put(life.names[0], Standing(life, 0, sure=False))
+
+    def _executed(self, file: SchemaFile, life: Life | None) -> None:
+        action = action_of(file)
+        if action == Action.DROP_SCHEMA:
+            for name in [name for name in self.there if name.database == file.database]:
+                self.take_away(name)
+        elif action in DROP_ACTIONS:
+            self.take_away(file.name)
+        elif life is not None and action in CREATE_ACTIONS | RENAME_ACTIONS:
+            self._put(file.name, Standing(life, file.version, sure=True))
+        elif life is not None and (own := self.name(life)) is not None:
+            self.there[own] = replace(self.there[own], sure=True)
+
+    def _put(self, name: TableName, standing: Standing) -> None:
+        if (former := self.name(standing.life)) is not None:
+            self.take_away(former)
+        self.take_away(name)
+        self.there[name] = standing
+        self._names[id(standing.life)] = name
+
+
+def was_executed(file: SchemaFile, progress: Progress) -> bool:
+    """Whether a statement ran, or somebody has seen to what it means in the target; one that broke off may have run."""
+    if not file.query:
+        return False
+    record = progress.ddls.get(ddl_id(file))
+    if record is None:
+        return file.version <= progress.start_ts
+    if record.state is DdlState.SKIPPED:
+        return not record.reason.startswith(_NOT_EXECUTED)
+    return record.state is not DdlState.REFUSED
+
+
+def is_settled(file: SchemaFile, progress: Progress) -> bool:
+    """Whether nothing is to be done about a statement any more."""
+    record = progress.ddls.get(ddl_id(file))
+    if record is None:
+        return not file.query or file.version <= progress.start_ts
+    return record.state in (DdlState.DONE, DdlState.SKIPPED)
+
+
+def is_left_undone(file: SchemaFile, progress: Progress) -> bool:
+    """Whether the statement will never be executed, as its table is not to be made under that name."""
+    record = progress.ddls.get(ddl_id(file))
+    return record is not None and record.reason in (PASSED_OVER, NOT_MADE)

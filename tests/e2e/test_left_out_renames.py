@@ -1,0 +1,166 @@
+"""RENAMEs to and from tables that the table rules leave out for a time."""
+
+from __future__ import annotations
+
+import re
+
+from consumer import app
+from consumer.model.actions import Action
+from consumer.model.names import TableName
+from tests.support.feed import Feed, MemoryReplica
+from tests.support.observers import Recorder
+
+ALL, ONLY_D, ONLY_E, NONE = ("*.*",), ("d.*",), ("e.*",), ("other.*",)
+
+
+def drop_database(feed: Feed, name: str, version: int) -> None:
+    feed.database(name, version, f"DROP DATABASE `{name}`", Action.DROP_SCHEMA)
+
+
+def test_a_table_whose_rename_was_overtaken_while_it_was_left_out_goes(feed: Feed, replica: MemoryReplica) -> None:
+    feed.database("e", 2)
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "x")})
+    assert replica.once(15, tables=("d.a",)).exit_code == 0
+    feed.rename("d.a", "d.b", 20)
+    feed.rename("d.b", "e.a", 25)
+    drop_database(feed, "e", 30)
+    assert replica.once(40, tables=ONLY_E).exit_code == 0
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {}
+
+
+def test_a_table_whose_rename_was_overtaken_by_its_drop_while_it_was_left_out_goes(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.database("e", 2)
+    feed.create("d.a", 10)
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("d.a", "e.a", 25)
+    feed.drop("e.a", 30)
+    assert replica.once(40, tables=ONLY_E).exit_code == 0
+    assert replica.tables == {"d.a": {}}
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {}
+
+
+def test_a_rename_to_a_left_out_name_leaves_what_nobody_read_under_that_name(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.database("e", 2)
+    assert replica.once(5, tables=ONLY_D).exit_code == 0
+    feed.create("e.a", 10)
+    feed.drop("e.a", 12)
+    feed.create("d.a", 15)
+    feed.puts("d.a", 15, {16: (1, "x")})
+    feed.rename("d.a", "e.a", 20)
+    feed.puts("e.a", 20, {21: (2, "y")})
+    feed.drop("e.a", 30)
+    assert replica.once(25, tables=ONLY_D).exit_code == 0
+    for moment in (40, 41):
+        assert replica.once(moment, tables=ALL).exit_code == 0
+        assert replica.tables == {}
+
+
+def test_a_table_that_began_under_a_name_that_was_left_out_comes_back_once_that_is_free(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.database("e", 2)
+    feed.create("e.a", 10)
+    feed.puts("e.a", 10, {11: (1, "x")})
+    feed.create("d.t", 15)
+    feed.rename("e.a", "d.a", 20)
+    feed.rename("d.t", "e.a", 25)
+    assert replica.once(30, tables=ONLY_D).exit_code == 5
+    feed.drop("e.a", 35)
+    assert replica.once(40, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {1: "x"}}
+
+
+def test_a_table_that_cannot_be_made_any_more_stops_and_follows_again_by_its_hint(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.database("e", 2)
+    feed.create("e.a", 10)
+    feed.puts("e.a", 10, {11: (1, "x")})
+    feed.create("d.t", 15)
+    feed.rename("e.a", "d.a", 20)
+    feed.rename("d.t", "e.a", 25)
+    assert replica.once(30, tables=ONLY_D).exit_code == 5
+    feed.puts("d.a", 20, {36: (2, "y")})
+    feed.puts("e.a", 25, {37: (3, "z")})
+    stopped = replica.once(40, tables=ALL).tables
+    assert {str(name) for name, table in stopped.items() if table.error} == {"d.a"}
+    assert replica.tables == {"e.a": {3: "z"}}
+    hint = str(stopped[TableName("d", "a")].hint)
+    assert "take e.a too" not in hint
+    told = re.search(r"as of (\d+) into the target, then: storage-consumer skip-ddl --table d.a --version \1", hint)
+    assert told is not None
+    replica.holds("d.a", (1, "x"))
+    app.skip_ddl(replica.settings(tables=ALL), Recorder(), TableName("d", "a"), int(told[1]), "copied")
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {1: "x", 2: "y"}, "e.a": {3: "z"}}
+
+
+def test_a_database_does_not_go_before_a_left_out_table_has_moved_out_of_it(feed: Feed, replica: MemoryReplica) -> None:
+    feed.database("e", 2)
+    feed.create("e.a", 10)
+    feed.puts("e.a", 10, {11: (1, "x")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("e.a", "d.a", 20)
+    drop_database(feed, "e", 25)
+    assert replica.once(30, tables=("d.*", "e.b")).exit_code == 5
+    assert replica.once(40, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {1: "x"}}
+
+
+def test_rows_in_front_of_a_rename_are_read_though_a_later_table_of_that_name_is_passed_over(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "early")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.puts("d.a", 10, {16: (1, "late")})
+    feed.rename("d.a", "d.b", 20)
+    feed.create("d.a", 25)
+    feed.drop("d.a", 28)
+    assert replica.once(30, tables=NONE).exit_code == 0
+    assert replica.once(40, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.b": {1: "late"}}
+
+
+def test_a_table_that_was_stopped_when_it_was_left_out_goes_with_its_database(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.a", 10)
+    bad = feed.damaged("d.a", 10)
+    feed.create("d.b", 12)
+    assert replica.once(15, tables=ALL).exit_code == 3
+    drop_database(feed, "d", 30)
+    assert replica.once(40, tables=("d.b",)).exit_code == 0
+    bad.unlink()
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {}
+
+
+def test_a_table_that_went_with_the_database_of_its_old_name_is_told(feed: Feed, replica: MemoryReplica) -> None:
+    feed.database("e", 2)
+    feed.create("e.a", 10)
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("e.a", "d.a", 20)
+    drop_database(feed, "e", 25)
+    assert replica.once(30, tables=("e.b",)).exit_code == 0
+    stopped = replica.once(40, tables=ALL).tables[TableName("d", "a")]
+    assert "so the target has no such table" in str(stopped.error)
+    assert "skip-ddl --table d.a --version 20" in str(stopped.hint)
+
+
+def test_a_plan_says_why_a_table_goes(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 10)
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    assert replica.once(40, tables=("*.*", "!d.a")).exit_code == 0
+    notes = app.plan(replica.settings(tables=ALL), Recorder()).notes
+    told = "d.a: the table that the target has goes first: it is gone upstream, and the table rules left out its end"
+    assert told in notes
