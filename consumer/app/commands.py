@@ -129,7 +129,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.doing("looks for files")
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.progress)
-        if kept := kept_elsewhere(parts.sink, table):
+        for kept in kept_elsewhere(parts.sink, [table]).values():
             raise kept
         manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started)

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
 from consumer.errors import DdlRefused
 from consumer.model.names import TableName
+from consumer.model.steps import LoadRows, ddl_id
 from consumer.ports import Sink
 
+if TYPE_CHECKING:
+    from consumer.pipeline.manager import ConsumerManager
 
-def kept_elsewhere(sink: Sink, table: TableName | None) -> DdlRefused | None:
-    """Why this consumer must leave `table` alone; None where it need not."""
-    other = sink.kept_elsewhere([table]).get(table) if table is not None else None
-    if other is None:
-        return None
+
+def kept_elsewhere(sink: Sink, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
+    """Those of `tables` that this consumer must leave alone, and why."""
+    return {table: _kept(table, other) for table, other in sink.kept_elsewhere(tables).items()} if tables else {}
+
+
+def new_and_kept(manager: ConsumerManager, loads: Sequence[LoadRows]) -> dict[TableName, DdlRefused]:
+    """As `kept_elsewhere`, for tables whose first rows these are, and of which this consumer has run no statement. Who
+    began with --start-ts has said that the target holds the tables: the other one has gone on under a new name."""
+    if manager.progress.start_ts:
+        return {}
+    return kept_elsewhere(manager.sink, [load.table for load in loads if _is_new(load, manager)])
+
+
+def _is_new(load: LoadRows, manager: ConsumerManager) -> bool:
+    folders = {planned.file.folder for planned in load.files}
+    schemas = filter(None, map(manager.assembly.catalog.schema, folders))
+    ran = any(ddl_id(schema) in manager.progress.ddls for schema in schemas)
+    return not ran and manager.assembly.read.keys().isdisjoint(folder.root for folder in folders)
+
+
+def _kept(table: TableName, other: str) -> DdlRefused:
     return DdlRefused(
         f"the consumer {other!r} of this target keeps {table}, and two must not write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables",

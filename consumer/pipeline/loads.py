@@ -30,6 +30,7 @@ from consumer.model.timekeeper import now
 from consumer.model.work import Work
 from consumer.pipeline import refused_rows
 from consumer.pipeline.gone import gone
+from consumer.pipeline.kept import new_and_kept
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -174,7 +175,10 @@ class LoadRunner:
         """What the sink says of each table; tables it refuses are stopped."""
         manager = self._manager
         versions, requests = [], []
-        for load in loads:
+        kept = new_and_kept(manager, loads)
+        for table, error in kept.items():
+            manager.stop(table, error)
+        for load in (load for load in loads if load.table not in kept):
             dialect, never_split = manager.options.dialect, manager.options.never_split(load.table)
             seen = manager.seen(load)
             version = TableVersionConsumer(load, manager.assembly.catalog, dialect, never_split, seen)

@@ -168,8 +168,9 @@ class StatementRunner:
         if outcome.error is not None:
             # It stops at this version, where those that the statement overtook would pass for ones that came late.
             manager.record(outcome.step.before)
-            kept = kept_elsewhere(manager.sink, statement.begins) if isinstance(outcome.error, DdlRefused) else None
-            self._refused(statement, outcome.error if kept is None else kept)
+            named = [name for name in (statement.begins, *statement.touches) if name is not None and name.table]
+            kept = kept_elsewhere(manager.sink, named) if isinstance(outcome.error, DdlRefused) else {}
+            self._refused(statement, next(iter(kept.values()), outcome.error))
             return
         self._tell_lost(statement)
         if name in manager.consumers:

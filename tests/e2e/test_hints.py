@@ -127,6 +127,23 @@ def test_a_second_consumer_is_kept_from_the_tables_of_the_first(shop: Shop) -> N
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_a_second_consumer_is_kept_from_a_table_that_is_older_than_both(shop: Shop) -> None:
+    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
+    shop.feed.describe("d.old", 3)
+    shop.feed.puts("d.old", 3, {16: (1, "1")})
+    assert shop.once(20).code == 0
+    rules = ("--name", "second", "--tables", "d.old")
+    left = shop.once(20, *rules)
+    assert left.code == 5
+    assert "the consumer 'default' of this target keeps d.old" in left.err
+    other = f"{shop.cli.target}.other"
+    assert shop.run("once", *rules, "--downstream-uri", other).code == 3, "as the hint says: another target"
+    assert "create it empty where it was empty upstream" in shop.run("status", *rules, "--downstream-uri", other).out
+    shop.feed.puts("d.old", 3, {21: (2, "2")})
+    assert shop.once(25).code == 0, "the first goes on"
+    assert shop.run("once", "--name", "third", "--start-ts", "25").code == 0, "said to hold what the first has done"
+
+
 def test_a_column_that_was_dropped_by_hand(shop: Shop) -> None:
     shop.by_hand("""ALTER TABLE d."it's" DROP COLUMN v""")
     shop.feed.puts("d.it's", 2, {20: (3, "3")})
