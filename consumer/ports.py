@@ -228,6 +228,9 @@ class Sink(Protocol):
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         """Those of `tables` that exist in the target and hold rows."""
 
+    def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
+        """Those of `tables` that the target does not have. Needs no `acquire`."""
+
     def close(self) -> None: ...
 
 

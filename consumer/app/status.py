@@ -12,6 +12,7 @@ from consumer.errors import ConsumerError
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.result import StatusResult, TableStatus, UnreadStatus
+from consumer.pipeline.gone import all_gone
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import day_dates
@@ -49,7 +50,18 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
     assembly = Assembly.of(listing, progress, parts.options.wanted)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
     anew = offered(parts.sink, stopped, assembly, progress, parts.options)
-    return replace(found, unread=_unread(parts, assembly, progress), tables=tuple(_table_statuses(progress, anew)))
+    gone = all_gone(parts.sink, assembly, progress, parts.options)
+    tables = [row for row in _table_statuses(progress, anew) if row.table not in gone]
+    tables += [
+        TableStatus(name, progress.table(name).applied_ts, "missing", error.sentence(), error.hint)
+        for name, error in gone.items()
+    ]
+    return replace(
+        found,
+        unread=_unread(parts, assembly, progress),
+        tables=tuple(sorted(tables, key=lambda row: row.table)),
+        ok=max(0, found.ok - len(gone)),
+    )
 
 
 def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator[TableStatus]:

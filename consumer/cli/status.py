@@ -19,8 +19,8 @@ Check = Annotated[
     bool,
     typer.Option(
         "--check",
-        help="For monitors: exit 3 when a table is stopped or waits, 4 when the target or the storage cannot be asked,"
-        " nothing was applied yet, or --max-lag is exceeded.",
+        help="For monitors: exit 3 when a table is stopped, waits or is missing, 4 when the target or the storage"
+        " cannot be asked, nothing was applied yet, or --max-lag is exceeded.",
     ),
 ]
 MaxLag = Annotated[

@@ -39,6 +39,9 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
         if row.state == "stopped":
             yield f"{row.table} is stopped: {behind_name(row.table, row.error)}"
             yield from way_back(row.table, row, options)
+        elif row.state == "missing":
+            yield behind_name(row.table, row.error)
+            yield from way_back(row.table, row, options)
         else:
             yield f"{row.table} {row.error}"
 

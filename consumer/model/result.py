@@ -141,8 +141,8 @@ class StatusResult:
 
     @property
     def unwell(self) -> list[TableStatus]:
-        """The tables that are stopped or wait."""
-        return [row for row in self.tables if row.state in ("stopped", "waits")]
+        """The tables that are stopped or wait, or that somebody has dropped in the target."""
+        return [row for row in self.tables if row.state in ("stopped", "waits", "missing")]
 
     @property
     def slowest(self) -> TableStatus | None:

@@ -5,25 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, TableMissing
+from consumer.model.actions import Action
 from consumer.model.commands import resync_command
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
+from consumer.model.progress import DdlState, Progress, State
+from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
+from consumer.plan.lives import Life
+from consumer.ports import Sink
 
 if TYPE_CHECKING:
     from consumer.pipeline.manager import ManagerOptions
 
 
 def gone(
-    table: TableName, error: ConsumerError, assembly: Assembly, progress: Progress, options: ManagerOptions
+    table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: ManagerOptions
 ) -> ConsumerError:
     """What to say of the sink's `error` about `table`: itself, but where the target lacks a table that the storage can
     make anew, or to which rows were applied, that are gone with it: who creates it empty would lose them."""
-    from consumer.pipeline.resync import remakable  # it knows the manager, which needs this
+    from consumer.pipeline.resync import offered  # it knows the manager, which needs this
 
     if not isinstance(error, TableMissing):
         return error
-    if remakable([table], assembly, progress, options):
+    if offered(sink, [table], assembly, progress, options):
         return TableMissing(
             f"the target has no table {table}: it was dropped there, not upstream",
             hint=f"make it anew from the storage: {resync_command(table)}",
@@ -37,3 +41,36 @@ def gone(
             table=str(table),
         )
     return error
+
+
+def all_gone(
+    sink: Sink, assembly: Assembly, progress: Progress, options: ManagerOptions
+) -> dict[TableName, ConsumerError]:
+    """Tables that are in order as far as the progress tells, and that somebody has dropped in the target."""
+    _, lives = assembly.lives(progress)
+    read: dict[TableName, int] = {}
+    for folder in progress.folders:
+        owner = assembly.catalog.owner(folder)
+        read[owner] = max(folder.version, read.get(owner, 0))
+    there = [name for name, life in lives.items() if _was_there(life, read.get(name, -1), progress)]
+    alive = [name for name in there if options.wanted(name) and progress.table(name).state is State.OK]
+    return {name: gone(name, _dropped(name), sink, assembly, progress, options) for name in sorted(sink.missing(alive))}
+
+
+def _dropped(name: TableName) -> TableMissing:
+    return TableMissing(
+        f"the target has no table {name}: it was dropped there, not upstream",
+        hint="restore it as it was from a backup of the target",
+        table=str(name),
+    )
+
+
+def _was_there(life: Life, read: int, progress: Progress) -> bool:
+    """Whether its rows were applied, or its CREATE TABLE was executed; `read` is the newest version of its files that
+    were read. A view is nobody's rows."""
+    if read >= (life.birth.version if life.birth is not None else 0):
+        return True
+    if life.birth is None or len(life.names) > 1 or life.birth.type == Action.CREATE_VIEW:
+        return False
+    record = progress.ddls.get(ddl_id(life.birth))
+    return record is not None and record.state is DdlState.DONE

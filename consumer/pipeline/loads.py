@@ -194,7 +194,7 @@ class LoadRunner:
         for version, target in zip(versions, targets, strict=True):
             if isinstance(target, ConsumerError):
                 table = version.load.table
-                manager.stop(table, gone(table, target, manager.assembly, manager.progress, manager.options))
+                manager.stop(table, self._gone(table, target))
             elif not target.key and version.load.window.upto == MAX_TSO:
                 manager.stop(version.load.table, keyless_without_checkpoint(version.load.table))
             elif (column := self._ambiguous(target)) is not None:
@@ -202,6 +202,10 @@ class LoadRunner:
             else:
                 found.append((version, target))
         return found
+
+    def _gone(self, table: TableName, error: ConsumerError) -> ConsumerError:
+        manager = self._manager
+        return gone(table, error, manager.sink, manager.assembly, manager.progress, manager.options)
 
     def _ambiguous(self, target: LoadTarget) -> str | None:
         """A column of the key whose values can be two moments each."""

@@ -147,7 +147,7 @@ class _Preview:
         for request, answer in zip(requests, self._sink.prepare(requests) if requests else (), strict=True):
             if isinstance(answer, ConsumerError):
                 name = request.table
-                self._stop(name, gone(name, answer, self.assembly, self.progress, self._options))
+                self._stop(name, gone(name, answer, self._sink, self.assembly, self.progress, self._options))
 
     def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
         for planned in load.files:

@@ -112,6 +112,21 @@ def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_status_sees_a_table_that_was_dropped_by_hand(shop: Shop) -> None:
+    shop.feed.describe("d.later", 14)
+    assert shop.once(16).code == 0, "a table without rows, which nobody has looked for"
+    assert shop.run("status", "--check").code == 0
+    shop.by_hand("""DROP TABLE d."it's" """)
+    left = shop.run("status", "--check")
+    assert left.code == 3
+    assert "tables      1 missing" in left.out
+    assert "the target has no table d.it's: it was dropped there, not upstream\n" in left.out
+    assert shop.run("status", "--json").states == {"d.it's": "missing"}
+    assert [done.code for done in shop.paste(left.out)] == [0]
+    assert shop.rows == [(1, 1), (2, 2)]
+    assert shop.run("status", "--check").code == 0
+
+
 def test_a_second_consumer_is_kept_from_the_tables_of_the_first(shop: Shop) -> None:
     left = shop.once(15, "--name", "second")
     assert left.code == 5

@@ -169,6 +169,10 @@ class DuckDbSink:
             found = describe(connection, tables)
             return [name for name in tables if name in found and has_rows(connection, found[name].name)]
 
+    def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
+        with self._database.reader() as connection:
+            return set(tables) - describe(connection, tables).keys()
+
     def close(self) -> None:
         self._database.release()
         if self._epoch is not None:

@@ -123,6 +123,9 @@ class MemorySink:
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         return [name for name in tables if name in self._store.tables and self._store.tables[name].rows]
 
+    def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
+        return [name for name in tables if name not in self._store.tables]
+
     def close(self) -> None:
         if self._epoch is not None:
             self._store.held = False

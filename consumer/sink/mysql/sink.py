@@ -29,7 +29,7 @@ from consumer.sink.mysql.prepare import prepare
 from consumer.sink.mysql.progress import consumers, kept, load, register, store
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statement_connections import StatementConnections
-from consumer.sink.mysql.tables import describe
+from consumer.sink.mysql.tables import describe, missing
 
 
 class MySqlSink:
@@ -144,6 +144,13 @@ class MySqlSink:
             with self._driver.cursor() as cursor:
                 found = describe(cursor, tables)
                 return [name for name, target in found.items() if _has_row(cursor, target.name)]
+
+        return self._driver.retried(look)
+
+    def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
+        def look() -> Collection[TableName]:
+            with self._driver.cursor() as cursor:
+                return missing(cursor, tables)
 
         return self._driver.retried(look)
 

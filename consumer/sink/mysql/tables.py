@@ -108,12 +108,21 @@ def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> 
     return {name: found[spelled.key(name)] for name in names if spelled.key(name) in found}
 
 
+def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
+    """Those of `names` that the server does not have: one list of names for each database, no table is opened."""
+    spelled = _Spelling(cursor)
+    databases = sorted({name.database for name in names})
+    there = {spelled.key(TableName(*row)) for row in _rows(cursor, _NAMES_QUERY, (databases,))} if databases else set()
+    return {name for name in names if spelled.key(name) not in there}
+
+
 def labels(column_type: str) -> tuple[str, ...]:
     """The labels of an ENUM or SET from its COLUMN_TYPE: ``enum('a','it''s')`` -> ``('a', "it's")``."""
     quoted = re.findall(r"'((?:[^']|'')*)'", column_type, re.DOTALL)
     return tuple(_ESCAPED.sub(lambda found: _PLAIN[found.group()], text) for text in quoted)
 
 
+_NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
 _TABLES_QUERY = """
 SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {where}"""
 _COLUMNS_QUERY = """
