@@ -19,10 +19,12 @@ from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress
 from consumer.plan.assembly import Assembly
+from consumer.plan.notes import notes
 from consumer.plan.retention import Retention
 from consumer.plan.survey import survey_options, survey_tables
 from consumer.ports import Observer
-from consumer.storage.files import Files, open_files
+from consumer.storage.files import Files
+from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 
@@ -117,7 +119,7 @@ def _mismatch(settings: Settings, detected: Detected) -> Iterator[str]:
 def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Iterator[str]:
     if not assembly.catalog.files and not data:
         yield "there is nothing that TiCDC writes: check the bucket and the prefix"
-    yield from assembly.notes(Progress())
+    yield from notes(assembly, Progress())
     yield from (error.sentence() for _, error in sorted(assembly.broken.items()))
     schemaless = (file for file in data if assembly.catalog.schema(file.folder) is None)
     folders = sorted({file.path.rpartition("/")[0] for file in schemaless})

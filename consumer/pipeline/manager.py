@@ -29,6 +29,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
 from consumer.plan.late import Stretches, settle_doubts
 from consumer.plan.let_in import let_in
+from consumer.plan.notes import notes
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.plan.table_state import TableState
 from consumer.plan.undecided import check_decided, check_protocol
@@ -149,7 +150,7 @@ class ConsumerManager:
             self.record(ProgressChange().merged(*filter(None, changes)))
             self._empty_marked()
             assembly = self.options.assembly(self.reader, listing, self.progress)
-        for note in assembly.notes(self.progress):
+        for note in notes(assembly, self.progress):
             self.observer.note(note)
         self.assembly = assembly
         self.consumers = {name: self._consumer(name) for name in assembly.tables}

@@ -20,6 +20,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.let_in import let_in
+from consumer.plan.notes import notes
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import LoadRequest, Sink, StorageReader
 
@@ -46,7 +47,7 @@ def preview(
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),
-        tuple(found.assembly.notes(progress)),
+        tuple(notes(found.assembly, progress)),
         tuple(_stopped(found, sink, options)),
     )
 

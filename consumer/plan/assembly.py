@@ -17,7 +17,6 @@ from consumer.plan.forget import cleaned_up, forgotten_folders, without
 from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
-from consumer.plan.notes import notes
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
 from consumer.plan.rewrites import doubtful_indexes, rewritten_folders, stale, with_later_ones
 from consumer.plan.round import Round
@@ -196,10 +195,6 @@ class Assembly:
             return None
         orphans = (file for file in self.files.get(name, ()) if file.folder.version < self.checkpoint)
         return next((schema_missing(name, file) for file in orphans), None)
-
-    def notes(self, progress: Progress) -> Iterator[str]:
-        """What a person should read once."""
-        return notes(self, progress)
 
     def forgotten_folders(self, progress: Progress) -> set[Folder]:
         return forgotten_folders(self.listing, progress, {*self.catalog.by_root, *self.listing.files})

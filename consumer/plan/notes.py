@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from consumer.layout.paths import directory_of
 from consumer.model.progress import Progress, State
+from consumer.plan.assembly import Assembly
 from consumer.plan.hazards import hazards
 from consumer.plan.unread import rewritten_files
-
-if TYPE_CHECKING:
-    from consumer.plan.assembly import Assembly
 
 SHOWN = 3
 

@@ -8,7 +8,6 @@ from typing import Protocol
 from consumer.errors import StorageChanged, StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
-from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
 
@@ -25,17 +24,6 @@ class Files(Protocol):
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
         """The first `length` bytes; None when the storage is there but the file is not."""
-
-
-def open_files(settings: StorageSettings) -> Files:
-    """The files of an upstream. Nothing is read, connected to or imported yet."""
-    from consumer.storage.local import LocalFiles
-    from consumer.storage.remote import RemoteFiles
-    from consumer.storage.s3 import S3Files
-
-    if settings.scheme == "file":
-        return LocalFiles(settings)
-    return S3Files(settings) if settings.scheme == "s3" else RemoteFiles(settings)
 
 
 def changed(path: str) -> StorageChanged:

@@ -24,7 +24,7 @@ from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, 
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader
-from consumer.storage.files import open_files
+from consumer.storage.open_files import open_files
 from consumer.storage.schema_cache import keep_schemas, kept_schemas
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans

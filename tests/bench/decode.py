@@ -13,7 +13,7 @@ from consumer.codec.decoder import decoded
 from consumer.model.load import CsvFormat, Dialect, FileSlice, FileStat, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.steps import Window
-from consumer.storage.files import open_files
+from consumer.storage.open_files import open_files
 from consumer.storage.settings import StorageSettings
 from tests.bench import generate
 

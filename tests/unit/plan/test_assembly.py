@@ -11,6 +11,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
+from consumer.plan.notes import notes
 from tests.support.build import data_file, schema_file
 
 T = TableName("d", "t")
@@ -128,5 +129,5 @@ def test_the_files_of_a_tombstone_are_no_fault() -> None:
 
 def test_a_checkpoint_below_the_progress_is_told() -> None:
     progress = Progress("u", 200, {}, {data_file(1).folder: FolderProgress(1, 100, "a")})
-    notes = list(assembly([CREATE], [data_file(1)], progress).notes(progress))
-    assert any("below what was applied" in note for note in notes)
+    found = list(notes(assembly([CREATE], [data_file(1)], progress), progress))
+    assert any("below what was applied" in note for note in found)

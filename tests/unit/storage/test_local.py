@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import StorageUnavailable
-from consumer.storage.files import Files, open_files
+from consumer.storage.files import Files
+from consumer.storage.open_files import open_files
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
 
