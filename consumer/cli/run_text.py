@@ -20,7 +20,7 @@ def print_run(result: RunResult) -> None:
         print(f"nothing new up to {time_text(result.checkpoint_ts)}" if result.checkpoint_ts else "nothing to apply")
         return
     rows = [
-        (str(name), *(f"{count:,}" for count in _counts(table)), time_text(table.watermark), table.state)
+        (str(name), *(f"{count:,}" for count in _counts(table)), _place(table, result), table.state)
         for name, table in sorted(result.tables.items())
         if _has_news(table)
     ]
@@ -29,6 +29,11 @@ def print_run(result: RunResult) -> None:
     spark = f" (Spark start {duration_text(result.spark_seconds)})" if result.spark_seconds else ""
     idle = f", {quiet} tables without changes" if quiet else ""
     print(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{idle}")
+
+
+def _place(table: TableResult, result: RunResult) -> str:
+    """Short where it can be: the rows of most tables fit into a terminal of 80 columns then."""
+    return "checkpoint" if table.watermark == result.checkpoint_ts else time_text(table.watermark)
 
 
 def _has_news(table: TableResult) -> bool:

@@ -95,7 +95,9 @@ def _made_anew(
 
 def _check_name(table: TableName, assembly: Assembly) -> None:
     if table not in assembly.catalog.by_table:
-        raise BadConfig(f"there is no table {table} in the storage", hint="names are case-sensitive; see status")
+        raise BadConfig(
+            f"there is no table {table} in the storage", hint="names are case-sensitive; `inspect` lists the tables"
+        )
     if not assembly.wanted(table):
         raise BadConfig(f"the table filter leaves {table} out", hint="let it through with --tables")
 

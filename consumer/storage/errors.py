@@ -52,28 +52,33 @@ REFUSED_LOGINS = frozenset(
 )
 """Answers of a server that no second attempt changes."""
 
+_DENIED, _ABSENT = "access is denied", "it is not there"
+_RIGHTS = (
+    "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: who has no rights there is"
+    " often told the same of a bucket that does not exist"
+)
 _ARCHIVED = {
     "InvalidObjectState": "it is archived (a Glacier class) and must be restored first",
     "BlobArchived": "it is archived and must be rehydrated first",
 }
 _REASONS = {
-    errno.ENOENT: "it is not there",
+    errno.ENOENT: _ABSENT,
     errno.ENOTDIR: "it is not a directory",
     errno.ELOOP: "it is a symbolic link that leads to itself",
-    errno.EACCES: "access is denied",
-    errno.EPERM: "access is denied",
+    errno.EACCES: _DENIED,
+    errno.EPERM: _DENIED,
     errno.EIO: "the device reports an error",
     errno.ESTALE: "the mount is stale",
     errno.ETIMEDOUT: "it does not answer in time",
     errno.ECONNREFUSED: "the connection is refused",
     errno.EMFILE: "this process may open no more files",
 }
-_REASONS_BY_CLASS = {"FileNotFoundError": "it is not there", "PermissionError": "access is denied"}
+_REASONS_BY_CLASS = {"FileNotFoundError": _ABSENT, "PermissionError": _DENIED}
 _REASONS_BY_CODE = {
-    "NoSuchBucket": "it is not there",
-    "NoSuchKey": "it is not there",
-    "ContainerNotFound": "it is not there",
-    "BlobNotFound": "it is not there",
+    "NoSuchBucket": _ABSENT,
+    "NoSuchKey": _ABSENT,
+    "ContainerNotFound": _ABSENT,
+    "BlobNotFound": _ABSENT,
     "InvalidAccessKeyId": "the login is refused",
     "SignatureDoesNotMatch": "the login is refused",
     "InvalidToken": "the login is refused",
@@ -83,12 +88,12 @@ _REASONS_BY_CODE = {
     "AuthorizationHeaderMalformed": "the region is another",
     "PermanentRedirect": "the region is another",
     "AuthenticationFailed": "the login is refused",
-    "AuthorizationFailure": "access is denied",
-    "AuthorizationPermissionMismatch": "access is denied",
+    "AuthorizationFailure": _DENIED,
+    "AuthorizationPermissionMismatch": _DENIED,
     "401": "the login is refused",
-    "404": "it is not there",
-    "AccessDenied": "access is denied",
-    "403": "access is denied",
+    "404": _ABSENT,
+    "AccessDenied": _DENIED,
+    "403": _DENIED,
     "SlowDown": "the storage is too busy",
 }
 
@@ -125,14 +130,20 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
     if refusal(error) in REFUSED_LOGINS:
         kind = BadConfig
     place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
-    hint = (
-        "check the login and the location in the upstream URI" if kind is BadConfig else "check that it can be reached"
-    )
+    reason = _reason(error)
+    return kind(f"cannot read {what} {place}: {settings.redact(reason)}", hint=_hint(error, kind, reason), path=path)
+
+
+def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
+    if kind is BadConfig:
+        return "check the login and the location in the upstream URI"
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
-        hint = "raise the limit of open files: ulimit -n 1024"
+        return "raise the limit of open files: ulimit -n 1024"
     if refusal(error) in _ARCHIVED:
-        hint = "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
-    return kind(f"cannot read {what} {place}: {settings.redact(_reason(error))}", hint=hint, path=path)
+        return "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
+    if reason.startswith(_DENIED):
+        return _RIGHTS
+    return "check the location in the upstream URI" if reason.startswith(_ABSENT) else "check that it can be reached"
 
 
 def refusal(error: BaseException | None) -> str:

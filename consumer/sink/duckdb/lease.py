@@ -95,7 +95,10 @@ def check_epoch(connection: duckdb.DuckDBPyConnection, epoch: int) -> None:
     found = connection.execute("SELECT epoch, holder FROM storage_consumer.lease").fetchall()
     if not found or found[0][0] != epoch:
         holder = found[0][1] if found else "nobody: its progress was removed"
-        raise LeaseHeld(f"this consumer was taken over by {holder}", hint="only one consumer of a file can run")
+        raise LeaseHeld(
+            f"this consumer was taken over by {holder}",
+            hint="end the other one, then run again: only one consumer of a file can run",
+        )
 
 
 _ENDED = ".ended"

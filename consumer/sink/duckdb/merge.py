@@ -120,10 +120,14 @@ def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: 
         f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified(connection, table.name)}) t ON {same}"
     )
     required = [column for column in target.kept if column in table.required]
+    # DuckDB takes one change at a time.
+    defaults = "; ".join(
+        f"ALTER TABLE {qualified(connection, table.name)} ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in required
+    )
     if required and connection.execute("SELECT 1 FROM completed WHERE NOT there LIMIT 1").fetchall():
         raise SchemaDrift(
             f"a new row has no value for the replica's columns {', '.join(required)}, NOT NULL and without a default",
-            hint=f"give the columns a default: ALTER TABLE {table.name} ALTER COLUMN .. SET DEFAULT ..",
+            hint=f"give them a default, as here the one for numbers: {defaults}",
             table=str(target.table),
         )
 

@@ -60,7 +60,10 @@ def check_epoch(
         raise LeaseHeld("this writer comes too late: its load has ended, or another consumer has taken over")
     if row is None or row[0] != epoch:
         holder = f"{row[1]} since {row[2]} UTC" if row else "nobody: its progress was removed"
-        raise LeaseHeld(f"the consumer {name!r} was taken over by {holder}", hint="only one consumer of a name can run")
+        raise LeaseHeld(
+            f"the consumer {name!r} was taken over by {holder}",
+            hint="end the other one, then run again: only one consumer of a name can run",
+        )
 
 
 def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: int | None) -> int:

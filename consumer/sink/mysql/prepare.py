@@ -212,9 +212,11 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     if declared:
         key = next((unique for unique in candidates if _folded(unique.columns) == _folded(declared)), None)
         if key is None:
+            other = "DROP PRIMARY KEY, " if any(unique.name == "PRIMARY" for unique in table.unique_keys) else ""
             raise CannotBeExact(
                 f"the target table has no unique NOT NULL key on the primary key's columns {_listed(declared)}",
-                hint=f"ALTER TABLE {request.table} ADD PRIMARY KEY ({', '.join(map(quote, declared))})",
+                hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} {other}ADD PRIMARY KEY"
+                f" ({', '.join(map(quote, declared))}); then run again",
                 table=str(request.table),
             )
     else:

@@ -122,9 +122,10 @@ def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     new = int(cursor.fetchone()[0]) - found
     if new and settings.required:
         names = _listed(settings.required)
+        defaults = ", ".join(f"ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in settings.required)
         raise SchemaDrift(
             f"a new row has no value for the target table's columns {names}, which are NOT NULL and have no default",
-            hint=f"give them a default: ALTER TABLE {table} ALTER COLUMN .. SET DEFAULT ..",
+            hint=f"give them a default, as here the one for numbers: ALTER TABLE {table} {defaults}",
             table=str(target.table),
         )
     return new
