@@ -166,9 +166,10 @@ class Round:
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
         gone, names = (*self.overtaken(statement), statement), self.ended(statement)
-        for rename in self.overtaken_renames(statement):
-            for name in rename.drops:
-                self.tables[name].position = max(self.tables[name].position, rename.version)
+        renames = self.overtaken_renames(statement)
+        for other in (*renames, statement) if renames else ():
+            for name in other.drops:
+                self.tables[name].position = max(self.tables[name].position, other.version)
         for other in gone:
             self._queue.remove(other)
         if statement.heals:

@@ -105,3 +105,20 @@ def test_wherever_the_runs_die_the_table_is_dropped_once(
     assert moment > 3
     assert result.exit_code == 0
     assert target.tables == {"d.a": {5: "5"}}
+
+
+def test_another_table_can_wait_for_the_name_behind_the_drop(feed: Feed, target: Target) -> None:
+    feed.create("d.a", 10)
+    feed.damaged("d.a", 10)
+    feed.create("d.c", 12)
+    broken = feed.damaged("d.c", 12)
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    feed.rename("d.c", "d.b", 35)
+    for checkpoint in (40, 45):
+        result = target.once(checkpoint)
+        found = states(result)
+        assert (result.exit_code, found["d.b"], found["d.c"]) == (3, "waits", "stopped")
+    broken.write_bytes(feed._line("d.c", 14, 1, "1"))
+    assert target.once(50).exit_code == 0
+    assert target.tables == {"d.b": {1: "1"}}
