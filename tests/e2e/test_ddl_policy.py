@@ -59,6 +59,13 @@ def test_what_is_dropped_or_truncated_is_kept_under_a_name_with_the_version(feed
     assert target.tables["d.t"] == {4: "4"}
 
 
+def test_an_empty_table_leaves_no_trash_when_truncated(feed: Feed, target: Target) -> None:
+    feed.create("d.u", 15)
+    feed.truncate("d.u", 20)
+    assert target.once(40, **RENAME).exit_code == 0
+    assert target.tables == {"d.t": {1: "1", 2: "2"}, "d.u": {}}
+
+
 def test_a_database_is_kept_with_all_of_its_tables(feed: Feed, target: Target) -> None:
     feed.create("d.u", 15)
     feed.puts("d.u", 15, {16: (7, "7")})

@@ -77,8 +77,7 @@ def _statements(step: ApplyDdl, action: Action) -> Iterator[str]:
         case Action.DROP_TABLE:
             yield from _moved(name, trash) if trash else (f"DROP TABLE IF EXISTS {_sql(name)}",)
         case Action.TRUNCATE_TABLE if trash is not None:
-            yield from _moved(name, trash)
-            yield f"CREATE TABLE {_sql(name)} AS SELECT * FROM {_sql(trash)} LIMIT 0"
+            yield f"moves the rows of {_sql(name)}, where it has any, to {_sql(trash)}"
         case Action.TRUNCATE_TABLE:
             yield f"TRUNCATE {_sql(name)}"
         case Action.CREATE_TABLE | Action.CREATE_TABLES:

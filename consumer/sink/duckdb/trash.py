@@ -30,6 +30,8 @@ def moved(
         return f"{name} came back from {trash}"
     if kept is not None or name not in tables:
         return None
+    if action == Action.TRUNCATE_TABLE and not has_rows(connection, name):
+        return None
     table = tables[name]
     move_table(connection, table, trash)
     if action == Action.TRUNCATE_TABLE:

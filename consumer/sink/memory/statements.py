@@ -62,6 +62,8 @@ def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName
             tables[kept] = tables.pop(table)
     elif (name in tables and _check_free(tables, name, trash, step)) or name not in tables or trash in tables:
         return None
+    elif action == Action.TRUNCATE_TABLE and not tables[name].rows:
+        return None
     else:
         tables[trash] = tables.pop(name)
         if action == Action.TRUNCATE_TABLE:
