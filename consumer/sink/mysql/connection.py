@@ -30,6 +30,9 @@ SESSION_MARK = "@storage_consumer_session"
 """Holds the purpose of each session that is set as one of ours."""
 _LOCK_WAIT_SECONDS = 10
 """For a row or a table that others hold: whoever waits queues up in front of the target's readers."""
+_ALL_STATEMENTS = 15
+"""Of a Galera node: whichever kind a statement is of, it sees what was committed on any node before it began. The next
+connection may be one to another node, which applies a little later."""
 _READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
 SILENCE_SECONDS = 90
 """After so long without a word the server takes a client for dead: it ends the connection, and frees what its
@@ -76,7 +79,10 @@ def connect(
     try:
         flavor = flavor_of(connection)
         with connection.cursor() as cursor:
-            cursor.execute("SET " + ", ".join([*_session(settings, purpose, flavor), f"{SESSION_MARK} = '{purpose}'"]))
+            values = _session(settings, purpose, flavor)
+            if flavor.name != "tidb" and _is_in_a_cluster(cursor):
+                values.append(f"SESSION wsrep_sync_wait = {_ALL_STATEMENTS}")
+            cursor.execute("SET " + ", ".join([*values, f"{SESSION_MARK} = '{purpose}'"]))
             if purpose == "ddl" and flavor.name != "tidb":
                 _declare_timestamps(cursor)
     except pymysql.MySQLError as error:
@@ -184,6 +190,13 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
+
+
+def _is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
+    """Whether it is a node of a Galera cluster."""
+    cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
+    row = cursor.fetchone()
+    return row is not None and row[1] == "ON"
 
 
 def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import pymysql
@@ -69,9 +69,10 @@ class Driver:
 
     def close(self) -> None:
         """Give the connection up; the next use opens another. A transaction at hand is rolled back by the server."""
-        if self._connection is not None and self._connection.open:
-            self._connection.close()
-        self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(pymysql.MySQLError):  # closed already, by the server or by another thread that gives it up
+                connection.close()
 
     def _open(self) -> pymysql.Connection:
         if time.monotonic() - self._used > SILENCE_SECONDS / 2:

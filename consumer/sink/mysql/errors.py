@@ -27,7 +27,7 @@ _LOST = (
     *(1021, 1037, 1038, 1041, 1114, 1026, 1030),  # no disk, no memory
     *(1040, 1203, 1226, 1129, 1135),  # too many connections
     *(1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1189, 1190, 1927, 3169, 4031),  # connection ended
-    *(*_READ_ONLY, 3032, 3168),  # not serving
+    *(*_READ_ONLY, 1047, 3032, 3168),  # not serving; 1047 is a node of a Galera cluster that has lost the others
     *(9001, 9002, 9005, 9012, 9013),  # TiDB: PD, TiKV or TiFlash does not answer
 )
 _BUSY = (

@@ -17,6 +17,8 @@ def test_every_class_is_one_of_the_tree() -> None:
         (2013, "rows", errors.TargetUnavailable),
         (2013, "ddl", errors.TargetUnavailable),
         (0, "rows", errors.TargetUnavailable),
+        (1047, "rows", errors.TargetUnavailable),
+        (1047, "ddl", errors.TargetUnavailable),
         (1213, "rows", errors.TargetBusy),
         (1205, "ddl", errors.TargetBusy),
         (9007, "rows", errors.TargetBusy),
