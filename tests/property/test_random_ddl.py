@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.servers import SqlServer
-from tests.support.random_ddl.machine import Replica, play
+from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.profile import HISTORIES, LONGEST, PROFILE
+from tests.support.random_ddl.replica import Replica
 
 
-@settings(PROFILE, max_examples=HISTORIES or 15)
+@settings(PROFILE, max_examples=HISTORIES or 11)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_a_server_follows(seed: int, size: int, kind: str, request: pytest.FixtureRequest) -> None:

@@ -18,7 +18,7 @@ from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.profile import HISTORIES, LONGEST, PROFILE
 
 
-@settings(PROFILE, max_examples=HISTORIES or 12)
+@settings(PROFILE, max_examples=HISTORIES or 8)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
 def test_a_file_follows(seed: int, size: int, mariadb: MariaDb) -> None:
     with tempfile.TemporaryDirectory() as work:

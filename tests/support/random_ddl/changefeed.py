@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from zlib import crc32
 
 from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.files import Folder
@@ -99,7 +100,7 @@ class Changefeed:
 
     def _version(self, change: Change) -> int | None:
         """The folder for rows of these columns, None where the new architecture takes them for a stale replay."""
-        columns, name = change.shape.columns, change.table
+        columns, name = change.shape.described, change.table
         path, _ = render_schema_file(name.database, name.table, 0, columns)
         assert path.checksum is not None
         known = self._versions[name].get(path.checksum, set())
@@ -124,7 +125,7 @@ class Changefeed:
         for change in changes:
             streams[change.partition, self._dispatcher(change)].append(change)
         for (partition, dispatcher), stream in streams.items():
-            for _, same in groupby(stream, key=lambda change: (change.version, change.shape.columns)):
+            for _, same in groupby(stream, key=lambda change: (change.version, change.shape.described)):
                 for group in self._cut(list(same)):
                     version = self._version(group[0])
                     if version is not None:
@@ -132,9 +133,12 @@ class Changefeed:
                         self._file(Folder(root, version, partition, self._date, dispatcher), group)
 
     def _dispatcher(self, change: Change) -> str:
-        """Tables whose key is not clustered are divided by row id, so a key can be in any part."""
+        """Tables whose key is not clustered are divided by row id, so a key can be in any part. Without commit-ts that
+        stops a table whose key moves within a millisecond."""
         image = change.new or change.old or {}
-        part = self._random.random() if change.nonclustered else int(image["id"] or 0) % 2
+        place = repr([image[column] for column in change.shape.key or ("id",)])
+        anywhere = change.nonclustered and self._manner.commit_ts
+        part = self._random.random() if anywhere else crc32(place.encode()) / 2**32
         return self._dispatchers[int(part * len(self._dispatchers)) % len(self._dispatchers)]
 
     def _cut(self, changes: Sequence[Change]) -> Iterator[Sequence[Change]]:

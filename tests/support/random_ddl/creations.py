@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from tests.support.random_ddl.definitions import COLUMNS, Definitions
-from tests.support.random_ddl.original import quoted
-from tests.support.random_ddl.proposal import Proposal, Tables, base_tables
+from tests.support.random_ddl.events import Manner
+from tests.support.random_ddl.index_names import EXPRESSION, free_name
+from tests.support.random_ddl.original import Index, quoted
+from tests.support.random_ddl.proposal import Body, Proposal, Tables, base_tables
 
 KEYS = (
     "`id` INT{auto} PRIMARY KEY",
@@ -29,11 +33,8 @@ PARTITIONED = (
 
 @dataclass(frozen=True)
 class Creations:
-    """`keyless`: tables without a key are replicated; `partitions`: some tables are partitioned."""
-
     random: Random
-    keyless: bool
-    partitions: bool
+    manner: Manner
 
     def table_or_view(self, name: TableName, tables: Tables) -> Proposal:
         likely = base_tables(tables)
@@ -43,10 +44,10 @@ class Creations:
             return self._like(name, self.random.choice(likely), tables)
         bodies = [table.body for table in tables.values() if table.body and table.partitions]
         if bodies and self.random.random() < 0.5:  # one that can exchange its rows with a partition
-            body, nonclustered, rest = self.random.choice(bodies), False, ""
+            body, rest = self.random.choice(bodies), ""
         else:
-            body, nonclustered = self._body()
-            rest = self.random.choice(PARTITIONED) if self.partitions and self.random.random() < 0.4 else ""
+            body = self._body()
+            rest = self.random.choice(PARTITIONED) if self.manner.partitions and self.random.random() < 0.4 else ""
         some = self.random.choice(("", "", "IF NOT EXISTS "))
         options = self.random.choice(
             (
@@ -56,36 +57,60 @@ class Creations:
                 " COMMENT='a, `b`; c'",
             )
         )
-        template = f"CREATE TABLE {some}{{own}} ({body}){options}{rest}"
-        return Proposal(Action.CREATE_TABLE, template, name, {"own": name}, body=body, nonclustered=nonclustered)
+        create = f"CREATE TABLE {some}{{own}} "
+        return Proposal(
+            Action.CREATE_TABLE, f"{create}({body.text}){options}{rest}", name, {"own": name}, body=body,
+            direct=f"{create}({body.direct}){options}{rest}",
+        )  # fmt: skip
 
     def _like(self, name: TableName, other: TableName, tables: Tables) -> Proposal:
         some = self.random.choice(("", "IF NOT EXISTS "))
         source, names = tables[other], {"own": name, "other": other}
         template = f"CREATE TABLE {some}{{own}} LIKE {{other}}"
-        return Proposal(Action.CREATE_TABLE, template, name, names, (), source.body, source.nonclustered)
+        return Proposal(Action.CREATE_TABLE, template, name, names, body=source.body)
 
-    def _body(self) -> tuple[str, bool]:
-        columns = [
-            Definitions(self.random).column(name) for name in self.random.sample(COLUMNS, self.random.randint(1, 3))
-        ]
-        key = self.random.choice((*KEYS, KEYS[0], *([KEYLESS] if self.keyless else [])))
-        nonclustered = "NONCLUSTERED" in key or "PRIMARY" not in key
-        auto = self.random.choice(("", "", " AUTO_INCREMENT"))
-        names = [column[1 : column.index("` ")].replace("``", "`") for column in columns]
+    def _body(self) -> Body:
+        names = self.random.sample(COLUMNS, self.random.randint(1, 3))
+        columns = list(map(Definitions(self.random).column, names))
+        key = self.random.choice((*KEYS, KEYS[0], *([KEYLESS] if self.manner.keyless else [])))
+        key = key.replace("{auto}", self.random.choice(("", "", " AUTO_INCREMENT")))
         if self.random.random() < 0.2:  # named so that no statement changes it
             columns.append(f"`id3` INT GENERATED ALWAYS AS(`id`+1) {self.random.choice(('VIRTUAL', 'STORED'))}")
-        listed = ",".join(columns)
-        index = self.random.choice(
-            ("", "", f",INDEX ({quoted(names[0])})", f",UNIQUE KEY `by` ({quoted(names[-1])},`id`)")
+        indexes = self.random.choice(
+            ([], [], [("INDEX", "", quoted(names[0]))], [("UNIQUE KEY", "by", f"{quoted(names[-1])},`id`")])
         )
-        if "{columns}" in key:
-            return key.format(columns=listed, auto=auto) + index, nonclustered
-        return f"{key.format(auto=auto)},{listed}{index}", nonclustered
+        if self.random.random() < 0.15:
+            indexes.append((self.random.choice(("KEY", "KEY", "UNIQUE")), "", EXPRESSION))
+        unique = names[0] if self.random.random() < 0.15 else ""
+        told, direct, left_out = self._indexes(key, indexes, unique)
+        spelled = [f"{columns[0]} UNIQUE" if unique else columns[0], *columns[1:]]
+        text, own = (_with_columns(key, listed) for listed in (spelled, columns))
+        return Body(text + told, own + direct, left_out, "NONCLUSTERED" in key or "PRIMARY" not in key)
+
+    def _indexes(
+        self, key: str, indexes: Sequence[tuple[str, str, str]], unique: str
+    ) -> tuple[str, str, tuple[Index, ...]]:
+        """Of a new table: its indexes beside the key in upstream's text, and on the original, those of upstream alone.
+        TiDB names what stands behind the columns first, then the column that is `unique`."""
+        told, direct, left_out = "", "", []
+        given = re.findall(r"UNIQUE `(\w+)`", key) + [name for _, name, _ in indexes if name]
+        unnamed = ["`id2`,`id`"] if "UNIQUE KEY (" in key else []
+        taken = {name.lower() for name in [*given, *(free_name(parts, given) for parts in unnamed)]}
+        for kind, name, parts in indexes:
+            told += f",{kind} {quoted(name) + ' ' if name else ''}({parts})"
+            name = name or free_name(parts, taken)
+            taken.add(name.lower())
+            if parts == EXPRESSION and not self.manner.expressions:
+                left_out.append(Index(name, kind != "KEY", (), whole=False, expression=True))
+            else:
+                direct += f",{kind} {quoted(name)} ({parts})"
+        if unique:
+            direct += f",UNIQUE KEY {quoted(free_name(quoted(unique), taken))} ({quoted(unique)})"
+        return told, direct, tuple(left_out)
 
     def view(self, name: TableName, tables: Tables, verb: str = "CREATE ") -> Proposal:
         other, third = (self.random.choice(base_tables(tables)) for _ in range(2))
-        column = quoted(self.random.choice(tables[other].columns).name)
+        column = quoted(self.random.choice(tables[other].shape.columns).name)
         body = self.random.choice(
             (
                 f"SELECT {column} FROM {{other}}",
@@ -97,3 +122,8 @@ class Creations:
         )
         begin = verb + "ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW {own} AS "
         return Proposal(Action.CREATE_VIEW, begin + body, name, {"own": name, "other": other, "third": third})
+
+
+def _with_columns(key: str, columns: Sequence[str]) -> str:
+    listed = ",".join(columns)
+    return key.replace("{columns}", listed) if "{columns}" in key else f"{key},{listed}"

@@ -9,16 +9,18 @@ from typing import Any
 
 import duckdb
 
-from tests.support.random_ddl.machine import Replica
 from tests.support.random_ddl.original import DATABASES, OFFSET, Snapshot
+from tests.support.random_ddl.replica import Replica
 
 
 def duckdb_replica(folder: Path) -> Replica:
     file = folder / "replica.duckdb"
-    return Replica(f"duckdb:///{file}", lambda: _state(file), _as_kept)
+    return Replica(f"duckdb:///{file}", lambda: _state(file), _as_kept, file.unlink)
 
 
 def _state(file: Path) -> Snapshot:
+    if not file.exists():
+        return {}
     with duckdb.connect(str(file), read_only=True) as connection:
         schemas = connection.execute(
             "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"

@@ -12,6 +12,8 @@ from tests.support.random_ddl.original import Row, Shape
 
 WAITS = (Action.RENAME_TABLE, Action.EXCHANGE_PARTITION)
 """At C == V the files of these may not be complete."""
+IGNORED = ("add-index", "add-foreign-key", "drop-foreign-key", "modify-table-comment")
+"""Kinds of statements without which rows are the same."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Statement:
 @dataclass(frozen=True)
 class Manner:
     """How the changefeed is set up: `new` architecture, rows with commit-ts, tables without key, UPDATEs as they are
-    (`raw`), several files of one table at a time (`dispatchers`)."""
+    (`raw`), several files of one table at a time (`dispatchers`). And the replica: whether it has indexes of
+    `expressions`, the kinds of statements that it `ignores`, and whether tables that are dropped or truncated go to the
+    `trash`."""
 
     new: bool
     commit_ts: bool
@@ -60,10 +64,22 @@ class Manner:
     raw: bool
     dispatchers: bool
     partitions: bool
+    expressions: bool
+    ignores: tuple[str, ...]
+    trash: bool
+
+    @property
+    def policies(self) -> list[dict[str, object]]:
+        """[[consumer.ddl.rules]]."""
+        ignored = [{"action": "ignore", "kinds": list(self.ignores)}] if self.ignores else []
+        kept = [{"action": "rename", "kinds": ["drop-table", "truncate-table"]}] if self.trash else []
+        return [*ignored, *kept]
 
     @classmethod
-    def drawn(cls, random: Random, partitions: bool) -> Manner:
+    def drawn(cls, random: Random, partitions: bool, expressions: bool) -> Manner:
         new, commit_ts = random.random() < 0.5, random.random() < 0.8
         dispatchers = new and random.random() < 0.4
         keyless = commit_ts and not dispatchers and random.random() < 0.3
-        return cls(new, commit_ts, keyless, random.random() < 0.3, dispatchers, partitions)
+        ignores = random.choice(((), (), ("add-index",), IGNORED))
+        raw, trash = random.random() < 0.3, random.random() < 0.3
+        return cls(new, commit_ts, keyless, raw, dispatchers, partitions, expressions, ignores, trash)

@@ -34,17 +34,18 @@ Snapshot = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Index:
-    """`columns` in order; `whole`: none of them is a prefix or can be NULL."""
+    """`columns` in order, none where it is of an `expression`; `whole`: none of them is a prefix or can be NULL."""
 
     name: str
     unique: bool
     columns: tuple[str, ...]
     whole: bool
+    expression: bool = False
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the server says of a table. `generated` are columns that are not written, `virtual` those of them that rows
+    """What upstream says of a table. `generated` are columns that are not written, `virtual` those of them that rows
     lack; `bounds` are the partitions' names with their upper bounds (None: no range)."""
 
     columns: tuple[Column, ...]
@@ -52,13 +53,18 @@ class Shape:
     generated: frozenset[str]
     virtual: frozenset[str]
     bounds: tuple[tuple[str, int | None], ...]
-    foreign_keys: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, ...]:
         """The handle key, as TiCDC chooses it; () for none."""
         keys = [index for index in self.indexes if index.unique and index.whole]
         return min(keys, key=lambda index: (index.name != "PRIMARY", len(index.columns)), default=_NO_KEY).columns
+
+    @property
+    def described(self) -> tuple[Column, ...]:
+        """The columns as a schema file has them: each index of an expression brings a hidden one."""
+        hidden = (Column(f"_V$_{index.name}_0", "BIGINT") for index in self.indexes if index.expression)
+        return (*self.columns, *hidden)
 
     @property
     def unique_columns(self) -> frozenset[str]:
@@ -81,14 +87,23 @@ class Original:
         self._cursor = self._connection.cursor()
         self.execute(SESSION)
 
+    @property
+    def has_expression_indexes(self) -> bool:
+        return self._is_mysql
+
     def close(self) -> None:
         self._connection.close()
 
     def reset(self) -> None:
         """Drop what earlier upstreams and replicas of them have left behind."""
         for database in DATABASES:
-            self.execute(f"DROP DATABASE IF EXISTS {quoted(database)}")
             self.execute(f"DROP DATABASE IF EXISTS {quoted(PREFIX + database)}")
+        self.drop_replica()
+
+    def drop_replica(self) -> None:
+        """And the progress of all consumers."""
+        for database in (*DATABASES, "storage_consumer"):
+            self.execute(f"DROP DATABASE IF EXISTS {quoted(database)}")
 
     def execute(self, statement: str, seconds: float = 0) -> list[tuple[Any, ...]]:
         """Run it, as if `seconds` since 1970 were now. pymysql's errors pass through."""
@@ -123,13 +138,12 @@ class Original:
             "SELECT partition_name, partition_description FROM information_schema.partitions "
             f"{where} AND partition_name IS NOT NULL ORDER BY partition_ordinal_position"
         )
-        foreign = self.execute(
-            "SELECT DISTINCT constraint_name FROM information_schema.key_column_usage "
-            f"{where} AND referenced_table_name IS NOT NULL"
-        )
         indexes = []
         for index in dict.fromkeys(part[0] for part in parts):
             own = [part for part in parts if part[0] == index]
+            if any(part[2] is None for part in own):
+                indexes.append(Index(index, not own[0][1], (), whole=False, expression=True))
+                continue
             whole = all(prefix is None and nullable != "YES" for *_, prefix, nullable in own)
             indexes.append(Index(index, not own[0][1], tuple(part[2] for part in own), whole))
         primary = next((index.columns for index in indexes if index.name == "PRIMARY"), ())
@@ -139,8 +153,13 @@ class Original:
             frozenset(column[0] for column in columns if "GENERATED" in column[4]),
             frozenset(column[0] for column in columns if "VIRTUAL GENERATED" in column[4]),
             tuple((part, int(bound) if bound else None) for part, bound in bounds),
-            tuple(name for (name,) in foreign),
         )
+
+    def copy(self, name: TableName, other: TableName, shape: Shape) -> None:
+        """Make `other` of the table's definition and rows."""
+        columns = ",".join(quoted(column.name) for column in shape.columns if column.name not in shape.generated)
+        self.execute(f"CREATE TABLE {self.place(other)} LIKE {self.place(name)}")
+        self.execute(f"INSERT INTO {self.place(other)} ({columns}) SELECT {columns} FROM {self.place(name)}")
 
     def view_columns(self, name: TableName) -> tuple[Column, ...]:
         return tuple(Column(column.name, VIEW_COLUMN) for column in self.shape(name).columns)
@@ -171,7 +190,7 @@ class Original:
         else:
             definition = re.sub(r" AUTO_INCREMENT=\d+", "", self.execute(f"SHOW CREATE TABLE {place}")[0][1])
             definition = definition.replace(quoted(prefix)[:-1], "`") if prefix else definition
-            definition = _CONSTRAINT.sub("", definition)
+            definition = _without_names(definition)
         try:
             rows = self.execute(f"SELECT * FROM {place}")
         except Exception:  # a view of what is no more
@@ -217,9 +236,13 @@ def loosened(snapshot: Snapshot, tables: Collection[str]) -> Snapshot:
 
 
 _CONDITION = re.compile(r"\bIF (?:NOT )?EXISTS ")
-_CONSTRAINT = re.compile(r"CONSTRAINT `(?:[^`]|``)*` (?=FOREIGN KEY)")
-"""Names of foreign keys are a database's own on servers, and a table's own upstream."""
+_CONSTRAINT = re.compile(r",\n  CONSTRAINT `(?:[^`]|``)*` (FOREIGN KEY [^\n]*?)(?=,?\n)")
 _LOOSE = re.compile(r" (?:DEFAULT |COMMENT[ =])(?:current_timestamp\(\d?\)|'(?:[^']|'')*'|[^ ,\n]+)")
+
+
+def _without_names(definition: str) -> str:
+    """Foreign keys at its end, without names: those are a database's own on servers, and a table's own upstream."""
+    return "\n".join([_CONSTRAINT.sub("", definition), *sorted(_CONSTRAINT.findall(definition))])
 
 
 def _text(value: str) -> str:

@@ -9,22 +9,22 @@ from random import Random
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from tests.support.random_ddl.creations import PARTITIONED, Creations
+from tests.support.random_ddl.events import Manner
 from tests.support.random_ddl.original import quoted
-from tests.support.random_ddl.proposal import Proposal, Table, Tables, base_tables
-from tests.support.random_ddl.specifications import Specifications
+from tests.support.random_ddl.proposal import Change, Proposal, Table, Tables, base_tables
+from tests.support.random_ddl.specifications import Specification, Specifications
 
 
 @dataclass(frozen=True)
 class Proposals:
-    """Draws proposals. `keyless`: tables without a key are replicated; `partitions`: some tables are partitioned."""
+    """Draws proposals."""
 
     random: Random
-    keyless: bool
-    partitions: bool
+    manner: Manner
 
     @property
     def _creations(self) -> Creations:
-        return Creations(self.random, self.keyless, self.partitions)
+        return Creations(self.random, self.manner)
 
     def create(self, name: TableName, tables: Tables) -> Proposal:
         return self._creations.table_or_view(name, tables)
@@ -46,25 +46,28 @@ class Proposals:
             return self._rename(name, tables, free)
         if draw < 0.44 and table.partitions:
             return self._partition(name, tables)
-        if draw < 0.34 and self.partitions and not table.partitions:
+        if draw < 0.34 and self.manner.partitions and not table.partitions:
             template = f"ALTER TABLE {{own}}{self.random.choice(PARTITIONED)}"
             return Proposal(Action.ALTER_TABLE_PARTITIONING, template, name, {"own": name}, empties="*")
         if draw < 0.40:
-            return self._alter(name, Action.MODIFY_TABLE_COMMENT, f"COMMENT = '{self.random.choice(('x', 'y; z'))}'")
+            text = f"COMMENT = '{self.random.choice(('x', 'y; z'))}'"
+            ignored = "modify-table-comment" in self.manner.ignores
+            return self._alter(name, Action.MODIFY_TABLE_COMMENT, text, "" if ignored else text)
         if draw < 0.44 and not table.partitions:
             return self._foreign_key(name, table, likely)
         if draw < 0.52 and table.nonclustered:
             return self._primary_key(name, table)
-        specifications = list(Specifications(self.random, self.keyless).drawn(table.shape))
+        specifications = list(Specifications(self.random, self.manner, table).drawn())
         if not specifications:
             return None
-        action, text = specifications[0]
-        if "{own}" in text:
-            return Proposal(action, text, name, {"own": name})
-        others = [other for _, other in specifications[1:] if "{own}" not in other and not _two_indexes(text, other)]
+        first = specifications[0]
+        if first.is_statement:
+            return Proposal(first.action, first.text, name, {"own": name}, direct=first.direct, change=first.change)
+        others = [s for s in specifications[1:] if _fit_together(first, s)]
         if others and self.random.random() < 0.2:
-            return self._alter(name, Action.MULTI_SCHEMA_CHANGE, f"{text}, {others[0]}")
-        return self._alter(name, action, text)
+            direct = f"{first.direct}, {others[0].direct}"
+            return self._alter(name, Action.MULTI_SCHEMA_CHANGE, f"{first.text}, {others[0].text}", direct)
+        return self._alter(name, first.action, first.text, first.direct, first.change)
 
     def exchange(self, tables: Tables) -> Proposal | None:
         pairs = [
@@ -81,8 +84,11 @@ class Proposals:
         template = f"ALTER TABLE {{own}} EXCHANGE PARTITION {quoted(part)} WITH TABLE {{other}}"
         return Proposal(Action.EXCHANGE_PARTITION, template, name, {"own": name, "other": other}, empties=part)
 
-    def _alter(self, name: TableName, action: Action, text: str) -> Proposal:
-        return Proposal(action, f"ALTER TABLE {{own}} {text}", name, {"own": name})
+    def _alter(
+        self, name: TableName, action: Action, text: str, direct: str | None = None, change: Change | None = None
+    ) -> Proposal:
+        executed = f"ALTER TABLE {{own}} {direct}" if direct else direct
+        return Proposal(action, f"ALTER TABLE {{own}} {text}", name, {"own": name}, direct=executed, change=change)
 
     def _rename(self, name: TableName, tables: Tables, free: Sequence[TableName]) -> Proposal | None:
         if not free:
@@ -121,21 +127,46 @@ class Proposals:
                 name, Action.ADD_PRIMARY_KEY, "ADD PRIMARY KEY(`id`) /*T![clustered_index] NONCLUSTERED */"
             )
         other_key = [i for i in table.shape.indexes if i.unique and i.whole and i.name != "PRIMARY"]
-        if not (self.keyless or other_key):
+        if not (self.manner.keyless or other_key):
             return None
         return self._alter(name, Action.DROP_PRIMARY_KEY, "DROP PRIMARY KEY")
 
-    def _foreign_key(self, name: TableName, table: Table, likely: Sequence[TableName]) -> Proposal:
-        """Only named ones are dropped: upstream numbers the others in its own way."""
-        named = [key for key in table.shape.foreign_keys if key.startswith("fk")]
-        if named and self.random.random() < 0.7:
-            return self._alter(name, Action.DROP_FOREIGN_KEY, f"DROP FOREIGN KEY {quoted(named[0])}")
-        label = self.random.choice(("", f" `fk{self.random.randrange(10**9)}`"))
-        text = f"ADD CONSTRAINT{label} FOREIGN KEY (`id`) REFERENCES {{other}}(`id`)"
+    def _foreign_key(self, name: TableName, table: Table, likely: Sequence[TableName]) -> Proposal | None:
+        if table.foreign_keys and self.random.random() < 0.6:
+            told, own = self.random.choice(list(table.foreign_keys.items()))
+            direct = f"DROP FOREIGN KEY {quoted(own)}" if own else ""
+            return self._alter(
+                name, Action.DROP_FOREIGN_KEY, f"DROP FOREIGN KEY {quoted(told)}", direct,
+                lambda table: _forget(table, told),
+            )  # fmt: skip
+        number = table.foreign_ids
+        label = "" if number is not None and self.random.random() < 0.5 else f"fk{self.random.randrange(10**9)}"
+        told, own = label or f"fk_{(number or 0) + 1}", label or f"own{self.random.randrange(10**9)}"
+        own = "" if "add-foreign-key" in self.manner.ignores else own
+        leading = [i for i in table.shape.indexes if i.columns[:1] == ("id",)]
+        if (leading and all(i in table.left_out for i in leading)) or (not leading and not own):
+            return None  # upstream and a server differ in whether they need another index
+        columns = "FOREIGN KEY (`id`) REFERENCES {other}(`id`)"
+        index = "" if leading else f"ADD INDEX {quoted(told)}(`id`), "
+        direct = f"ALTER TABLE {{own}} {index}ADD CONSTRAINT {quoted(own)} {columns}" if own else ""
+        text = f"ALTER TABLE {{own}} ADD CONSTRAINT {quoted(label) if label else ''} {columns}"
         names = {"own": name, "other": self.random.choice(likely)}
-        return Proposal(Action.ADD_FOREIGN_KEY, f"ALTER TABLE {{own}} {text}", name, names)
+        return Proposal(
+            Action.ADD_FOREIGN_KEY, text, name, names, direct=direct, change=lambda table: _refer(table, told, own)
+        )
 
 
-def _two_indexes(*specifications: str) -> bool:
-    """TiDB names a new index around those that the same statement removes; the server would not."""
-    return all("INDEX" in text or "ADD UNIQUE" in text for text in specifications)
+def _refer(table: Table, told: str, own: str) -> None:
+    table.foreign_keys[told] = own
+    table.foreign_ids = None if table.foreign_ids is None else table.foreign_ids + 1
+
+
+def _forget(table: Table, told: str) -> None:
+    del table.foreign_keys[told]
+
+
+def _fit_together(first: Specification, other: Specification) -> bool:
+    """Of what keeps book there is one in a statement, and a name that one part gives is not free for the other."""
+    if first.change is not None or other.change is not None or other.is_statement:
+        return False
+    return Action.RENAME_INDEX not in (first.action, other.action)

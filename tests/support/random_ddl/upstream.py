@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import pymysql
@@ -11,9 +11,9 @@ import pymysql
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName, tso_to_ms
-from tests.support.random_ddl.events import Change, Manner, SchemaText, Statement
+from tests.support.random_ddl.events import WAITS, Change, Manner, SchemaText, Statement
 from tests.support.random_ddl.original import DATABASES, PREFIX, Original, Shape, Snapshot, quoted
-from tests.support.random_ddl.proposal import Proposal, Table, base_tables
+from tests.support.random_ddl.proposal import Body, Proposal, Table, base_tables
 from tests.support.random_ddl.statements import Proposals
 from tests.support.random_ddl.texts import Texts
 from tests.support.random_ddl.transactions import Transactions
@@ -57,6 +57,9 @@ class Upstream:
     log: list[str] = field(default_factory=list)
     loosely: set[str] = field(default_factory=set)
     alive: int = 3
+    older: tuple[str, ...] = ()
+    doubted: set[str] = field(default_factory=set)
+    """Objects of the replica that it need not have."""
     _physical: int = 100
 
     @property
@@ -69,11 +72,17 @@ class Upstream:
             self._database(Action.CREATE_SCHEMA, database)
         if older is not None and self.random.random() < 0.4:
             proposal = self._proposals.create(self.random.choice(self._free()), {})
-            if self._run(proposal, told=False):
+            assert proposal.body is not None
+            if not proposal.body.left_out and self._run(proposal, told=False):
                 name = proposal.own
+                self.tables[name].foreign_ids = None
                 collation = self.original.collation(PREFIX + name.database)
-                older(f"CREATE DATABASE IF NOT EXISTS {quoted(name.database)} COLLATE {collation}")
-                older(proposal.template.format(own=quoted(name.database, name.table)))
+                self.older = (
+                    f"CREATE DATABASE IF NOT EXISTS {quoted(name.database)} COLLATE {collation}",
+                    (proposal.direct or proposal.template).format(own=quoted(name.database, name.table)),
+                )
+                for statement in self.older:
+                    older(statement)
 
     def step(self) -> None:
         self.go_on()
@@ -85,6 +94,10 @@ class Upstream:
     def go_on(self) -> None:
         small = (1, 3, 1 << 18, 5 << 18) if self.manner.commit_ts else ((1 << 18) + 1, (3 << 18) + 5)
         self.now += self.random.choice(small)
+
+    def waits_at(self, checkpoint: int) -> bool:
+        """Whether a statement of this very version is one of those that wait for the next checkpoint."""
+        return any(isinstance(e, Statement) and e.ts == checkpoint and e.action in WAITS for e in self.events)
 
     def snapshot(self) -> Snapshot:
         return self.original.snapshot()
@@ -114,7 +127,7 @@ class Upstream:
 
     @property
     def _proposals(self) -> Proposals:
-        return Proposals(self.random, self.manner.keyless, self.manner.partitions)
+        return Proposals(self.random, self.manner)
 
     def _free(self) -> list[TableName]:
         names = [TableName(database, table) for database in sorted(self.databases) for table in TABLES]
@@ -146,10 +159,15 @@ class Upstream:
 
     def _run(self, proposal: Proposal, told: bool = True) -> bool:
         """False where the server refuses it. `told`: it is after the changefeed's beginning."""
-        direct = proposal.template.format(**{at: self.original.place(name) for at, name in proposal.names.items()})
+        direct = proposal.template if proposal.direct is None else proposal.direct
+        direct = direct.format(**{at: self.original.place(name) for at, name in proposal.names.items()})
+        trash = self._keep(proposal)
         try:
-            self.original.execute(direct, tso_to_ms(self.now) / 1000)
+            if direct:
+                self.original.execute(direct, tso_to_ms(self.now) / 1000)
         except pymysql.MySQLError:
+            if trash is not None:
+                self.original.execute(f"DROP TABLE {self.original.place(trash)}")
             return False
         texts = Texts(self.random, self.manner.new, self.tables, self.databases).of(proposal)
         gone = self._follow(proposal)
@@ -163,6 +181,18 @@ class Upstream:
             ]
             self._tell(proposal.action, files, {*proposal.names.values()})
         return True
+
+    def _keep(self, proposal: Proposal) -> TableName | None:
+        """What goes to the replica's trash is copied, under the name that it has there."""
+        own, emptied = proposal.own, proposal.action is Action.TRUNCATE_TABLE
+        if not self.manner.trash or not (emptied or proposal.action is Action.DROP_TABLE):
+            return None
+        if emptied and not self.original.rows(own, self.tables[own].shape):
+            return None
+        trash = TableName(own.database, f"__trash_{self.now}_{own.table}")
+        self.original.copy(own, trash, self.tables[own].shape)
+        self.loosely |= {str(trash)} if str(own) in self.loosely else set()
+        return trash
 
     def _tell(self, action: Action, files: list[SchemaText], tables: set[TableName]) -> None:
         self.events.append(Statement(self.now, action, tuple(files), frozenset(tables)))
@@ -180,7 +210,7 @@ class Upstream:
             self.tables[own] = Table(Shape(self.original.view_columns(own), (), frozenset(), frozenset(), ()), self.now)
             return ()
         if action is Action.CREATE_TABLE:
-            self.tables[own] = Table(NOTHING, body=proposal.body, nonclustered=bool(proposal.nonclustered))
+            self.tables[own] = self._created(proposal.body, self.tables.get(source) if source is not None else None)
         self.tables.update([(new, self.tables.pop(old)) for old, new in proposal.renames])
         copied = [(source, own)] if source is not None and action is Action.CREATE_TABLE else []
         self.loosely |= {str(new) for old, new in (*proposal.renames, *copied) if str(old) in self.loosely}
@@ -190,11 +220,23 @@ class Upstream:
             self._look(name, proposal)
         return ()
 
+    @staticmethod
+    def _created(body: Body | None, source: Table | None) -> Table:
+        """A new table, `source` is the one that it is LIKE."""
+        if source is not None:
+            left_out, ids = source.left_out, source.foreign_ids
+            return Table(NOTHING, 0, {}, source.nonclustered, body, left_out=left_out, foreign_ids=ids)
+        assert body is not None
+        return Table(NOTHING, 0, {}, body.nonclustered, body, left_out=body.left_out)
+
     def _look(self, name: TableName, proposal: Proposal) -> None:
         """A table after a statement about it; new partitions have new physical ids."""
         table = self.tables[name]
-        table.version, table.shape = self.now, self.original.shape(name)
-        table.body = table.body if proposal.action in KEEPS_BODY else ""
+        if proposal.change is not None:
+            proposal.change(table)
+        shape = self.original.shape(name)
+        table.version, table.shape = self.now, replace(shape, indexes=(*shape.indexes, *table.left_out))
+        table.body = table.body if proposal.action in KEEPS_BODY else None
         ids = {}
         for part, _ in table.shape.bounds:
             self._physical += 1
