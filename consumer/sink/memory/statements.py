@@ -60,14 +60,14 @@ def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName
         for table, kept in moves.items():
             _check_free(tables, table, kept, step)
             tables[kept] = tables.pop(table)
-    elif (name in tables and _check_free(tables, name, trash, step)) or name not in tables or trash in tables:
+    elif name not in tables or _check_free(tables, name, trash, step):
         return None
-    elif action == Action.TRUNCATE_TABLE and not tables[name].rows:
-        return None
+    elif action == Action.TRUNCATE_TABLE:
+        if not tables[name].rows:
+            return None
+        tables[trash], tables[name] = tables[name], MemoryTable(tables[name].columns)
     else:
         tables[trash] = tables.pop(name)
-        if action == Action.TRUNCATE_TABLE:
-            tables[name] = MemoryTable(tables[trash].columns)
     return f"{name} is kept as {trash}"
 
 
