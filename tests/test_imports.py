@@ -38,6 +38,12 @@ def test_the_command_line_starts_light() -> None:
     assert loaded & {"pyspark", "pyarrow", "duckdb", "pymysql", "botocore", "fsspec", "numpy", "structlog"} == set()
 
 
+def test_to_know_the_protocols_takes_no_arrow() -> None:
+    done = "import json, sys, consumer.codec.registry; print(json.dumps(sorted(sys.modules)))"
+    loaded = set(json.loads(subprocess.check_output([sys.executable, "-c", done], text=True)))
+    assert loaded & {"pyarrow", "numpy", "consumer.codec.rows", "consumer.ddl"} == set()
+
+
 def test_a_round_with_nothing_new_needs_no_arrow() -> None:
     modules = ("consumer.app", "consumer.pipeline.manager", "consumer.sink.mysql.sink", "consumer.storage.s3_client")
     done = f"import json, sys, {', '.join(modules)}; print(json.dumps(sorted(sys.modules)))"

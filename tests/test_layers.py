@@ -24,6 +24,7 @@ LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for packag
 STRANGERS = 3
 """The layer whose packages do not import one another."""
 
+PROTOCOL_PACKAGES = tuple(f"consumer.codec.{p.parent.name}" for p in (ROOT / "consumer/codec").glob("*/protocol.py"))
 MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "consumer").rglob("*.py"))
 
 
@@ -88,3 +89,11 @@ def test_every_package_has_a_layer() -> None:
 )
 def test_the_check_sees_what_it_forbids(own: str, source: str) -> None:
     assert wrong(own, imported(source))
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) != "codec"], ids=str)
+def test_what_a_protocol_knows_is_asked_through_its_port(path: Path) -> None:
+    names = imported((ROOT / path).read_text(encoding="utf-8"))
+    assert [
+        name for name in names if name.startswith(tuple(f"consumer.codec.{own}" for own in PROTOCOL_PACKAGES))
+    ] == []

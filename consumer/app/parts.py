@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from consumer.config.clocks import clock_of, resolved_zone
-from consumer.config.csv import loses_keys
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson
 from consumer.model.clock import zone_of
@@ -45,7 +44,7 @@ class Parts:
 def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     storage = StorageSettings.from_uri(settings.upstream_uri)
     tz = resolved_zone(settings.tz)
-    dialect = Dialect(settings.protocol, settings.terminator, settings.csv_format, clock_of(tz))
+    dialect = replace(settings.dialect, clock=clock_of(tz))
     reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
     sink = sink_for(
         settings.downstream_uri,
@@ -63,7 +62,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.ddl_policy,
         Retention(settings.file_expiration_days, zone_of(tz)),
         settings.accept_timestamp_key,
-        loses_keys(settings),
+        settings.key_loss is not None,
         settings.never_splits,
         settings.date_order,
         settings.undecided,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.cli.text import print_table, time_text
+from consumer.codec.registry import protocol_of
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.texts import size_text
 
@@ -32,9 +33,8 @@ def _options(detected: Detected) -> Iterator[tuple[str, str]]:
     if dialect is None:
         yield "rows", "none to look at"
     else:
-        times = "with commit-ts" if detected.commit_ts else "without commit-ts: enable-tidb-extension is off"
-        if dialect.csv is not None and not detected.commit_ts:
-            times = "without commit-ts: include-commit-ts is off"
+        without = f"without commit-ts: {protocol_of(dialect).commit_ts_key} is off"
+        times = "with commit-ts" if detected.commit_ts else without
         yield (
             "rows",
             f"{dialect.protocol}, {times}; lines end with {_shown(dialect.terminator)} ({detected.sampled} files read)",

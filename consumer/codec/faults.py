@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.load import FileSlice, LoadTarget
@@ -36,56 +37,52 @@ class Place:
     def of(piece: FileSlice, target: LoadTarget) -> Place:
         return Place(piece.path, str(target.table))
 
+    def at(self, line: int | None) -> dict[str, Any]:
+        """The coordinates of an error."""
+        return {"table": self.table, "path": self.path, "line": line}
+
     def corrupt(self, message: str, line: int | None = None, hint: str = "") -> CorruptFile:
-        return CorruptFile(message, hint=hint or DAMAGED, table=self.table, path=self.path, line=line)
+        return CorruptFile(message, hint=hint or DAMAGED, **self.at(line))
 
     def lacking(self, columns: list[str], line: int) -> RowsVary:
         """A row without `columns`, none of them a key's: the load can be planned again without them."""
         message = f"the row has no column {', '.join(columns)}, which its schema file lists"
-        return RowsVary(message, absent=columns, hint=_SELECTORS, table=self.table, path=self.path, line=line)
+        return RowsVary(message, absent=columns, hint=_SELECTORS, **self.at(line))
 
     def key_lacking(self, columns: list[str], line: int) -> SchemaDrift:
         """A row without `columns` that nothing can stand in for."""
         message = f"the row has no column {', '.join(columns)}, without which it cannot be told from other rows"
-        return SchemaDrift(message, hint=_SELECTORS, table=self.table, path=self.path, line=line)
+        return SchemaDrift(message, hint=_SELECTORS, **self.at(line))
 
     def carrying(self, column: str, line: int) -> RowsVary:
         """A row with a column that the load was planned without."""
         message = f"the row has the column {column}, which other rows between the same statements do not have"
-        return RowsVary(message, carried=[column], hint=_MIXED, table=self.table, path=self.path, line=line)
+        return RowsVary(message, carried=[column], hint=_MIXED, **self.at(line))
 
     def key_missing(self, key: list[str], carried: list[str], line: int) -> CannotBeExact:
         return CannotBeExact(
             f"a DELETE has no value of the key ({', '.join(key)}), only the columns ({', '.join(carried)})",
             hint=_HANDLE_KEY_ONLY,
-            table=self.table,
-            path=self.path,
-            line=line,
+            **self.at(line),
         )
 
     def key_null(self, column: str, line: int) -> CannotBeExact:
         return CannotBeExact(
             f"the row is NULL in {column}, a column of the key, so the key does not tell rows apart",
             hint="a key's columns must be NOT NULL upstream: give the table a primary key, then resync it",
-            table=self.table,
-            path=self.path,
-            line=line,
+            **self.at(line),
         )
 
     def old_missing(self, line: int) -> CannotBeExact:
         return CannotBeExact(
             "an UPDATE of a table with no key does not say what the row was",
             hint="give the table a primary key, or set enable-old-value=true in the changefeed; then resync the table",
-            table=self.table,
-            path=self.path,
-            line=line,
+            **self.at(line),
         )
 
     def no_commit_ts(self, line: int) -> CannotBeExact:
         return CannotBeExact(
             "a row of a table with no key has no commit-ts, so a row written again cannot be told from an equal row",
             hint="set enable-tidb-extension=true in the changefeed's sink-uri, then resync the table",
-            table=self.table,
-            path=self.path,
-            line=line,
+            **self.at(line),
         )

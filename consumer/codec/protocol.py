@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from consumer.errors import BadConfig
+from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, SchemaFile
-from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
+from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget, Options
 from consumer.ports import RangeReader
 
 if TYPE_CHECKING:
@@ -19,8 +21,43 @@ Declared = Callable[[SchemaFile], "Mapping[str, Definition]"]
 
 
 @dataclass(frozen=True, slots=True)
+class Undecided:
+    """An option that nobody gave: a column that `needs` it, for which ``{column}`` stands, cannot be read."""
+
+    needs: Callable[[Column], bool]
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffed:
+    """What a file showed. `dialect` has what all `readings`, the likeliest first, share, with TiCDC's defaults else;
+    a protocol of which a file leaves nothing open has none. `commit_ts`: whether each row has one."""
+
+    dialect: Dialect
+    commit_ts: bool = False
+    readings: tuple[Any, ...] = ()
+
+    @property
+    def marks(self) -> tuple[Dialect, bool]:
+        """What every file shows by itself."""
+        return replace(self.dialect, terminator=b"") if self.readings else self.dialect, self.commit_ts
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What files of the same marks say together: the likeliest dialect, and the changefeed's keys that they leave open.
+    `consistent`: one dialect explains them all."""
+
+    dialect: Dialect
+    commit_ts: bool
+    unproven: tuple[str, ...] = ()
+    consistent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class RowProtocol:
-    """How a changefeed encodes rows. Only where a file is `opened`, Arrow is needed."""
+    """How a changefeed encodes rows. Only where a file is `opened` or sniffed, Arrow is needed."""
 
     name: str
     """As TiCDC's `protocol` has it."""
@@ -28,19 +65,39 @@ class RowProtocol:
     """Of its data files' names."""
     density: int
     """How many bytes of canal-JSON say about the same as one byte of its files: memory is measured in those."""
-    writes_labels: bool
-    """Whether values of ENUM and SET are written as their labels, not as numbers."""
+    commit_ts_key: str
+    """What sets commit-ts on in a changefeed."""
     splittable: Callable[[Dialect], bool]
     """Whether a file can be read from its middle."""
     joinable: Callable[[Dialect], bool]
     """Whether files of the same columns can be read one after the other as one."""
-    by_position: Callable[[Dialect], bool]
-    """Whether nothing but a value's place tells its column."""
-    layouts: Callable[[Sequence[SchemaFile], Declared, LoadTarget, Dialect], tuple[Layout, ...]]
-    """The columns of the rows in the folders of each schema file; () where rows name them. Raises CannotBeExact."""
     bounds: Callable[[RangeReader, DataFile, Dialect], Bounds]
     """From small reads at the two ends of a file whose rows have a time. Raises CorruptFile, StorageUnavailable."""
     first_ts: Callable[[RangeReader, DataFile, Dialect], int]
     """The time of a file's first row. Raises CorruptFile, StorageUnavailable."""
     opened: Callable[[RangeReader, FileSlice, LoadTarget, Dialect, Layout], RowFile]
     """The file of a slice, to decode its rows. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
+    sniff: Callable[[bytes, bool, SchemaFile, Declared], Sniffed | None]
+    """What a file of the schema file's table shows by its head, or by all of it (true)."""
+    agreed: Callable[[Sequence[Sniffed]], Agreed]
+
+    writes_labels: bool = False
+    """Whether values of ENUM and SET are written as their labels, not as numbers."""
+    by_position: Callable[[Dialect], bool] = lambda dialect: False
+    """Whether nothing but a value's place tells its column."""
+    layouts: Callable[[Sequence[SchemaFile], Declared, LoadTarget, Dialect], tuple[Layout, ...]] = lambda *_: ()
+    """The columns of the rows in the folders of each schema file; () where rows name them. Raises CannotBeExact."""
+    keys: Collection[str] = ()
+    """Those of its own table in the changefeed's file, ``[sink.NAME]``."""
+    left_open: Collection[str] = ()
+    """Those of them that matter only to some columns."""
+    options: Callable[[Mapping[str, Any]], Options | None] = lambda table: None
+    """Of the checked values under these keys."""
+    table: Callable[[Dialect], Mapping[str, str | bool]] = lambda dialect: {}
+    """The other way round."""
+    check: Callable[[Dialect, Collection[str]], None] = lambda dialect, unproven: None
+    """Raises BadConfig for options that are no good, or are among the keys that the files do not prove."""
+    undecided: Callable[[Dialect, Collection[str]], tuple[Undecided, ...]] = lambda dialect, unproven: ()
+    """Options in `left_open` that are among such keys."""
+    key_loss: Callable[[Dialect], BadConfig | None] = lambda dialect: None
+    """What is lost of updates of keys that TiCDC leaves unsplit (`output-raw-change-event`)."""

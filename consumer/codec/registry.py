@@ -13,3 +13,8 @@ PROTOCOLS = {protocol.name: protocol for protocol in (CANAL_JSON, CSV)}
 
 def protocol_of(dialect: Dialect) -> RowProtocol:
     return PROTOCOLS[dialect.protocol]
+
+
+def protocol_of_file(path: str) -> RowProtocol | None:
+    """By the extension of its name."""
+    return next((found for found in PROTOCOLS.values() if path.endswith(f".{found.extension}")), None)

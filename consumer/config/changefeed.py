@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from consumer.codec.registry import PROTOCOLS
 from consumer.config.changefeed_keys import (
     CHANGEFEED_KEYS,
     CLOUD_STORAGE_KEYS,
-    CSV_KEYS,
     EFFECTS,
     FILTER_KEYS,
     QUEUE_KEYS,
@@ -43,15 +43,17 @@ def read_changefeed(path: str) -> FileValues:
     """Settings of a changefeed TOML, with our own [consumer] table in it. Raises BadConfig."""
     body = _parse(path)
     sink, filters, own = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
-    csv, storage = (_table(sink, name, path, "sink.") for name in ("csv", "cloud-storage-config"))
+    storage = _table(sink, "cloud-storage-config", path, "sink.")
+    keys_of = {f"[sink.{protocol.name}]": protocol.keys for protocol in PROTOCOLS.values() if protocol.keys}
+    options = {table: _table(sink, table[6:-1], path, "sink.") for table in keys_of}
     ignored = [
         *_unknown("", body, CHANGEFEED_KEYS, path),
         *_unknown("[sink] ", sink, SINK_KEYS, path),
-        *_unknown("[sink.csv] ", csv, CSV_KEYS, path),
+        *(key for t, keys in keys_of.items() for key in _unknown(f"{t} ", options[t], keys, path)),
         *_unknown("[sink.cloud-storage-config] ", storage, CLOUD_STORAGE_KEYS, path),
         *_unknown("[filter] ", filters, FILTER_KEYS, path),
     ]
-    tables = {"": body, "[sink]": sink, "[sink.csv]": csv, "[sink.cloud-storage-config]": storage}
+    tables = {"": body, "[sink]": sink, **options, "[sink.cloud-storage-config]": storage}
     values = {**_changefeed_values(tables, filters), **_own(own, path)}
     places = {field: file_key_of(field) for field in values} | _places(values, own)
     effects = tuple(_effects({"[filter]": filters, "[sink]": sink}))

@@ -74,20 +74,6 @@ SINK_KEYS = frozenset(
 )
 """[sink]"""
 
-CSV_KEYS = frozenset(
-    {
-        "binary-encoding-method",
-        "delimiter",
-        "include-commit-ts",
-        "null",
-        "output-field-header",
-        "output-handle-key",
-        "output-old-value",
-        "quote",
-    }
-)
-"""[sink.csv]"""
-
 CLOUD_STORAGE_KEYS = frozenset(
     {
         "file-cleanup-cron-spec",

@@ -10,17 +10,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import ValidationError
 
+from consumer.codec.registry import PROTOCOLS
 from consumer.config.changefeed import FileValues, nearest, read_changefeed
-from consumer.config.csv import check_csv
 from consumer.config.settings import Settings, env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
-from consumer.config.values import LEFT_OPEN, UNPROVEN
+from consumer.config.values import UNPROVEN
 from consumer.errors import BadConfig
 
 CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
 _PREFIX = "STORAGE_CONSUMER_"
 _OF_A_SERVICE = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_|$)")
 """Kubernetes puts these into every container once a Service is called storage-consumer."""
+_LEFT_OPEN = tuple(key for protocol in PROTOCOLS.values() for key in protocol.left_open)
 _HINTS = {
     "upstream_uri": "Give --upstream-uri, for example --upstream-uri 'file:///data/cdc?protocol=canal-json'.",
     "protocol": "Add ?protocol=canal-json to --upstream-uri, or give the changefeed's TOML with --config.",
@@ -52,7 +53,9 @@ def load(
     notes += tuple(f"{path}: {effect}" for effect in file.effects)
     settings = _checked(kind, raw, spelt)
     if kind is Settings:
-        check_csv(settings)
+        PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
+        if settings.key_loss and not settings.accept_key_loss:
+            raise settings.key_loss
     return Loaded(settings, notes)
 
 
@@ -95,7 +98,7 @@ def _check_secrets(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
 def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:
     """Which keys that decide how values are read nobody gave. What a changefeed's own file leaves out has TiCDC's
     default, unless that file is `inspect`'s, which names what it does not know."""
-    unproven = raw.get("unproven", () if file.is_changefeed else LEFT_OPEN)
+    unproven = raw.get("unproven", () if file.is_changefeed else _LEFT_OPEN)
     keys = unproven.split(",") if isinstance(unproven, str) else unproven
     return [key for key in keys if UNPROVEN.get(key) not in raw] if isinstance(keys, (list, tuple)) else keys
 

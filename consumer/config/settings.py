@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from consumer.codec.protocol import Undecided
+from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
 from consumer.config.ddl_rules import DdlRules, ddl_rules
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.ddl_policy import PolicyOf
-from consumer.model.load import DECIDED, CsvFormat, Undecided
+from consumer.model.load import Dialect
 from consumer.model.names import TableName
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
@@ -195,28 +197,22 @@ class Settings(BaseModel):
         return bool(self.never_split) and table_filter(self.never_split, self.case_sensitive).matches(table)
 
     @property
-    def csv_format(self) -> CsvFormat | None:
-        """``[sink.csv]``; None for another protocol."""
-        if self.protocol != "csv":
-            return None
-        return CsvFormat(
-            self.csv_delimiter,
-            self.csv_quote,
-            self.csv_null,
-            self.csv_include_commit_ts,
-            self.csv_output_old_value,
-            self.csv_output_handle_key,
-            self.csv_output_field_header,
-            self.csv_binary_encoding_method,
-        )
+    def dialect(self) -> Dialect:
+        """How the files are written, but for the clock of their times."""
+        table = f"[sink.{self.protocol}] "
+        fields = {file_key_of(field): field for field in Settings.model_fields}
+        values = {key.removeprefix(table): getattr(self, f) for key, f in fields.items() if key.startswith(table)}
+        return Dialect(self.protocol, self.terminator, PROTOCOLS[self.protocol].options(values))
 
     @property
-    def undecided(self) -> Undecided:
-        """What decides how CSV values are read, and nobody said."""
-        csv = self.csv_format
-        if csv is None:
-            return DECIDED
-        return Undecided("binary-encoding-method" in self.unproven, "null" in self.unproven and not csv.quote)
+    def undecided(self) -> tuple[Undecided, ...]:
+        """What decides how values are read, and nobody said."""
+        return PROTOCOLS[self.protocol].undecided(self.dialect, self.unproven)
+
+    @property
+    def key_loss(self) -> BadConfig | None:
+        """Why rows under old keys stay, or rows that exchange keys are lost; None where neither can be."""
+        return PROTOCOLS[self.protocol].key_loss(self.dialect) if self.output_raw_change_event else None
 
     @property
     def start_tso(self) -> int:

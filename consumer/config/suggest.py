@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from consumer.codec.registry import PROTOCOLS, protocol_of
 from consumer.model.inspection import Detected
-from consumer.model.load import CsvFormat
 
 _NO_SETTING = ("date-separator", "enable-partition-separator")
 """Keys without which a consumer goes by the paths."""
@@ -28,29 +28,16 @@ def _lines(detected: Detected) -> Iterator[str]:
     yield "[sink]"
     found: dict[str, str | int | bool | None] = {}
     if dialect is None:
-        yield '# protocol = "canal-json" or "csv": there are no rows that show it'
+        yield f"# protocol = {' or '.join(map(json.dumps, PROTOCOLS))}: there are no rows that show it"
     else:
         found = {"protocol": dialect.protocol, "terminator": dialect.terminator.decode(errors="replace")}
     found["date-separator"] = detected.date_separator
     found["file-index-digit"] = detected.file_index_digit
     found["enable-partition-separator"] = detected.partition_separator
     yield from (_line(detected, key, value) for key, value in found.items() if value is not None)
-    if dialect is not None and dialect.csv is not None:
-        yield from ("", "[sink.csv]")
-        yield from (_line(detected, key, value) for key, value in _csv(dialect.csv).items())
-
-
-def _csv(csv: CsvFormat) -> dict[str, str | bool]:
-    return {
-        "delimiter": csv.delimiter,
-        "quote": csv.quote,
-        "null": csv.null,
-        "include-commit-ts": csv.include_commit_ts,
-        "output-old-value": csv.output_old_value,
-        "output-handle-key": csv.output_handle_key,
-        "output-field-header": csv.output_field_header,
-        "binary-encoding-method": csv.binary_encoding,
-    }
+    if dialect is not None and (table := protocol_of(dialect).table(dialect)):
+        yield from ("", f"[sink.{dialect.protocol}]")
+        yield from (_line(detected, key, value) for key, value in table.items())
 
 
 def _line(detected: Detected, key: str, value: str | int | bool) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from consumer.codec.registry import PROTOCOLS
 from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
 from consumer.model.clock import zone_of
@@ -13,7 +14,6 @@ from consumer.model.names import MAX_TSO
 from consumer.sink import SCHEMES, TESTS_OWN
 from consumer.storage.settings import StorageSettings
 
-PROTOCOLS = ("canal-json", "csv")
 DATE_SEPARATORS = ("none", "year", "month", "day")
 UNPROVEN = {
     "terminator": "terminator",
@@ -24,8 +24,6 @@ UNPROVEN = {
     "binary-encoding-method": "csv_binary_encoding_method",
 }
 """Keys of a changefeed that its files can leave open, and the settings that hold them."""
-LEFT_OPEN = ("null", "binary-encoding-method")
-"""Those of them that matter only to tables with such values."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -53,7 +51,7 @@ def downstream(text: object) -> Uri:
 
 def protocol(text: object) -> str:
     """How the changefeed encodes rows."""
-    return _one_of(str(text).lower().replace("_", "-"), PROTOCOLS)
+    return _one_of(str(text).lower().replace("_", "-"), tuple(PROTOCOLS))
 
 
 def duration(value: object) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.clock import UTC_CLOCK, Clock
@@ -11,50 +12,28 @@ from consumer.model.names import TableName
 from consumer.model.steps import Window
 
 
-@dataclass(frozen=True, slots=True)
-class CsvFormat:
-    """The changefeed's ``[sink.csv]``: TiCDC's own names and defaults. `quote` is "" in escape mode.
-
-    `include_commit_ts`, `output_old_value`, `output_handle_key`: whether rows have those cells. `output_field_header`:
-    whether each file begins with a header line. `binary_encoding` is base64 or hex.
-    """
-
-    delimiter: str = ","
-    quote: str = '"'
-    null: str = "\\N"
-    include_commit_ts: bool = False
-    output_old_value: bool = False
-    output_handle_key: bool = False
-    output_field_header: bool = False
-    binary_encoding: str = "base64"
-
-
-@dataclass(frozen=True, slots=True)
-class Undecided:
-    """Options of CSV that nobody gave, where a wrong one makes other values of the same bytes. `encoding`: that of
-    binary columns. `null`: that of columns which may be NULL."""
-
-    encoding: bool = False
-    null: bool = False
-
-
-DECIDED = Undecided()
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How the changefeed writes rows. `terminator` ends each row; `csv` is None for canal-JSON; TIMESTAMPs are by
-    `clock`."""
-
-    protocol: str = "canal-json"
-    terminator: bytes = b"\r\n"
-    csv: CsvFormat | None = None
-    clock: Clock = UTC_CLOCK
+class Options(Protocol):
+    """A protocol's own options, as far as they matter to those who do not know the protocol."""
 
     @property
     def timeless(self) -> bool:
         """Whether rows say nothing of their time: then only their place in the files orders them."""
-        return self.csv is not None and not self.csv.include_commit_ts
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the changefeed writes rows. `terminator` ends each row; `options` are None for a protocol that has none;
+    TIMESTAMPs are by `clock`."""
+
+    protocol: str = "canal-json"
+    terminator: bytes = b"\r\n"
+    options: Options | None = None
+    clock: Clock = UTC_CLOCK
+
+    @property
+    def timeless(self) -> bool:
+        """See `Options`."""
+        return self.options is not None and self.options.timeless
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from consumer.codec.protocol import Undecided
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
-from consumer.model.load import DECIDED, Dialect, Undecided
+from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.result import TableResult
@@ -48,7 +49,7 @@ class ManagerOptions:
     is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
     rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
     says what orders the files of date folders where rows have no commit-ts: "time", "date", or "" where nobody says.
-    `undecided` are options of CSV that nobody gave. `max_wait`: for how many seconds a call to the target is tried."""
+    `undecided` are its options that nobody gave. `max_wait`: for how many seconds a call to the target is tried."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -60,7 +61,7 @@ class ManagerOptions:
     key_loss: bool = False
     never_split: Callable[[TableName], bool] = lambda _: False
     date_order: str = ""
-    undecided: Undecided = DECIDED
+    undecided: tuple[Undecided, ...] = ()
     max_wait: float = 60.0
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:

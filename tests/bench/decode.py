@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.codec.decoder import decoded
-from consumer.model.load import CsvFormat, Dialect, FileSlice, FileStat, LoadTarget, LoadTask
+from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.steps import Window
 from consumer.storage.open_files import open_files
@@ -24,7 +25,7 @@ def decode_alone(storage: Path) -> int:
     target = LoadTarget(
         TableName(generate.DATABASE, "t"), generate.COLUMNS, tuple(column.name for column in generate.COLUMNS), (0,)
     )
-    dialect = Dialect("csv", csv=CsvFormat(include_commit_ts=True)) if csv else Dialect()
+    dialect = Dialect("csv", options=CsvFormat(include_commit_ts=True)) if csv else Dialect()
     all_time = Window(0, MAX_TSO - 1)
     slices = tuple(_slices(storage, all_time))
     task = LoadTask(0, target, all_time, slices, dialect, (generate.COLUMNS,))

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 
 from consumer import app
+from consumer.codec.csv.form import CsvFormat
 from consumer.config.load import load
 from consumer.errors import ConsumerError, RowRefused
 from consumer.model.columns import Column
-from consumer.model.load import CsvFormat
 from consumer.model.names import TableName
 from consumer.pipeline import version_consumer
 from tests.support import csv_rows

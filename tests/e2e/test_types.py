@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from consumer import app
+from consumer.codec.csv.form import CsvFormat
 from consumer.config.load import load
-from consumer.model.load import CsvFormat
 from tests.servers import MariaDb
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -21,7 +21,7 @@ from tests.support.type_storage import DATABASE, CaseTable, TypeStorage
 FORMATS = {
     "canal-json": None,
     "csv": CsvFormat(include_commit_ts=True),
-    "csv-escaped": CsvFormat(delimiter="[*]", quote="", include_commit_ts=True, binary_encoding="hex"),
+    "csv-escaped": CsvFormat(delimiter="[*]", quote="", include_commit_ts=True, binary_encoding_method="hex"),
 }
 Rows = Sequence[Sequence[Any]]
 
@@ -73,7 +73,7 @@ def apply(storage: TypeStorage, target: str) -> None:
     if csv := storage.csv:
         protocol = "csv"
         flags |= {"csv_delimiter": csv.delimiter, "csv_quote": csv.quote or "none", "csv_include_commit_ts": True}
-        flags |= {"csv_binary_encoding_method": csv.binary_encoding, "csv_null": csv.null}
+        flags |= {"csv_binary_encoding_method": csv.binary_encoding_method, "csv_null": csv.null}
     flags["upstream_uri"] = f"file://{storage.folder}?protocol={protocol}"
     observer = Recorder()
     app.once(load(flags, {}).settings, observer, InlineLoader())

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
 from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import RowForm, fault_of, splittable
+from consumer.codec.csv.form import CsvFormat, RowForm, fault_of, splittable
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
-from consumer.model.load import CsvFormat, Dialect, FileSlice, LoadTarget
+from consumer.model.load import Dialect, FileSlice, LoadTarget
 from tests.support.canal_json import MemoryReader, join, row_line, target_of, whole
 from tests.support.csv_rows import cut_slowly, header, record
 
@@ -40,7 +40,7 @@ def formats(draw: Callable[..., Any]) -> Dialect:
         quote,
         draw(st.sampled_from(["\\N", "NULL", ""] if quote else ["\\N", "\\0x"])),
         *(draw(st.booleans()) for _ in range(4)),
-        binary_encoding=draw(st.sampled_from(["base64", "hex"])),
+        binary_encoding_method=draw(st.sampled_from(["base64", "hex"])),
     )
     terminator = draw(st.sampled_from(TERMINATORS))
     assume(not fault_of(csv, terminator))
@@ -63,7 +63,7 @@ def _plain(text: str) -> str:
 
 
 def texts(dialect: Dialect) -> st.SearchStrategy[str]:
-    csv = dialect.csv or CsvFormat()
+    csv = dialect.options or CsvFormat()
     terminator = dialect.terminator.decode()
     traps = [csv.delimiter, csv.quote, csv.null, terminator, "\\", "\r\n", "\x00", "I", f"{csv.quote}I{csv.quote}"]
     pieces = st.sampled_from([*traps, "n", "r", "", " "]) | st.text(
@@ -134,7 +134,7 @@ def canal_image(image: list[str | bytes | None], target: LoadTarget) -> dict[str
 @st.composite
 def histories(draw: Callable[..., Any], target: LoadTarget, dialect: Dialect) -> tuple[list[bytes], list[bytes]]:
     """The same changes as canal-JSON lines and as CSV records."""
-    csv = dialect.csv or CsvFormat()
+    csv = dialect.options or CsvFormat()
     layout = target.columns
     lines: list[bytes] = []
     records: list[bytes] = []
@@ -161,7 +161,7 @@ def histories(draw: Callable[..., Any], target: LoadTarget, dialect: Dialect) ->
 @given(st.data())
 def test_csv_decodes_to_what_canal_json_decodes_to(data: st.DataObject) -> None:
     dialect = data.draw(formats())
-    csv = dialect.csv or CsvFormat()
+    csv = dialect.options or CsvFormat()
     target = data.draw(tables(keyless=csv.output_old_value and not dialect.timeless and data.draw(st.booleans())))
     lines, records = data.draw(histories(target, dialect))
     names = [column.name for column in target.columns]
@@ -211,7 +211,7 @@ DIALECTS = [
 
 @st.composite
 def damaged(draw: Callable[..., Any], dialect: Dialect) -> bytes:
-    csv = dialect.csv or CsvFormat()
+    csv = dialect.options or CsvFormat()
     columns = [Column("id", "INT"), Column("v", "BLOB"), Column("x", "VARCHAR")]
     good = [
         record(operation, ["1", b"ab", text], columns, csv, 470611813613961217)
@@ -232,7 +232,7 @@ def damaged(draw: Callable[..., Any], dialect: Dialect) -> bytes:
 def test_cells_are_cut_as_one_byte_after_the_other_cuts_them(data: st.DataObject, dialect: Dialect) -> None:
     content = data.draw(damaged(dialect))
     assume(content)
-    cut = cut_slowly(content, dialect.csv or CsvFormat(), dialect.terminator)
+    cut = cut_slowly(content, dialect.options or CsvFormat(), dialect.terminator)
     expected = cut and [[(c.text, c.quoted, c.null) for c in row] for row in cut]
     # A blank line is no row, as in canal-JSON.
     assert found_in(content, dialect) == (expected and [row for row in expected if row != [(b"", False, False)]])

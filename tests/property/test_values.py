@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from consumer import app
+from consumer.codec.csv.form import CsvFormat
 from consumer.config.load import load
 from consumer.model.actions import Action
 from consumer.model.columns import Family
-from consumer.model.load import CsvFormat
 from tests.servers import SqlServer
 from tests.support.csv_rows import string
 from tests.support.feed import Feed
@@ -44,7 +44,7 @@ SEEDS = st.integers(0, 2**32)
 FORMS = (
     None,
     CsvFormat(include_commit_ts=True, output_old_value=True),
-    CsvFormat(delimiter="[*]", quote="", include_commit_ts=True, output_old_value=True, binary_encoding="hex"),
+    CsvFormat(delimiter="[*]", quote="", include_commit_ts=True, output_old_value=True, binary_encoding_method="hex"),
 )
 SESSION = "SET time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 UTF8 = "DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -93,7 +93,7 @@ def played(history: History, random: Random, folder: Path, target: str) -> Itera
     if csv is not None:
         flags |= {"csv_delimiter": csv.delimiter, "csv_quote": csv.quote or "none", "csv_null": csv.null}
         flags |= {"csv_include_commit_ts": True, "csv_output_old_value": True}
-        flags |= {"csv_binary_encoding_method": csv.binary_encoding}
+        flags |= {"csv_binary_encoding_method": csv.binary_encoding_method}
     for window in range(len(history.states)):
         changes = [change for change in history.changes if change.window == window]
         content = b"".join(canal(history, change) if csv is None else cells(history, change, csv) for change in changes)

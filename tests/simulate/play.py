@@ -170,7 +170,7 @@ def _settings(setup: Setup) -> Settings:
         "tz": "UTC",
     }
     if csv is not None:
-        flags |= {f"csv_{name}": value for name, value in asdict(csv).items() if name != "binary_encoding"}
+        flags |= {f"csv_{name}": value for name, value in asdict(csv).items()}
     if setup.expiration_days is not None:
         flags["file_expiration_days"] = str(setup.expiration_days)
     if setup.never_split:

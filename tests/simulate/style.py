@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from consumer.model.load import CsvFormat
+from consumer.codec.csv.form import CsvFormat
 from tests.support.upstream import Statement
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.model.columns import Column, Family
-from consumer.model.load import CsvFormat
 
 Value = str | bytes | None
 """As a change table has it: numbers, dates and labels' numbers as text, binary as bytes."""
@@ -63,7 +63,7 @@ def _cell(value: Value, column: Column, csv: CsvFormat) -> bytes:
     if value is None:
         return csv.null.encode()
     if isinstance(value, bytes):
-        return string(value.hex() if csv.binary_encoding == "hex" else base64.b64encode(value).decode(), csv)
+        return string(value.hex() if csv.binary_encoding_method == "hex" else base64.b64encode(value).decode(), csv)
     match column.family:
         case Family.FLOAT | Family.DOUBLE:
             return go_float(value).encode()

@@ -8,9 +8,9 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column, Family
-from consumer.model.load import CsvFormat
 from tests.support.csv_rows import string
 from tests.support.feed import Feed
 from tests.support.type_cases import FAMILIES, TypeCase, Value
@@ -128,6 +128,6 @@ def csv_cell(case: TypeCase, value: Value | None, csv: CsvFormat) -> bytes:
     if value is None:
         return csv.null.encode()
     assert value.csv is not None
-    if csv.binary_encoding == "hex" and case.column.family is Family.BINARY:
+    if csv.binary_encoding_method == "hex" and case.column.family is Family.BINARY:
         return string(str(value.mariadb).lower(), csv)
     return string(value.csv, csv) if case.quoted else value.csv.encode()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from consumer.codec.canal_json.bounds import read_bounds, read_first
-from consumer.codec.protocol import RowProtocol
+from consumer.codec.canal_json.sniff import sniff_json
+from consumer.codec.protocol import Agreed, RowProtocol
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
 
@@ -27,12 +28,12 @@ CANAL_JSON = RowProtocol(
     name="canal-json",
     extension="json",
     density=1,
-    writes_labels=False,
+    commit_ts_key="enable-tidb-extension",
     splittable=_has_lines,
     joinable=_has_lines,
-    by_position=lambda dialect: False,
-    layouts=lambda schemas, declared, target, dialect: (),
     bounds=read_bounds,
     first_ts=read_first,
     opened=_opened,
+    sniff=lambda content, whole, schema, declared: sniff_json(content, whole),
+    agreed=lambda alike: Agreed(alike[0].dialect, alike[0].commit_ts),
 )

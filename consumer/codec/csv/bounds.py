@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from consumer.codec.csv.form import SETTINGS, csv_of
+from consumer.codec.csv.form import SETTINGS, CsvFormat, csv_of
 from consumer.codec.ends import FileEnds
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.load import Dialect
 from consumer.ports import RangeReader
 
 _OPERATIONS = (b"I", b"U", b"D")

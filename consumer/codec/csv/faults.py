@@ -28,13 +28,13 @@ class CsvPlace(Place):
     __slots__ = ()
 
     def corrupt(self, message: str, line: int | None = None, hint: str = SETTINGS) -> CorruptFile:
-        return CorruptFile(message, hint=hint, table=self.table, path=self.path, line=line)
+        return CorruptFile(message, hint=hint, **self.at(line))
 
     def drift(self, message: str, line: int, hint: str = _LAYOUT) -> SchemaDrift:
-        return SchemaDrift(message, hint=hint, table=self.table, path=self.path, line=line)
+        return SchemaDrift(message, hint=hint, **self.at(line))
 
     def inexact(self, message: str, hint: str, line: int | None = None) -> CannotBeExact:
-        return CannotBeExact(message, hint=hint, table=self.table, path=self.path, line=line)
+        return CannotBeExact(message, hint=hint, **self.at(line))
 
     def oldless(self) -> CannotBeExact:
         """Some versions of TiCDC write such an update as an insert, so its absence proves nothing."""

@@ -1,12 +1,15 @@
-"""Where a CSV row's cells stand, and which settings leave no doubt about where they end."""
+"""The changefeed's ``[sink.csv]``: where a row's cells stand, and whether there is no doubt about where they end."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from consumer.model.clock import Clock
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.columns import Column, Family
+from consumer.model.load import Dialect
 
 OPERATIONS = b"IUD"
 SETTINGS = (
@@ -18,12 +21,54 @@ _LINE_BREAKS = b"\r\n"
 _ESCAPED = {b"\\": b"\\", b"r": b"\r", b"n": b"\n"}
 """What a backslash and one of these mean in escape mode."""
 _WRITTEN = {meant: b"\\" + written for written, meant in _ESCAPED.items()}
-_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
+NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
+BARE = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
+"""Families whose values are written without quotes."""
+
+
+LEFT_OPEN = ("null", "binary-encoding-method")
+"""Keys that matter only to tables with such values."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """TiCDC's own names and defaults. `quote` is "" in escape mode.
+
+    `include_commit_ts`, `output_old_value`, `output_handle_key`: whether rows have those cells. `output_field_header`:
+    whether each file begins with a header line. `binary_encoding_method` is base64 or hex.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = "\\N"
+    include_commit_ts: bool = False
+    output_old_value: bool = False
+    output_handle_key: bool = False
+    output_field_header: bool = False
+    binary_encoding_method: str = "base64"
+
+    @property
+    def timeless(self) -> bool:
+        return not self.include_commit_ts
+
+
+KEYS = {field.name.replace("_", "-"): field.name for field in fields(CsvFormat)}
+"""By each key, the field that holds it."""
+
+
+def csv_format(table: Mapping[str, Any]) -> CsvFormat:
+    """That of the values under its keys."""
+    return CsvFormat(**{KEYS[key]: value for key, value in table.items()})
 
 
 def csv_of(dialect: Dialect) -> CsvFormat:
-    """The ``[sink.csv]`` of a dialect of CSV."""
-    return dialect.csv or CsvFormat()
+    """That of a dialect of CSV."""
+    return dialect.options if isinstance(dialect.options, CsvFormat) else CsvFormat()
+
+
+def csv_table(dialect: Dialect) -> Mapping[str, str | bool]:
+    """A dialect's values under their keys."""
+    return {key: getattr(csv_of(dialect), field) for key, field in KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +114,18 @@ class RowForm:
             3 + csv.include_commit_ts if csv.output_old_value else None,
             len(names) + csv.output_handle_key,
             tuple(b"ticdc-meta$" + name for name in names) if csv.output_field_header else (),
-            csv.binary_encoding == "hex",
+            csv.binary_encoding_method == "hex",
             None if csv.quote else _text_of(null),
             dialect.clock,
         )
+
+
+def family_of(column: Column) -> Family | None:
+    """None for a column of a view."""
+    try:
+        return column.family
+    except KeyError:
+        return None
 
 
 def fault_of(csv: CsvFormat, terminator: bytes) -> str:
@@ -84,7 +137,7 @@ def fault_of(csv: CsvFormat, terminator: bytes) -> str:
         return "`delimiter` must not hold CR, LF, nor a character of a `terminator` without CR and LF"
     if set(null) & set(delimiter + terminator + _LINE_BREAKS + quote):
         return "`null` must not hold CR, LF, nor a character of `delimiter`, `quote` or `terminator`"
-    if _NUMBER.fullmatch(csv.null):
+    if NUMBER.fullmatch(null):
         return f"`null` is {csv.null}, which a number can be too"
     if quote:
         if len(quote) > 1 or quote.isalnum() or quote in b"+-.\r\n":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from consumer.codec.csv.form import csv_of
 from consumer.codec.protocol import Declared
-from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Family
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, Layout, LoadTarget
+
+if TYPE_CHECKING:
+    from consumer.ddl.declared import Definition
 
 
 def csv_layouts(

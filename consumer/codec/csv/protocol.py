@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from consumer.codec.csv.bounds import read_bounds, read_first
-from consumer.codec.csv.form import csv_of, splittable
+from consumer.codec.csv.checks import check, key_loss, undecided
+from consumer.codec.csv.form import KEYS, LEFT_OPEN, csv_format, csv_of, csv_table, splittable
 from consumer.codec.csv.layouts import csv_layouts
-from consumer.codec.protocol import RowProtocol
+from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
+from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
 
@@ -25,16 +28,38 @@ def _opened(reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: 
     return CsvFile(reader, piece, target, dialect, layout)
 
 
+def _sniff(content: bytes, whole: bool, schema: SchemaFile, declared: Declared) -> Sniffed | None:
+    from consumer.codec.csv.sniff import sniff_csv
+
+    return sniff_csv(content, whole, schema, declared(schema))
+
+
+def _agreed(alike: Sequence[Sniffed]) -> Agreed:
+    from consumer.codec.csv.shapes import agreed
+
+    return agreed(alike)
+
+
 CSV = RowProtocol(
     name="csv",
     extension="csv",
     density=2,
-    writes_labels=True,
+    commit_ts_key="include-commit-ts",
     splittable=splittable,
     joinable=_has_no_header,
-    by_position=_has_no_header,
-    layouts=csv_layouts,
     bounds=read_bounds,
     first_ts=read_first,
     opened=_opened,
+    sniff=_sniff,
+    agreed=_agreed,
+    writes_labels=True,
+    by_position=_has_no_header,
+    layouts=csv_layouts,
+    keys=KEYS,
+    left_open=LEFT_OPEN,
+    options=csv_format,
+    table=csv_table,
+    check=check,
+    undecided=undecided,
+    key_loss=key_loss,
 )

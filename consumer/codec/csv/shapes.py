@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
+from consumer.codec.csv.form import BARE, NUMBER, CsvFormat, csv_of, family_of
+from consumer.codec.protocol import Agreed, Sniffed
 from consumer.model.columns import Column, Family
-from consumer.model.load import CsvFormat
+from consumer.model.load import Dialect
 from consumer.model.names import tso_to_ms
 
 Row = Sequence[tuple[bytes, bool, bool]]
 """Cells, each with whether it is quoted, and whether it is written as the default NULL."""
 
+_OPTIONS = ("terminator", "include-commit-ts", "output-old-value", "output-handle-key")
 _LIKELY_MS = range(1_400_000_000_000, 1 << 42)
 """Milliseconds of commit-ts: TiDB is younger than their start."""
-_NUMBER = re.compile(rb"[-+]?[0-9]+(\.[0-9]*)?(e[-+]?[0-9]+)?")
 _HEX = re.compile(rb"(?:[0-9a-f]{2})+")
 _BASE64 = re.compile(rb"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?")
-_BARE = {Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR}
-"""Families whose values are written without quotes."""
-_NUMBERS = _BARE | {Family.DECIMAL}
+_NUMBERS = BARE | {Family.DECIMAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +101,17 @@ def _nulls(csv: CsvFormat, values: Sequence[Row], columns: Sequence[Column], exa
     """What can be nothing but NULL: with quotes what has none and is no number; else what is no number where only
     numbers are, and the default, which no text is written as."""
     if csv.quote:
-        return {cell for row in values for cell, quoted, _ in row if not quoted and not _NUMBER.fullmatch(cell)}
+        return {cell for row in values for cell, quoted, _ in row if not quoted and not NUMBER.fullmatch(cell)}
     found = {cell for row in values for cell, _, null in row if null and cell == b"\\N"}
     places = [number for number, column in enumerate(columns) if family_of(column) in _NUMBERS] if exact else []
-    return found | {row[place][0] for row in values for place in places if not _NUMBER.fullmatch(row[place][0])}
+    return found | {row[place][0] for row in values for place in places if not NUMBER.fullmatch(row[place][0])}
 
 
 def _quoted_as(columns: Sequence[Column], row: Row) -> bool:
     """Whether numbers, and they alone, have no quotes."""
     families = [family_of(column) for column in columns]
     return all(
-        family is None or (family not in _BARE if quoted else family in _BARE or not _NUMBER.fullmatch(cell))
+        family is None or (family not in BARE if quoted else family in BARE or not NUMBER.fullmatch(cell))
         for family, (cell, quoted, _) in zip(families, row, strict=True)
     )
 
@@ -127,9 +127,39 @@ def _encodings(csv: CsvFormat, null: bytes | None, values: Sequence[Row], column
     return {name for name, proofs in (("base64", base64), ("hex", hexadecimal)) if len(proofs) > spare}
 
 
-def family_of(column: Column) -> Family | None:
-    """None for a column of a view."""
-    try:
-        return column.family
-    except KeyError:
-        return None
+def agreed(alike: Sequence[Sniffed]) -> Agreed:
+    """The likeliest dialect, and the keys on which the readings differ or that no value shows."""
+    groups = _groups(alike)
+    readings = groups or [list(alike[0].readings)]
+    first = readings[0][0]
+    kinds = [{group[0].options[place] for group in readings} for place in range(len(_OPTIONS))]
+    unproven = [key for key, found in zip(_OPTIONS, kinds, strict=True) if len(found) > 1]
+    nulls = {frozenset(shape.null for shape in group if shape.null is not None) for group in readings}
+    encodings = {frozenset(_encoded(group)) for group in readings}
+    null = next(iter(next(iter(nulls))), None) if len(nulls) == 1 else None
+    encoding = next(iter(next(iter(encodings))), "") if len(encodings) == 1 else ""
+    unproven += ["null"] * (null is None) + ["binary-encoding-method"] * (not encoding)
+    csv = csv_of(alike[0].dialect)
+    found = replace(
+        csv,
+        null=csv.null if null is None else null.decode(errors="replace"),
+        include_commit_ts=first.include_commit_ts,
+        output_old_value=first.output_old_value,
+        output_handle_key=first.output_handle_key,
+        binary_encoding_method=encoding or csv.binary_encoding_method,
+    )
+    dialect = Dialect("csv", first.terminator, found)
+    return Agreed(dialect, first.include_commit_ts, tuple(unproven), consistent=bool(groups))
+
+
+def _groups(alike: Sequence[Sniffed]) -> list[list[Shape]]:
+    """The readings that no file contradicts, each as all files have it, the likeliest first."""
+    ranks = [{shape.options: shape for shape in reversed(sniffed.readings)} for sniffed in alike]
+    common = [shape.options for shape in alike[0].readings if all(shape.options in rank for rank in ranks)]
+    groups = [[rank[options] for rank in ranks] for options in dict.fromkeys(common)]
+    groups = [group for group in groups if len({s.null for s in group} - {None}) < 2 and len(_encoded(group)) < 2]
+    return sorted(groups, key=lambda group: -sum(shape.exact for shape in group))
+
+
+def _encoded(group: Sequence[Shape]) -> set[str]:
+    return {shape.encoding for shape in group} - {""}

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.csv.form import RowForm
+from consumer.codec.csv.form import BARE, RowForm
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
 from consumer.types.blobs import base64_to_binary, hex_to_binary, holds_only
@@ -18,7 +18,6 @@ from consumer.types.labels import enum_numbers, set_numbers
 from consumer.types.registry import arrow_type
 from consumer.types.times import to_utc
 
-_BARE = frozenset({Family.INTEGER, Family.FLOAT, Family.DOUBLE, Family.BIT, Family.YEAR})
 _INTEGER, _FRACTION = re.compile(rb"-?[0-9]+"), re.compile(rb"[-+.0-9eE]+")
 _OF_INTEGERS, _OF_FRACTIONS = (
     np.isin(np.arange(256), list(allowed)) for allowed in (b"-0123456789", b"-+.0123456789eE")
@@ -34,7 +33,7 @@ _TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Famil
 
 def is_quoted(column: Column) -> bool:
     """Whether the column's cells are strings to TiCDC, which it quotes."""
-    return column.family not in _BARE
+    return column.family not in BARE
 
 
 def canonical(values: pa.BinaryArray, written: Column, target: Column, form: RowForm) -> pa.Array:
@@ -47,7 +46,7 @@ def _converted(values: pa.BinaryArray, written: Column, target: Column, form: Ro
     family = written.family
     if family is Family.BINARY:
         return hex_to_binary(values) if form.hexadecimal else base64_to_binary(values)
-    if family in _BARE:
+    if family in BARE:
         _check_number(values, fraction=family in (Family.FLOAT, Family.DOUBLE))
     text = _cast(values, pa.string())
     if family in (Family.FLOAT, Family.DOUBLE):

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.codec.decoder import decoded, decoder_for
 from consumer.codec.packs import PACK_BYTES, SMALL_BYTES, decode_pack, packs
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column
-from consumer.model.load import CsvFormat, Dialect, FileSlice, FileStat, LoadTask
+from consumer.model.load import Dialect, FileSlice, FileStat, LoadTask
 from consumer.model.steps import Window
 from consumer.ports import Stored
 from tests.support.canal_json import ALL, as_rows, decode_slowly, join, row_line, target_of
@@ -105,7 +106,7 @@ def test_only_whole_small_files_of_a_dialect_with_lines_are_packed() -> None:
     assert list(packs(pieces, task_of(pieces))) == [[small[0]], [large], [part], small[:-1], small[-1:]]
     alone = [[piece] for piece in pieces]
     assert list(packs(pieces, task_of(pieces, Dialect(terminator=b"|")))) == alone
-    headed = Dialect("csv", csv=CsvFormat(output_field_header=True))
+    headed = Dialect("csv", options=CsvFormat(output_field_header=True))
     assert list(packs(pieces, task_of(pieces, headed))) == alone
 
 
@@ -120,7 +121,7 @@ def csv_line(draw: random.Random) -> bytes:
 @pytest.mark.parametrize("timeless", [False, True])
 def test_csv_files_in_a_pack_are_what_they_are_one_by_one(seed: int, timeless: bool) -> None:
     draw = random.Random(seed)
-    dialect = Dialect("csv", csv=CsvFormat(include_commit_ts=not timeless))
+    dialect = Dialect("csv", options=CsvFormat(include_commit_ts=not timeless))
     files, pieces = Files(), []
     for number in range(draw.randrange(2, 9)):
         lines = [csv_line(draw) for _ in range(draw.randrange(1, 6))]
@@ -143,7 +144,9 @@ def test_a_quoted_cell_does_not_run_into_the_next_file() -> None:
     rest = b'b","/wD+"\r\n"I","t","d",2,2,"c","/wD+"\r\n'
     files = Files({"f0": half, "f1": rest})
     pieces = [piece_of(name, len(content)) for name, content in files.contents.items()]
-    task = replace(task_of(pieces, Dialect("csv", csv=CsvFormat(include_commit_ts=True))), layouts=(TARGET.columns,))
+    task = replace(
+        task_of(pieces, Dialect("csv", options=CsvFormat(include_commit_ts=True))), layouts=(TARGET.columns,)
+    )
     assert decode_pack(files, pieces, task) is None
     with pytest.raises(CorruptFile) as caught:
         list(decoded(files, pieces, task, []))

@@ -6,14 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.codec.sniff import Sniffed, sniff_csv, sniff_json
+from consumer.codec.canal_json.sniff import sniff_json
+from consumer.codec.csv import sniff
+from consumer.codec.csv.form import CsvFormat
+from consumer.codec.protocol import Sniffed
+from consumer.ddl.declared import Definition
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.load import Dialect
 from tests.support.build import schema_file
 
 TS = b"470611625733521409"
 HIRE = schema_file("hr.employee", 5, columns=(Column("id", "INT"), Column("name", "VARCHAR"), Column("raw", "BLOB")))
+
+
+def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, known: bool = False) -> Sniffed | None:
+    """`known`: the statements tell of all columns, and none is virtual."""
+    return sniff.sniff_csv(content, whole, schema, {c.name: Definition() for c in schema.columns if known})
 
 
 def csv(content: bytes, schema: SchemaFile = HIRE, whole: bool = True) -> CsvFormat:
@@ -24,7 +33,7 @@ def csv(content: bytes, schema: SchemaFile = HIRE, whole: bool = True) -> CsvFor
 
 def likeliest(found: Sniffed) -> CsvFormat:
     """The format of the first reading, with TiCDC's defaults for what nothing shows."""
-    first, csv = found.readings[0], found.dialect.csv
+    first, csv = found.readings[0], found.dialect.options
     assert csv is not None
     return replace(
         csv,
@@ -32,7 +41,7 @@ def likeliest(found: Sniffed) -> CsvFormat:
         include_commit_ts=first.include_commit_ts,
         output_old_value=first.output_old_value,
         output_handle_key=first.output_handle_key,
-        binary_encoding=first.encoding or "base64",
+        binary_encoding_method=first.encoding or "base64",
     )
 
 
@@ -47,9 +56,9 @@ def likeliest(found: Sniffed) -> CsvFormat:
         ),
         (
             [b'"U","employee","hr",%b,"1",1,"Bob","ff"' % TS],
-            CsvFormat(include_commit_ts=True, output_handle_key=True, binary_encoding="hex"),
+            CsvFormat(include_commit_ts=True, output_handle_key=True, binary_encoding_method="hex"),
         ),
-        ([b"'I'||'employee'||'hr'||-1.5e+06||'a''b||c'||'00ff7f'"], CsvFormat("||", "'", binary_encoding="hex")),
+        ([b"'I'||'employee'||'hr'||-1.5e+06||'a''b||c'||'00ff7f'"], CsvFormat("||", "'", binary_encoding_method="hex")),
         (
             [b"I,employee,hr,%b,1,Bob\\,x,Zm9=" % TS, b"D,employee,hr,%b,2,,\\N" % TS],
             CsvFormat(quote="", include_commit_ts=True),
@@ -78,7 +87,7 @@ def test_a_terminator_is_all_that_is_no_value(terminator: bytes, quote: bytes, d
     names = [quote + cell + quote for cell in (b"I", b"t", b"d")]
     cells = [[*names, b"%d" % (int(TS) + n), b"%d" % n, last] for n, last in enumerate((b"5", b"15", b"\\N"))]
     content = b"".join(delimiter.join(row) + terminator for row in cells)
-    found = sniff_csv(content, True, table, ())
+    found = sniff_csv(content, True, table, known=True)
     assert found is not None
     assert {shape.terminator for shape in found.readings} == {terminator}
     assert {shape.null for shape in found.readings} == {b"\\N"}
@@ -87,10 +96,10 @@ def test_a_terminator_is_all_that_is_no_value(terminator: bytes, quote: bytes, d
 def test_a_bigint_that_looks_like_a_commit_ts_is_told_by_the_columns() -> None:
     table = schema_file("d.t", 5, columns=(Column("id", "BIGINT", is_pk=True), Column("w", "BIGINT")))
     content = b"".join(b'"I","t","d",%d,%d\r\n' % (int(TS) + n, n) for n in range(3))
-    found = sniff_csv(content, True, table, ())
+    found = sniff_csv(content, True, table, known=True)
     assert found is not None
     assert [shape.include_commit_ts for shape in found.readings] == [False]
-    unsure = sniff_csv(content, True, table, None)  # one of the columns may be virtual
+    unsure = sniff_csv(content, True, table)  # one of the columns may be virtual
     assert unsure is not None
     assert [shape.include_commit_ts for shape in unsure.readings] == [False, True]
 
@@ -105,14 +114,14 @@ def test_a_bigint_that_looks_like_a_commit_ts_is_told_by_the_columns() -> None:
 )
 def test_an_encoding_needs_a_value_that_the_other_cannot_have(values: list[bytes], expected: str) -> None:
     content = b"".join(b'"I","employee","hr",%d,%d,"x","%b"\r\n' % (int(TS), n, v) for n, v in enumerate(values))
-    found = sniff_csv(content, True, HIRE, ())
+    found = sniff_csv(content, True, HIRE, known=True)
     assert found is not None
     assert {shape.encoding for shape in found.readings} == {expected}
 
 
 def test_without_quotes_a_word_among_texts_is_no_null() -> None:
     content = b"".join(b"I,employee,hr,%d,%d,%b,\r\n" % (int(TS), n, v) for n, v in enumerate((b"x", b"NULL")))
-    found = sniff_csv(content, True, HIRE, ())
+    found = sniff_csv(content, True, HIRE, known=True)
     assert found is not None
     assert {shape.null for shape in found.readings} == {None}
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.config.load import load
 from consumer.errors import BadConfig
-from consumer.model.load import CsvFormat
 from tests.unit.config.test_load import refused, toml
 
 CSV = {"upstream_uri": "file:///data/cdc?protocol=csv"}
@@ -16,8 +16,8 @@ RAW = {"upstream_uri": "file:///data/cdc?protocol=csv&output-raw-change-event=tr
 
 
 def test_without_a_word_they_are_ticdcs_defaults() -> None:
-    assert load(CSV, {}).settings.csv_format == CsvFormat(",", '"', "\\N", False, False, False, False, "base64")
-    assert load({"upstream_uri": "file:///data?protocol=canal-json"}, {}).settings.csv_format is None
+    assert load(CSV, {}).settings.dialect.options == CsvFormat(",", '"', "\\N", False, False, False, False, "base64")
+    assert load({"upstream_uri": "file:///data?protocol=canal-json"}, {}).settings.dialect.options is None
 
 
 def test_the_changefeeds_file_has_them(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_the_changefeeds_file_has_them(tmp_path: Path) -> None:
         """,
     )
     settings = load({"upstream_uri": "file:///data"}, {}, config).settings
-    assert settings.csv_format == CsvFormat("[*]", "", "NULL", True, True, True, True, "hex")
+    assert settings.dialect.options == CsvFormat("[*]", "", "NULL", True, True, True, True, "hex")
     assert settings.terminator == b"\n"
 
 
@@ -49,7 +49,7 @@ def test_the_environment_has_them_where_there_is_no_file() -> None:
         "STORAGE_CONSUMER_CSV_QUOTE": "none",
         "STORAGE_CONSUMER_CSV_INCLUDE_COMMIT_TS": "true",
     }
-    assert load(CSV, env).settings.csv_format == CsvFormat("|", "", include_commit_ts=True)
+    assert load(CSV, env).settings.dialect.options == CsvFormat("|", "", include_commit_ts=True)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_changefeed_that_loses_keys_is_refused_unless_that_is_accepted(tmp_pat
         assert error.exit_code == BadConfig.exit_code
     assert load({**RAW, "accept_key_loss": True}, {}).settings.output_raw_change_event
     old_value = {"STORAGE_CONSUMER_CSV_OUTPUT_OLD_VALUE": "true"}
-    assert load(RAW, old_value | {"STORAGE_CONSUMER_CSV_INCLUDE_COMMIT_TS": "true"}).settings.csv_format
+    assert load(RAW, old_value | {"STORAGE_CONSUMER_CSV_INCLUDE_COMMIT_TS": "true"}).settings.dialect.options
     with pytest.raises(BadConfig, match="rows that exchange their keys"):
         load(RAW, old_value)
     assert load({"upstream_uri": RAW["upstream_uri"].replace("csv", "canal-json")}, {}).settings

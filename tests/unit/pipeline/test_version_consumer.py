@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import DataFile, Folder, SchemaFile
-from consumer.model.load import CsvFormat, Dialect, LoadTarget
+from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -43,16 +44,16 @@ def windows(dialect: Dialect, query: str = "ALTER TABLE t MODIFY b INT AFTER id"
 
 
 def test_rows_older_than_their_folders_statement_are_not_read_by_position() -> None:
-    assert windows(Dialect("csv", csv=CSV)) == [WINDOW, Window(50, 90)]
+    assert windows(Dialect("csv", options=CSV)) == [WINDOW, Window(50, 90)]
 
 
 @pytest.mark.parametrize(
     ("dialect", "query"),
     [
         (Dialect(), "ALTER TABLE t MODIFY b INT AFTER id"),
-        (Dialect("csv", csv=HEADED), "ALTER TABLE t MODIFY b INT AFTER id"),
-        (Dialect("csv", csv=CSV), ""),
-        (Dialect("csv", csv=CSV), "TRUNCATE TABLE t"),
+        (Dialect("csv", options=HEADED), "ALTER TABLE t MODIFY b INT AFTER id"),
+        (Dialect("csv", options=CSV), ""),
+        (Dialect("csv", options=CSV), "TRUNCATE TABLE t"),
     ],
 )
 def test_all_other_rows_are_read_wherever_they_lie(dialect: Dialect, query: str) -> None:

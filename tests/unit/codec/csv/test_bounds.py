@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec.csv.bounds import read_bounds
+from consumer.codec.csv.form import CsvFormat
 from consumer.codec.ends import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.load import Dialect
 from tests.support.csv_rows import header, record
 from tests.unit.codec.canal_json.test_bounds import Bytes
 

@@ -10,8 +10,8 @@ import pytest
 
 from consumer.codec.csv import bytes as csv_bytes
 from consumer.codec.csv.cells import CellReader
-from consumer.codec.csv.form import RowForm
-from consumer.model.load import CsvFormat, Dialect
+from consumer.codec.csv.form import CsvFormat, RowForm
+from consumer.model.load import Dialect
 
 QUOTED = Dialect("csv", b"\r\n", CsvFormat())
 ESCAPED = Dialect("csv", b"\r\n", CsvFormat(quote="", null="\\N"))
@@ -51,8 +51,8 @@ def test_cells_are_the_same_wherever_stretches_end(
 
 
 def _cell(text: str, dialect: Dialect) -> bytes:
-    assert dialect.csv is not None
-    if dialect.csv.quote:
+    assert dialect.options is not None
+    if dialect.options.quote:
         return b'"' + text.encode().replace(b'"', b'""') + b'"'
     pairs = (("\\", "\\\\"), ("\r", "\\r"), ("\n", "\\n"), (",", "\\,"))
     for plain, written in pairs:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from consumer.codec.csv.form import fault_of
+from consumer.codec.csv.form import CsvFormat, fault_of
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.load import Dialect
 from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
 from tests.support.csv_rows import header, record, string
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
-from consumer.model.load import CsvFormat, Dialect, LoadTarget
+from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
 
@@ -41,7 +42,7 @@ def described(schema: Path) -> tuple[list[Column], list[int], TableName]:
 
 def decoded(name: str, target: LoadTarget, layout: Sequence[Column] | None = None, block_bytes: int = 8 << 20) -> Any:
     content = (FOLDER / f"{name}.csv").read_bytes()
-    dialect = Dialect("csv", csv=FORMATS[name.rpartition(".")[2]])
+    dialect = Dialect("csv", options=FORMATS[name.rpartition(".")[2]])
     columns = target.columns if layout is None else tuple(layout)
     decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect, columns, block_bytes)
     return as_rows(list(decoder.batches()))

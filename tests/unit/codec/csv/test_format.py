@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.form import splittable
+from consumer.codec.csv.form import CsvFormat, splittable
 from consumer.codec.decoder import SliceDecoder
 from consumer.codec.lines import TAIL_BYTES
 from consumer.model.columns import Column
-from consumer.model.load import CsvFormat, Dialect, FileSlice, FileStat, LoadTarget
+from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget
 from consumer.model.steps import Window
 from tests.support.canal_json import MemoryReader, as_rows, target_of, whole
 from tests.support.csv_rows import record
@@ -55,7 +55,7 @@ def test_examples(row: str, delimiter: str, quote: str, types: list[str], values
 
 
 def test_hexadecimal() -> None:
-    csv = replace(WITH_TS, binary_encoding="hex")
+    csv = replace(WITH_TS, binary_encoding_method="hex")
     row = b'"I","t","d",5,"68656c6c6f20776f726c64"\n'
     assert decoded(row, [Column("b", "VARBINARY")], csv) == [(5, True, 0, 0, b"hello world")]
 
@@ -145,7 +145,7 @@ def test_memory_is_bounded_by_blocks() -> None:
 
     target = target_of(TEXTS)
     decoder = SliceDecoder(
-        Measured(content), whole(content), target, Dialect("csv", csv=WITH_TS), target.columns, 256 << 10
+        Measured(content), whole(content), target, Dialect("csv", options=WITH_TS), target.columns, 256 << 10
     )
     counts = [table.num_rows for table in decoder.batches()]
     assert sum(counts) == 40_000

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.codec.csv.layouts import csv_layouts
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import CsvFormat, Dialect, LoadTarget
+from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.plan.catalog import Catalog
 from tests.support.build import ID, schema_file
@@ -73,5 +74,5 @@ def test_a_table_with_no_key_needs_old_values() -> None:
     with pytest.raises(CannotBeExact, match="what an updated row was"):
         layout(CREATED, target=target)
     assert csv_layouts(
-        [CREATED], Catalog.of([CREATED]).declared, target, Dialect("csv", csv=CsvFormat(output_old_value=True))
+        [CREATED], Catalog.of([CREATED]).declared, target, Dialect("csv", options=CsvFormat(output_old_value=True))
     )

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from consumer.codec.csv.form import CsvFormat
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CorruptFile
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.load import Dialect
 from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole
 from tests.support.csv_rows import header, record, string
 from tests.support.decoding import ID, V, decode, failure, file_of

@@ -6,53 +6,29 @@ agree on is proven.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import RowForm, fault_of
+from consumer.codec.csv.form import CsvFormat, RowForm, fault_of
 from consumer.codec.csv.shapes import Row, Shape, shapes_of
+from consumer.codec.protocol import Sniffed
+from consumer.ddl.declared import Definition
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import CsvFormat, Dialect
+from consumer.model.load import Dialect
 
 _HEADER = b"ticdc-meta$operation"
 _LONGEST_TERMINATOR = 16
 _USUAL = (b"\r\n", b"\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Sniffed:
-    """What a file showed. `dialect` has what all readings share, with TiCDC's defaults else; `readings`, of CSV, are
-    the ways to read it, the likeliest first. `commit_ts` says whether canal-JSON rows carry one."""
-
-    dialect: Dialect
-    commit_ts: bool = False
-    readings: tuple[Shape, ...] = ()
-
-
-def sniff_json(content: bytes, whole: bool) -> Sniffed | None:
-    """The dialect of canal-JSON rows; None where `content`, the head of a file or all of it, does not show two ends."""
-    text = content.decode(errors="surrogateescape")
-    try:
-        row, end = json.JSONDecoder().raw_decode(text)
-    except json.JSONDecodeError:
-        return None
-    rest = text[end:]
-    following = rest.find('{"')
-    if not isinstance(row, dict) or (following < 0 and not whole):
-        return None
-    terminator = (rest if following < 0 else rest[:following]).encode(errors="surrogateescape")
-    extension = row.get("_tidb")
-    has_commit_ts = isinstance(extension, dict) and "commitTs" in extension
-    return Sniffed(Dialect("canal-json", terminator), has_commit_ts) if terminator else None
-
-
-def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, virtual: Sequence[str] | None = None) -> Sniffed | None:
-    """The dialects of CSV rows of `schema`'s table; None where `content` shows none. `virtual` are the columns, in
-    lower case, that rows lack, None where nobody knows them."""
+def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, declared: Mapping[str, Definition]) -> Sniffed | None:
+    """The dialects of CSV rows of `schema`'s table; None where `content` shows none. `declared` is what statements tell
+    of its columns: which of them rows lack is known where they tell of all."""
+    known = all(column.hidden or column.name.lower() in declared for column in schema.columns)
+    virtual = [name for name, definition in declared.items() if definition.virtual] if known else None
     starts = list(_row_starts(content, schema))
     if not starts:
         return None
