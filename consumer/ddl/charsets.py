@@ -97,7 +97,7 @@ def declared_collation(tokens: Tokens) -> str | None:
 
 def _attribute_lists(statement: Statement) -> Iterator[Tokens]:
     """Each run of tokens in which one character set and one collation belong together."""
-    for column in statement.columns():
+    for column in statement.columns:
         yield column.tokens
     if statement.kind == "ALTER TABLE":
         for member in statement.members:

@@ -16,7 +16,7 @@ _WHY = "is left out: upstream may not enforce it, and its later changes are not 
 
 def leave_out_checks(statement: Statement, edits: Edits) -> Iterator[tuple[Member | None, str]]:
     """A note for each check, with the member that the caller removes where the check is one of its own."""
-    for column in statement.columns():
+    for column in statement.columns:
         for check in top_level(column.tokens):
             if starts(column.tokens, "CHECK", "(", at=check):
                 first, last = _constraint_start(column.tokens, check), _end(column.tokens, check)

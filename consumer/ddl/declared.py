@@ -52,7 +52,7 @@ def declared_columns(history: Sequence[SchemaFile], origin: Origin) -> Mapping[s
 def read_definitions(query: str) -> Definitions:
     """Read a CREATE TABLE or ALTER TABLE; any other statement declares nothing."""
     statement = statement_of(query)
-    columns = {column.name.lower(): _definition(column) for column in statement.columns()}
+    columns = {column.name.lower(): _definition(column) for column in statement.columns}
     return Definitions(
         columns,
         dict(filter(None, (_renamed(member.tokens) for member in statement.members))),

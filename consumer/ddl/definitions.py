@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from consumer.ddl.references import created_object, name_at, skip_if_exists
 from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, kept, significant, starts, tokenize, top_level
@@ -55,12 +56,16 @@ class ForeignKey:
     tokens: Tokens
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ColumnDefinition:
     """A column as defined; `tokens` begin with its (new) name."""
 
     name: str
     tokens: Tokens
+
+    @cached_property
+    def _outside(self) -> list[int]:
+        return top_level(self.tokens)
 
     def has(self, *words: str) -> bool:
         """Whether the words stand in a row, outside of parentheses."""
@@ -68,13 +73,14 @@ class ColumnDefinition:
 
     def find(self, *words: str) -> int | None:
         """The position in `tokens` where the words stand in a row, outside of parentheses."""
-        return find_words(self.tokens, *words)
+        return next((at for at in self._outside if starts(self.tokens, *words, at=at)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
     """One statement. `members` are the parts of a CREATE TABLE's list, or the specifications of an ALTER TABLE;
-    `options` are the tokens behind a CREATE TABLE's list, or of a whole statement about a database."""
+    `options` are the tokens behind a CREATE TABLE's list, or of a whole statement about a database. Many rules ask for
+    its columns and keys: they are found once."""
 
     text: str
     all_tokens: Tokens
@@ -101,18 +107,18 @@ class Statement:
         found = (_column(tokens) for spec in adding for tokens in _defined(spec))
         return [column.name for column in found if column]
 
-    def columns(self) -> list[ColumnDefinition]:
-        found = [_column(tokens) for tokens in self.definitions()]
-        return [column for column in found if column]
+    @cached_property
+    def columns(self) -> tuple[ColumnDefinition, ...]:
+        return tuple(filter(None, map(_column, self.definitions())))
 
-    def foreign_keys(self) -> list[ForeignKey]:
-        found = [_foreign_key(tokens) for tokens in self.definitions()]
-        return [key for key in found if key]
+    @cached_property
+    def foreign_keys(self) -> tuple[ForeignKey, ...]:
+        return tuple(filter(None, map(_foreign_key, self.definitions())))
 
-    def indexes(self) -> list[Index]:
+    @cached_property
+    def indexes(self) -> tuple[Index, ...]:
         sources = [self.tokens[1:]] if self.kind == "CREATE INDEX" else self.definitions()
-        found = [_index(tokens) for tokens in sources]
-        return [index for index in found if index]
+        return tuple(filter(None, map(_index, sources)))
 
 
 @kept

@@ -47,7 +47,7 @@ def name_foreign_keys(statement: Statement, edits: Edits, before: TableIndexes, 
 
 def inline_references(statement: Statement, edits: Edits) -> None:
     """``REFERENCES ..`` in a column's definition: TiDB takes it and makes no foreign key of it."""
-    for column in statement.columns():
+    for column in statement.columns:
         at = column.find("REFERENCES")
         if at is not None and at > 0:
             edits.remove(column.tokens[at - 1].end, column.tokens[_end_of_reference(column.tokens, at)].end)

@@ -75,7 +75,7 @@ def copied(source: TableIndexes) -> TableIndexes:
 def made_indexes(statement: Statement, before: TableIndexes) -> list[MadeIndex]:
     """The indexes that a CREATE TABLE, CREATE INDEX or ALTER TABLE makes, those of foreign keys last."""
     creates = statement.kind == "CREATE TABLE"
-    indexes, columns = statement.indexes(), statement.columns()
+    indexes, columns = statement.indexes, statement.columns
     # A new table's own definitions reserve their names first; a later statement looks at what is there.
     given = {index.name.lower() for index in indexes if index.name}
     taken = {*given, *check_names(statement)} if creates else {index.name.lower() for index in before.indexes}
@@ -103,7 +103,7 @@ def made_foreign_keys(statement: Statement, before: TableIndexes) -> list[MadeFo
     """The foreign keys that a CREATE TABLE or ALTER TABLE makes, but for unnamed ones whose number is not known."""
     creates = statement.kind == "CREATE TABLE"
     number, found = 0 if creates else before.foreign_ids, []
-    for key in statement.foreign_keys():
+    for key in statement.foreign_keys:
         if number is not None:
             number += creates or key.name is None  # a later statement counts only those that it has to name
         if key.name is not None or number is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from consumer.ddl.definitions import ColumnDefinition, Index, Statement, find_words
 from consumer.ddl.session_times import generated_at
@@ -14,7 +14,7 @@ _OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
 
 def expression_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
     """Indexes on expressions, multi-valued ones too, and why they are left out."""
-    for index in statement.indexes():
+    for index in statement.indexes:
         if is_left_out(index.kind, index.has_expression):
             yield index, f"{index.label} is left out: MariaDB has no indexes on expressions"
 
@@ -26,7 +26,7 @@ def is_left_out(kind: str, has_expression: bool) -> bool:
 
 def index_visibility(statement: Statement, edits: Edits) -> None:
     """INVISIBLE is IGNORED in MariaDB."""
-    for index in statement.indexes():
+    for index in statement.indexes:
         _ignored(index.tokens, edits)
     for member in statement.members:
         if starts(member.tokens, "ALTER", "INDEX"):
@@ -46,8 +46,8 @@ def generated_columns(statement: Statement, edits: Edits, plain: Collection[str]
     A STORED column under a primary key, or NOT NULL under a unique one, becomes a plain column: rows carry its values.
     Those in `plain` are such already.
     """
-    indexes = statement.indexes()
-    for column in statement.columns():
+    indexes = statement.indexes
+    for column in statement.columns:
         generated = generated_at(column)
         if generated is None or column.name in plain:
             continue
@@ -63,7 +63,7 @@ def generated_columns(statement: Statement, edits: Edits, plain: Collection[str]
                 edits.remove(_behind(column.tokens, first - 1), column.tokens[at].end)
 
 
-def _must_not_be_null(column: ColumnDefinition, indexes: list[Index]) -> bool:
+def _must_not_be_null(column: ColumnDefinition, indexes: Sequence[Index]) -> bool:
     kinds = {i.kind for i in indexes for part in i.parts if (part.column or "").lower() == column.name.lower()}
     unique = "UNIQUE" in kinds or column.has("UNIQUE")
     return "PRIMARY" in kinds or column.has("PRIMARY") or (unique and column.has("NOT", "NULL"))
@@ -74,7 +74,7 @@ def json_zeros(statement: Statement, edits: Edits) -> list[str]:
     is a text. They get it as a default; the columns are answered that must lose that again."""
     added = {name.lower() for name in statement.added_columns()}
     found = []
-    for column in statement.columns():
+    for column in statement.columns:
         bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and generated_at(column) is None
         at = column.find("NOT", "NULL")
         if bare and at is not None and column.name.lower() in added:

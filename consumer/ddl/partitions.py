@@ -39,7 +39,7 @@ def created(query: str, database_collation: str) -> PartitionedTable:
     declared = declared_collation(statement.options)
     default = database_collation if declared is None else declared
     found = []
-    for column in statement.columns():
+    for column in statement.columns:
         own = "" if column.has("BINARY") else declared_collation(column.tokens)
         found.append((column.name.lower(), default if own is None else own))
     table = PartitionedTable(collations=tuple(pair for pair in found if pair[1]))

@@ -20,13 +20,13 @@ def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[st
 def plain_columns(statement: Statement, edits: Edits) -> Iterator[tuple[ColumnDefinition, str]]:
     """Make STORED columns that read TIMESTAMPs plain ones, in a CREATE TABLE: rows carry the values of upstream's
     sessions. Gives the columns, and why."""
-    places = {column.name: place for column in statement.columns() if (place := generated_at(column))}
-    times = [column.name for column in statement.columns() if starts(column.tokens, "TIMESTAMP", at=1)]
+    places = {column.name: place for column in statement.columns if (place := generated_at(column))}
+    times = [column.name for column in statement.columns if starts(column.tokens, "TIMESTAMP", at=1)]
     if statement.is_alter or not times or not places:
         return
-    expressions = {c.name: c.tokens[slice(*places[c.name])] for c in statement.columns() if c.name in places}
+    expressions = {c.name: c.tokens[slice(*places[c.name])] for c in statement.columns if c.name in places}
     found = hanging(times, expressions)
-    for column in statement.columns():
+    for column in statement.columns:
         start, end = places.get(column.name, (0, 0))
         if column.name in found and starts(column.tokens, "STORED", at=end + 1):
             edits.remove(column.tokens[start - 1].end, column.tokens[end + 1].end)

@@ -113,7 +113,7 @@ def _is_empty(member: Member) -> bool:
 
 def sequence_defaults(statement: Statement, edits: Edits) -> Iterator[str]:
     """``DEFAULT NEXTVAL(..)``: TiCDC does not replicate sequences, and every row comes with its value."""
-    for column in statement.columns():
+    for column in statement.columns:
         tokens = column.tokens
         for at, token in enumerate(tokens):
             behind = at + 1 + starts(tokens, "(", at=at + 1)
@@ -135,7 +135,7 @@ def _name_end(tokens: Tokens, at: int) -> int:
 
 def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
     """VECTOR becomes LONGTEXT: rows carry vectors as text, and the servers' own VECTOR types do not take that."""
-    for column in statement.columns():
+    for column in statement.columns:
         if not starts(column.tokens, "VECTOR", at=1):
             continue
         last = 1
@@ -149,7 +149,7 @@ def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
 
 def unknown_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
     """Indexes of kinds that only TiDB has, and why they are left out."""
-    for index in statement.indexes():
+    for index in statement.indexes:
         if index.kind in INDEX_KINDS:
             yield index, f"{index.label} is left out: {index.kind} indexes are TiDB's own"
 
@@ -157,7 +157,7 @@ def unknown_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
 def global_indexes(statement: Statement, edits: Edits) -> Iterator[str]:
     """A GLOBAL unique index of a partitioned table becomes a plain one: upstream keeps it unique, and the servers
     only take unique indexes that hold the partitioning columns."""
-    for index in statement.indexes():
+    for index in statement.indexes:
         if index.kind != "UNIQUE" or not is_global(statement, index.name_at):
             continue
         at = next(p for p, token in enumerate(index.tokens) if token.word == "UNIQUE")

@@ -17,7 +17,7 @@ def in_session_zone(query: str, columns: Sequence[Column], offset: timedelta) ->
     if not any(defaults.values()):
         return query
     edits = Edits()
-    for column in statement_of(query).columns():
+    for column in statement_of(query).columns:
         at = column.find("DEFAULT")
         utc = _moment(defaults.get(column.name.lower()))
         literal = column.tokens[at + 1 : at + 3] if at is not None else ()

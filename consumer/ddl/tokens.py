@@ -123,7 +123,11 @@ def closing(tokens: Tokens, at: int) -> int:
     """The position of the parenthesis that closes the one at `at` (the end where none does)."""
     depth = 0
     for position in range(at, len(tokens)):
-        depth += {"(": 1, ")": -1}.get(tokens[position].text, 0)
+        text = tokens[position].text
+        if text == "(":
+            depth += 1
+        elif text == ")":
+            depth -= 1
         if depth == 0:
             return position
     return len(tokens)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from consumer.codec.registry import protocol_of
 from consumer.ddl.declared import Definition, declared_columns
-from consumer.ddl.keys import declared_indexes, told_unique, unique_keys
+from consumer.ddl.keys import declared_keys
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
@@ -46,16 +46,16 @@ class TableVersionConsumer:
             self._check_schema(planned)
         table = self.load.table
         # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
-        history = self._history(table) or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
-        statements, origin = self._history(table), self.catalog.origin
-        keys, indexes = unique_keys(statements, origin), declared_indexes(statements, origin)
+        statements = self._history(table)
+        history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
+        keys = declared_keys(statements, self.catalog.origin)
         return LoadRequest(
             table,
             history[-1].columns,
-            keys,
+            keys.unique(history[-1].columns),
             absent,
-            indexes,
-            told_unique(statements, origin),
+            keys.indexes,
+            keys.told_unique,
             self._labels(history[-1].columns, statements),
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,

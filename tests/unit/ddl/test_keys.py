@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.ddl.keys import unique_keys
+from consumer.ddl.keys import declared_keys
+from consumer.ddl.lineage import Origin
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 
@@ -32,6 +33,10 @@ def history(*queries: str, columns: str, table: str = "t", first: int = 1) -> li
         )
         for at, query in enumerate(queries)
     ]
+
+
+def unique_keys(statements: list[SchemaFile], origin: Origin) -> tuple[tuple[str, ...], ...]:
+    return declared_keys(statements, origin).unique(statements[-1].columns)
 
 
 def keys(*queries: str, columns: str) -> tuple[tuple[str, ...], ...]:
@@ -116,7 +121,7 @@ def test_dropping_an_unknown_index_casts_doubt_on_guessed_names_only() -> None:
 def test_a_table_older_than_the_changefeed_has_no_known_key() -> None:
     assert keys("", "ALTER TABLE `t` ADD COLUMN `b` INT", columns="a b") == ()
     assert keys("", "ALTER TABLE `t` ADD UNIQUE `u`(`b`)", columns="a b") == (("b",),)
-    assert keys(columns="a") == ()
+    assert declared_keys([], lambda _: ()).unique(()) == ()
 
 
 def test_like_takes_the_keys_that_the_source_had_then() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from consumer.ddl.keys import unique_keys
+from consumer.ddl.keys import declared_keys
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Listing, SchemaFile
@@ -40,7 +40,7 @@ def catalog(schemas: list[SchemaFile]) -> Catalog:
 
 def keys(found: Catalog, table: str, until: int = 10**6) -> tuple[tuple[str, ...], ...]:
     history = [file for file in found.by_table[TableName("d", table)] if file.version <= until]
-    return unique_keys(history, found.origin)
+    return declared_keys(history, found.origin).unique(history[-1].columns)
 
 
 def test_a_table_renamed_thousands_of_times_is_still_what_its_create_made_it() -> None:
