@@ -20,7 +20,7 @@ from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
 from consumer.plan.rewrites import doubtful_indexes, rewritten_folders, stale, with_later_ones
 from consumer.plan.round import Round
-from consumer.plan.standing import Standings
+from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
 from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline, needs_company, upstream_order
@@ -32,7 +32,7 @@ class Assembly:
     """`tables` are the tables that this round is about: they exist, are about to, or lack a usable schema file. A
     database with pending statements of its own is among them, as a table with no name. `whole` are folders that are
     looked at from their first file on, as files of them were written anew. `read` are the folders of the progress, by
-    root. `overdue` tells of the statements that came late."""
+    root. `overdue` tells of the statements that came late, and of the tables whose end did."""
 
     listing: Listing
     tables: Sequence[TableName]
@@ -70,7 +70,7 @@ class Assembly:
         }
         files = {name: _since_start(f, progress, name) for name, f in catalog.files_by_table(due).items()}
         clean_up = CleanUp.of(listing, progress, retention)
-        overdue = overdue_statements(timeline, progress)
+        overdue = {**overdue_statements(timeline, progress), **left_over(progress)}
         read = _by_root(progress.folders)
         tables = _tables(timeline, {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}, wanted)
         return cls(listing, tables, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue)

@@ -13,10 +13,17 @@ from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChang
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life
-from consumer.plan.standing import NOT_MADE, PASSED_OVER, is_settled, was_executed
+from consumer.plan.standing import (
+    LEFT_OVER,
+    NOT_MADE,
+    PASSED_OVER,
+    is_kept_by_policy,
+    is_left_undone,
+    is_settled,
+    kept_by_policy,
+    was_executed,
+)
 from consumer.plan.statement import action_of
-
-LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 
 
 def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> ProgressChange | None:
@@ -24,10 +31,11 @@ def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> Progr
 
     A table that still exists upstream begins where the first of its statements that has not run gave it a name.
     Statements about tables that are gone are not executed: some of what they need may have run, under other rules. What
-    is left of such a table in the target goes as it went upstream, or is taken away where its end was passed over, if
-    `policy_of` lets DROP TABLE run.
+    is left of such a table in the target goes as it went upstream, or is taken away where its end was passed over; it
+    stops where `policy_of` does not let DROP TABLE run, and stays where that is ignored.
     """
-    back = {n: p for n, p in progress.tables.items() if p.state is State.EXCLUDED and assembly.wanted(n)}
+    left = {n: p for n, p in progress.tables.items() if p.state is State.EXCLUDED or is_kept_by_policy(n, p)}
+    back = {name: place for name, place in left.items() if assembly.wanted(name)}
     if not back:
         return None
     found = _LetIn(assembly, progress, policy_of)
@@ -45,18 +53,20 @@ class _LetIn:
         self._begins: defaultdict[TableName, list[int]] = defaultdict(list)
         self._skipped: dict[str, tuple[SchemaFile, str]] = {}
         self._emptied: set[TableName] = set()
+        self._kept: set[TableName] = set()
         self._lost: set[int] = set()
 
     def pass_over_databases(self, database: TableName) -> None:
         """A DROP DATABASE that has not run, and behind which the target was given a table of that database, runs no
         more: the tables that it would have taken away go one by one."""
-        files = [f for f in self._assembly.catalog.by_table.get(database, ()) if f.version <= self._assembly.checkpoint]
-        last = max((file.version for file in files if action_of(file) == Action.DROP_SCHEMA), default=0)
-        own = {n: s for n, s in self._standings.there.items() if n.database == database.database}
-        if any(standing.since > last for standing in own.values()):
-            due = (file for file in files if file.version <= last and not is_settled(file, self._progress))
+        own = [s for name, s in self._standings.there.items() if name.database == database.database]
+        given = max((standing.since for standing in own), default=0)
+        files = self._assembly.catalog.by_table.get(database, ())
+        last = max((f.version for f in files if action_of(f) == Action.DROP_SCHEMA and f.version < given), default=0)
+        due = [file for file in files if file.version <= last and not is_settled(file, self._progress)]
+        if due:
             self._skip(due, PASSED_OVER)
-            self._lost |= {id(standing.life) for standing in own.values()}
+            self._lost |= {id(standing.life) for standing in own}
 
     def look_at_lives(self, back: set[TableName]) -> None:
         """Those that have had a name of `back`, and those of databases that were passed over."""
@@ -70,10 +80,13 @@ class _LetIn:
             self._follow(life)
 
     def change(self, back: dict[TableName, TableProgress]) -> ProgressChange:
-        places = {name: self._progress.table(name).applied_ts for name in {*back, *self._emptied}}
+        places = {name: self._progress.table(name).applied_ts for name in {*back, *self._emptied, *self._kept}}
         starts = {n: max(place, min(self._begins[n], default=0) - 1) for n, place in places.items()}
         tables = {name: TableProgress(starts[name]) for name in back}
         tables |= {name: TableProgress(starts[name], State.EMPTYING, LEFT_OVER) for name in self._emptied}
+        for name in self._kept:
+            error = kept_by_policy(name)
+            tables[name] = TableProgress(starts[name], State.STOPPED, error.sentence(), error.hint)
         skipped = (DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=why) for file, why in self._skipped.values())
         return ProgressChange(tables=tables, ddls=tuple(skipped))
 
@@ -87,6 +100,8 @@ class _LetIn:
         is alive had its name before it: `needed` are the first versions of these."""
         name, todo = self._standings.name(life), self._todo(life)
         if name is None or life.end is None or life.end.path in self._skipped:
+            return False
+        if any(is_left_undone(file, self._progress) for file in life.statements):
             return False
         if needed.get(name, MAX_TSO) <= self._standings.there[name].since:
             return False
@@ -133,9 +148,12 @@ class _LetIn:
         name = self._standings.name(life)
         if name is None or not self._standings.there[name].sure or not self._assembly.wanted(name):
             return
-        if self._policy_of(Action.DROP_TABLE, name) is DdlPolicy.EVOLVE:
+        policy = self._policy_of(Action.DROP_TABLE, name)
+        if policy is DdlPolicy.EVOLVE:
             self._emptied.add(name)
             self._standings.take_away(name)
+        elif policy is not DdlPolicy.IGNORE:
+            self._kept.add(name)
 
     def _skip(self, files: Iterable[SchemaFile], why: str) -> None:
         self._skipped |= {file.path: (file, why) for file in files}

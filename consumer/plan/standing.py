@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.ddl_policy import kind_of
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress
+from consumer.model.progress import DdlState, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.lives import Life, Lives
 from consumer.plan.statement import action_of
@@ -26,7 +28,30 @@ NOT_MADE = "the table rules left its table out then, and another one has a name 
 OVERTAKEN = "overtaken by "
 """Begins what is recorded with a statement that was not executed, as a later one took its table away."""
 
+LEFT_OVER = "it is gone upstream, and the table rules left out its end"
+
 _NOT_EXECUTED = (PASSED_OVER, NOT_MADE, OVERTAKEN)
+
+
+def kept_by_policy(name: TableName) -> DdlRefused:
+    """Why a table that is gone upstream, and whose end nobody followed, is still in the target."""
+    kind = kind_of(Action.DROP_TABLE)
+    return DdlRefused(
+        f"{LEFT_OVER}: the policy for {kind} keeps it in the target",
+        hint=f"set evolve for {kind} in [consumer.ddl] and run again: the table is dropped in the target then; with"
+        " ignore it stays",
+        table=str(name),
+    )
+
+
+def is_kept_by_policy(name: TableName, place: TableProgress) -> bool:
+    """Whether the table stopped for that."""
+    return place.state is State.STOPPED and place.reason == kept_by_policy(name).sentence()
+
+
+def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
+    """The tables that stopped for that."""
+    return {name: kept_by_policy(name) for name, place in progress.tables.items() if is_kept_by_policy(name, place)}
 
 
 @dataclass(frozen=True, slots=True)

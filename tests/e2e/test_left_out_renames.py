@@ -164,3 +164,51 @@ def test_a_plan_says_why_a_table_goes(feed: Feed, replica: MemoryReplica) -> Non
     notes = app.plan(replica.settings(tables=ALL), Recorder()).notes
     told = "d.a: the table that the target has goes first: it is gone upstream, and the table rules left out its end"
     assert told in notes
+
+
+def test_what_is_left_of_a_table_stops_while_a_policy_keeps_it(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 10)
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    assert replica.once(40, tables=("*.*", "!d.a")).exit_code == 0
+    for moment in (50, 51):
+        kept = replica.once(moment, tables=ALL, ddl={"rules": [{"action": "fail", "kinds": ["drop-table"]}]})
+        assert kept.exit_code == 5
+        assert "the policy for drop-table keeps it in the target" in str(kept.tables[TableName("d", "a")].error)
+    assert replica.once(60, tables=ALL).exit_code == 0
+    assert replica.tables == {}
+
+
+def test_a_table_whose_rename_was_passed_over_goes_before_another_gets_its_name(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.database("e", 2)
+    feed.create("e.b", 5)
+    feed.drop("e.b", 6)
+    feed.create("d.b", 10)
+    assert replica.once(15, tables=ONLY_D).exit_code == 0
+    feed.create("e.a", 20)
+    feed.rename("d.b", "e.b", 25)
+    feed.rename("e.a", "d.b", 30)
+    feed.puts("d.b", 30, {31: (1, "x")})
+    drop_database(feed, "e", 35)
+    assert replica.once(40, tables=ONLY_E).exit_code == 5
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.b": {1: "x"}}
+
+
+def test_a_database_that_was_dropped_before_it_was_given_a_table_keeps_that(feed: Feed, replica: MemoryReplica) -> None:
+    feed.database("e", 2)
+    feed.create("d.c", 10)
+    assert replica.once(12, tables=ALL).exit_code == 0
+    drop_database(feed, "d", 15)
+    feed.database("d", 16)
+    feed.create("e.a", 20)
+    feed.puts("e.a", 20, {21: (1, "x")})
+    feed.rename("e.a", "d.b", 25)
+    assert replica.once(30, tables=ONLY_E).exit_code == 0
+    feed.rename("d.b", "e.b", 35)
+    drop_database(feed, "d", 40)
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"e.b": {1: "x"}}
