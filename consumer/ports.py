@@ -168,8 +168,10 @@ class DdlOutcome:
 
 
 class Sink(Protocol):
-    """A target, on the driver. One thread calls it, but for `apply_ddls`. Progress moves only by `commit`, `record` and
-    `apply_ddls`, each durable when it returns, each refused (LeaseHeld) once another consumer has taken over."""
+    """A target, on the driver. One thread calls it, but for `apply_ddls`. Progress moves only by `commit`, `record`,
+    `apply_ddls` and `empty_table`, each durable when it returns, each refused (LeaseHeld) once another consumer has
+    taken over. A server may lose the last of what was durable (a fail-over to a replica that is behind): then each is
+    refused (ProgressMoved) until `fence`, before anything is recorded that builds on what was lost."""
 
     statements: int
     """How many calls of `apply_ddls` may run at a time beside all others; 0: it is called by the one thread too."""
@@ -190,7 +192,8 @@ class Sink(Protocol):
         them. A replay is done with its tables. Needs no `acquire`."""
 
     def fence(self) -> None:
-        """Lock out every writer made before: called once a round has broken off."""
+        """Lock out every writer made before, and begin anew with what the target has: called once a round has broken
+        off, before `progress`."""
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         """Look at the target tables, in one go. Answers in the order of the requests. Changes nothing, needs no

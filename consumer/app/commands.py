@@ -132,7 +132,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         for kept in kept_elsewhere(parts.sink, [table]).values():
             raise kept
         manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))
-        return one_round(parts, manager, listing, started)
+        return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
 
 
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> str:

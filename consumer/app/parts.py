@@ -10,7 +10,7 @@ from functools import partial
 
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson
+from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
 from consumer.model.clock import zone_of
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
@@ -85,8 +85,7 @@ def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float
     observer.doing("asks the target for its progress")
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
     manager = ConsumerManager(parts.reader, parts.loader, parts.sink, observer, parts.options, progress)
-    if (change := start_of(settings, parts.options.dialect, progress)) is not None:
-        manager.record(change)
+    manager.begin(partial(start_of, settings, parts.options.dialect))
     return manager
 
 
@@ -110,15 +109,38 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
     return ProgressChange(applied_ts=start_ts, start_ts=start_ts)
 
 
-def one_round(parts: Parts, manager: ConsumerManager, listing: Listing, started: float) -> RunResult:
-    """Bring every table to the listing's checkpoint. A signal ends it early: the result says what was applied."""
+def one_round(
+    parts: Parts, manager: ConsumerManager, listing: Listing, started: float, again: bool = True
+) -> RunResult:
+    """Bring every table to the listing's checkpoint; `again`: in another round where the target loses what it had.
+    A signal ends it early: the result says what was applied."""
     try:
-        manager.run_round(listing, parts.options.max_wait)
+        _run_round(parts, manager, listing, again)
     except KeyboardInterrupt:
         interrupted = Interrupted()
         result = left_behind(manager, parts, listing.checkpoint, 0, started)
         return replace(result, error=interrupted, exit_code=interrupted.exit_code)
     return result_of(manager, parts, listing.checkpoint, 1, started)
+
+
+def _run_round(parts: Parts, manager: ConsumerManager, listing: Listing, again: bool) -> None:
+    """A round, begun anew where the target is not where it was taken to be: another server can have taken its place."""
+    wait, until = parts.options.max_wait, 0.0
+    while True:
+        try:
+            manager.run_round(listing, wait)
+        except ProgressMoved as error:
+            until = until or now() + wait
+            if not again or now() >= until:
+                raise
+            manager.observer.retrying("round", error, until - now())
+            progress = manager.patiently("read the progress anew", manager.confirmed)
+            found = parts.reader.listing(listing.checkpoint, progress)
+            listing = replace(found, settled=listing.settled, reached=listing.reached)
+            continue
+        if until:
+            manager.observer.passed("round")
+        return
 
 
 def left_behind(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: int, started: float) -> RunResult:

@@ -54,8 +54,8 @@ def replay(
         if _only_milliseconds(parts.reader, listing):
             observer.note(WHOLE_MILLISECONDS)
             first, last = _end_of_millisecond(first), min(_end_of_millisecond(last), checkpoint)
-        if manager.progress.is_empty and first:
-            manager.record(ProgressChange(applied_ts=first, start_ts=first))
+        start = ProgressChange(applied_ts=first, start_ts=first)
+        manager.begin(lambda progress: start if progress.is_empty and first else None)
         settled = last < checkpoint != MAX_TSO
         listing = replace(listing, checkpoint=last, settled=settled, reached=checkpoint)
         return _of_a_replay(one_round(parts, manager, listing, started), named.name)

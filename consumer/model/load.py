@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.errors import ConsumerError
@@ -153,12 +153,14 @@ _GREATEST = ("coarse_ts", "last_ts")
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """One write that the target has taken. `staged` names what must still be published by the driver ("" for none).
-    `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack."""
+    `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack. `proofs` are
+    what its transactions left in the target, by which that shows later that it has not lost them."""
 
     puts: int
     deletes: int
     staged: str = ""
     defaulted: int = 0
+    proofs: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

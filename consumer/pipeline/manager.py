@@ -118,6 +118,13 @@ class ConsumerManager:
         self.deferred = Deferred(0.0)
         self.side = self.beside()
         self._confirmed = True
+        self._start: Callable[[Progress], ProgressChange | None] = lambda _: None
+
+    def begin(self, start: Callable[[Progress], ProgressChange | None]) -> None:
+        """Record what `start` makes of the progress, now and whenever the target went back to where it was not."""
+        self._start = start
+        if (change := start(self.progress)) is not None:
+            self.record(change)
 
     def confirmed(self) -> Progress:
         """The progress as the target has it: read anew after a round that broke off, once nothing of that round can
@@ -125,6 +132,7 @@ class ConsumerManager:
         if not self._confirmed:
             self.sink.fence()
             self.progress = self.sink.progress()
+            self.begin(self._start)
             self._confirmed = True
         return self.progress
 

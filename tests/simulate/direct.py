@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from consumer.errors import LeaseHeld, TableMissing
+from consumer.errors import LeaseHeld, ProgressMoved, TableMissing
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
 from consumer.model.steps import Window
@@ -26,6 +26,8 @@ class SimulatedWriter:
     server: Server
     epoch: int
     number: int
+    known: int
+    """The mark of what the driver had written last when the load began."""
 
     @contextmanager
     def session(self) -> Iterator[SimulatedSession]:
@@ -38,15 +40,14 @@ class SimulatedWriter:
 class SimulatedSession(MemorySession):
     def __init__(self, writer: SimulatedWriter) -> None:
         super().__init__(writer.server.store, writer.epoch, writer.number)
-        self._server = writer.server
+        self._server, self._known = writer.server, writer.known
 
     def write(self, target: LoadTarget, changes: ArrowTable) -> Receipt:
         table = self._check(target)
         rows = changes.to_pylist()
         merge(table, target, rows)
-        self._server.keep_past()
         puts = sum(row["put"] for row in rows)
-        return Receipt(puts, len(rows) - puts)
+        return Receipt(puts, len(rows) - puts, proofs=self._proofs())
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
         table, server = self._check(target), self._server
@@ -57,8 +58,12 @@ class SimulatedSession(MemorySession):
             merge_multiset(table, target, rows)
             place = TableProgress(window.upto, reason=MOVED_BY_WRITER)
             server.store.progress["default"] = known.after(ProgressChange(tables={target.table: place}))
-            server.keep_past()
-        return Receipt(added, added - sum(row["n"] for row in rows))
+        return Receipt(added, added - sum(row["n"] for row in rows), proofs=self._proofs())
+
+    def _proofs(self) -> tuple[int, ...]:
+        proof = self._server.mark()
+        self._server.keep_past()
+        return (proof,)
 
     def _check(self, target: LoadTarget) -> Any:
         server = self._server
@@ -66,6 +71,8 @@ class SimulatedSession(MemorySession):
         server.check_lock([target.table])
         if self._number not in server.store.at_work:
             raise LeaseHeld("this writer was locked out")
+        if not server.has(self._known):
+            raise ProgressMoved("the target has lost what was there when this load began")
         if target.table not in server.store.tables:
             raise TableMissing("the table is gone since the load began", table=str(target.table))
         return server.store.tables[target.table]

@@ -25,6 +25,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from tests.simulate.events import history
 from tests.simulate.play import play
+from tests.simulate.server import Server
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ MUTANTS = {
     "one busy table": Mutant("a busy table waits alone", ((ConsumerManager, "defer", _at_once),)),
     "renames": Mutant("a table's statements are followed once", ((consumer.plan.catalog, "lineage", _over_again),)),
     "in waves": Mutant("loads begin beside statements", ((LoadRunner, "begin", _loads_wait),)),
+    "fail-over": Mutant("a write sees that the target lost what it builds on", ((Server, "has", lambda *_: True),)),
     "overtaken": Mutant(
         "a refused DROP records what it overtook", ((StatementRunner, "_follow", _overtaken_forgotten),)
     ),

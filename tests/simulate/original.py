@@ -106,6 +106,11 @@ class Original(Upstream):
             self._keep_state()
             name = new
 
+    def rest(self) -> None:
+        """A millisecond in which nothing happens."""
+        self.now += 1 << 18
+        self._keep_state()
+
     def _rename_to(self, name: str, new: str) -> None:
         self.tables[new] = self.tables.pop(name)
         self._add(new, Action.RENAME_TABLE, f"RENAME TABLE `{DATABASE}`.`{name}` TO `{DATABASE}`.`{new}`")

@@ -3,12 +3,12 @@ statements are refused and commit by themselves, a fail-over takes the last seco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from consumer.errors import DdlRefused, LeaseHeld, TargetBusy, TargetUnavailable
+from consumer.errors import DdlRefused, LeaseHeld, ProgressMoved, TargetBusy, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
@@ -32,7 +32,6 @@ from tests.simulate.machine import Failure, Machine
 
 LEASE_SECONDS = 15.0
 LABEL = "simulated"
-_SECOND = 1.0
 
 
 @dataclass
@@ -51,9 +50,11 @@ class Server:
     down_until: float = 0.0
     holder: object = None
     renewed: float = 0.0
-    past: list[tuple[float, MemoryStore]] = field(default_factory=list)
-    fallen: bool = False
-    """Whether a fail-over came since somebody looked."""
+    past: list[tuple[int, MemoryStore]] = field(default_factory=list)
+    """The last mark, and what there was then."""
+    marks: int = 0
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    """Stretches of marks (after, up to) that a fail-over took."""
 
     def __post_init__(self) -> None:
         memory._STORES[LABEL] = MemoryStore()
@@ -80,16 +81,26 @@ class Server:
 
     def keep_past(self) -> None:
         if self.goes_back:
-            self.past = [(at, store) for at, store in self.past if at > self.machine.now - 10 * _SECOND][-20:]
-            self.past.append((self.machine.now, _copied(self.store)))
+            if self.past and self.past[-1][0] == self.marks:
+                self.past.pop()
+            self.past = [*self.past[-20:], (self.marks, _copied(self.store))]
 
-    def fail_over(self, seconds: float) -> None:
-        """The last `seconds` never happened."""
-        older = [store for at, store in self.past if at <= self.machine.now - seconds]
-        if older:
-            memory._STORES[LABEL] = _copied(older[-1])
-            self.past = [(at, store) for at, store in self.past if store is not older[-1]][:-1]
-        self.fallen = self.fallen or bool(older)
+    def mark(self) -> int:
+        """A number for what has just been written, which no other write ever has."""
+        self.marks += 1
+        return self.marks
+
+    def has(self, mark: int) -> bool:
+        """Whether what was written with `mark` is still there."""
+        return not any(after < mark <= upto for after, upto in self.lost)
+
+    def fail_over(self, writes: int) -> None:
+        """The last `writes` never happened, as far as they are remembered."""
+        if len(self.past) > writes:
+            del self.past[len(self.past) - writes :]
+            mark, store = self.past[-1]
+            self.lost.append((mark, self.marks))
+            memory._STORES[LABEL] = _copied(store)
         self.down_until = self.machine.now + 0.5
 
 
@@ -136,6 +147,8 @@ class ServerSink(MemorySink):
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._known = 0
+        """The mark of what this one has written last."""
         super().__init__(LABEL, "default")
 
     @property
@@ -159,8 +172,12 @@ class ServerSink(MemorySink):
             self._server.holder = None
 
     def writer(self) -> Writer:
-        found = super().writer()
-        return SimulatedWriter(self._server, self._epoch or 0, self._store.writers) if self._server.direct else found
+        if not self._server.direct:
+            return super().writer()
+        self._check()
+        number = self._server.mark()
+        self._store.at_work.add(number)
+        return SimulatedWriter(self._server, self._epoch or 0, number, self._known)
 
     def end(self, writer: Writer) -> None:
         if isinstance(writer, SimulatedWriter):
@@ -171,7 +188,7 @@ class ServerSink(MemorySink):
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         if self._server.direct:
-            self._check()
+            self._check_marks(proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs)
             self._save(change)
         else:
             super().commit(outcomes, change)
@@ -202,6 +219,8 @@ class ServerSink(MemorySink):
         self._save(step.before.merged(ProgressChange(ddls=(intent,))))
         self._server.keep_past()
         machine.moment("between intent and statement")
+        self._server.check_up()
+        self._check()
         note = ""
         if not resumed or self._shape(step) == before:
             try:
@@ -210,9 +229,11 @@ class ServerSink(MemorySink):
                 ended = ProgressChange(ddls=(replace(intent, state=DdlState.REFUSED, reason=error.message),))
                 self._save(ended)
                 return DdlOutcome(step, error, recorded=step.before.merged(ended))
+        proof = self._server.mark()
         self._server.keep_past()
         machine.moment("between statement and fact")
         self._server.check_up()
+        self._check_marks([proof])
         audit = AuditRow("ddl", step.file.name, step.file.version, step.file.version, statement=step.file.query)
         done = ProgressChange(ddls=(DdlRecord(step.id, DdlState.DONE),), audit=(audit,))
         recorded = step.before.merged(step.after, done)
@@ -227,10 +248,30 @@ class ServerSink(MemorySink):
             names |= {name for name in tables if name.database == step.file.database}
         return repr([(str(n), [c.name for c in tables[n].columns] if n in tables else None) for n in sorted(names)])
 
+    def fence(self) -> None:
+        if self._epoch is None or self._store.epoch > self._epoch or self._server.holder not in (None, self):
+            raise LeaseHeld("this consumer is not the writer of the target")
+        self._raise_epoch()
+
+    def _raise_epoch(self) -> None:
+        self._epoch = self._known = self._store.epoch = self._server.mark()
+        self._store.at_work.clear()
+
+    def _check(self) -> int:
+        if self._epoch is None or self._store.epoch > self._epoch:
+            raise LeaseHeld("this consumer is not the writer of the target")
+        self._check_marks([self._known])
+        return self._epoch
+
+    def _check_marks(self, marks: Iterable[int]) -> None:
+        if not all(map(self._server.has, marks)):
+            raise ProgressMoved("the target has lost what was written last")
+
     def _save(self, change: ProgressChange) -> None:
         self._check()
         before = self._server.progress
         super()._save(change)
+        self._known = self._server.mark()
         if not change.rewind:
             refuse_falling(before, self._server.progress)
 

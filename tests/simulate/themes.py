@@ -66,7 +66,7 @@ THEMES: dict[str, Theme] = {
     "fail-overs": Theme(
         setup={"goes_back": True, "direct": True, "index_fails": 0.0},
         between=("fail over", "fail over", "catch up", "commit"),
-        during=("catch up", "commit"),
+        during=("catch up", "commit", "fail over", "fail over", "fail over", "switch"),
         only=True,
     ),
     "stopped tables": Theme(

@@ -212,16 +212,17 @@ class World:
         return f"refused statements from now on: {', '.join(told) or 'none'}"
 
     def _fail_over(self, random: Random, moment: str) -> str:
-        seconds = random.choice((0.0, 0.005, 0.5, 1.0))
-        self.server.fail_over(seconds)
+        writes = random.choice((0, 1, 1, 2, 3, 5, 10))
+        self.server.fail_over(writes)
         self.trouble.append("fail-over")
-        return f"the target loses the last {seconds} s"
+        return f"the target loses the last {writes} writes"
 
     def _drop_by_hand(self, random: Random, moment: str) -> str | None:
         table = random.choice("abc")
         if self.server.store.tables.pop(self.name(table), None) is None:
             return None
         self.excuses.append("dropped by hand")
+        self.server.mark()
         self.server.keep_past()
         return table
 

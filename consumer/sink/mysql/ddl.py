@@ -6,7 +6,7 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -18,45 +18,44 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
-from consumer.sink.mysql.connection import SESSION_MARK, FlavorName, check_session
+from consumer.sink.mysql.connection import FlavorName
 from consumer.sink.mysql.databases import adopt_database, use_database
 from consumer.sink.mysql.ddl_plan import PlannedDdl, refused, translated
+from consumer.sink.mysql.ddl_records import Records
 from consumer.sink.mysql.ddl_state import look_again, wait_for_running, was_executed
 from consumer.sink.mysql.ddl_zone import UNKNOWN_ZONE, UTC
 from consumer.sink.mysql.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.statement_connections import StatementConnections
 from consumer.sink.mysql.trash import is_there, left_to_do
 
-SaveIntent = Callable[[pymysql.cursors.Cursor, DdlRecord], None]
-"""Writes one intent and commits, on the cursor's own connection."""
-
 _DATABASE_EXISTS = 1007
 
 
 def execute_ddls(
-    connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, save: SaveIntent
+    connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, records: Records
 ) -> list[DdlOutcome]:
     """Run the statements, those of several steps side by side. An error stays in its step's outcome."""
     if len(planned) <= 1:
-        return [_outcome(connections, plan, flavor, save) for plan in planned]
+        return [_outcome(connections, plan, flavor, records) for plan in planned]
     with ThreadPoolExecutor(min(connections.most, len(planned)), "ddl") as pool:
-        return list(pool.map(lambda plan: _outcome(connections, plan, flavor, save), planned))
+        return list(pool.map(lambda plan: _outcome(connections, plan, flavor, records), planned))
 
 
-def _outcome(connections: StatementConnections, plan: PlannedDdl, flavor: FlavorName, save: SaveIntent) -> DdlOutcome:
+def _outcome(connections: StatementConnections, plan: PlannedDdl, flavor: FlavorName, records: Records) -> DdlOutcome:
     try:
         with connections.cursor() as cursor:
-            return DdlOutcome(plan.step, note=_run(cursor, plan, flavor, save) or plan.note)
+            records.check(cursor, plan.step.id)
+            note = _run(cursor, plan, flavor, records) or plan.note
+            records.prove(cursor)
+            return DdlOutcome(plan.step, note=note)
     except ConsumerError as error:
         return DdlOutcome(plan.step, error)
 
 
-def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, save: SaveIntent) -> str:
+def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, records: Records) -> str:
     """Execute what of the step has not been executed; returns a note. Raises ConsumerError."""
     step, before = plan.step, plan.before
     try:
-        cursor.execute(f"SELECT {SESSION_MARK}")
-        check_session(cursor.fetchone()[0], "ddl")
         if plan.trash is not None:
             return _move(cursor, plan, plan.trash, flavor)
         if plan.resumed:
@@ -72,7 +71,9 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, s
         note = ""
         for number in range(before.at, len(plan.statements)):
             if number > plan.before.at:
-                save(cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump()))
+                records.save(
+                    cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump())
+                )
             try:
                 note = _execute(cursor, step, plan.statements[number]) or note
             except pymysql.MySQLError as error:

@@ -1,15 +1,56 @@
-"""What is recorded of statements: intents before they run, facts and refusals behind them."""
+"""What is recorded of statements: intents before they run, proofs and facts, or refusals, behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pymysql
+
 from consumer.errors import DdlRefused
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome
+from consumer.sink.mysql.connection import SESSION_MARK, check_session
 from consumer.sink.mysql.ddl_plan import PlannedDdl
+from consumer.sink.mysql.driver import Driver
+from consumer.sink.mysql.epochs import gone_back, leave_proof, new_proof
+from consumer.sink.mysql.progress import store
+
+
+class Records:
+    """Of statements that run side by side: what is recorded in their own sessions. `saved` are their intents, `proofs`
+    those of statements that ran. For several threads."""
+
+    def __init__(self, driver: Driver, name: str, epoch: int, planned: Sequence[PlannedDdl]) -> None:
+        self._driver, self._name, self._epoch = driver, name, epoch
+        self.saved = {plan.step.id: plan.intent() for plan in planned}
+        self.proofs: list[int] = []
+
+    def check(self, cursor: pymysql.cursors.Cursor, statement: DdlId) -> None:
+        """Raises ProgressMoved where the statement's intent is not there, BadConfig in a session that is not ours."""
+        cursor.execute(
+            f"SELECT {SESSION_MARK}, (SELECT state FROM storage_consumer.ddl WHERE (name, database_name, table_name, "
+            "version, checksum) = %s)",
+            ((self._name, *statement),),
+        )
+        mark, state = cursor.fetchone()
+        check_session(mark, "ddl")
+        if state != DdlState.INTENT.value:
+            raise gone_back(self._name)
+
+    def save(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
+        """Write a later intent and commit."""
+        cursor.connection.begin()
+        with self._driver.writing(cursor, "ddl"):
+            store(cursor, self._name, self._epoch, ProgressChange(ddls=(record,)))
+        self.saved[record.id] = record
+
+    def prove(self, cursor: pymysql.cursors.Cursor) -> None:
+        """A statement has run in this session."""
+        proof = new_proof()
+        leave_proof(cursor, self._name, proof)
+        self.proofs.append(proof)
 
 
 def intents(planned: Sequence[PlannedDdl]) -> ProgressChange:

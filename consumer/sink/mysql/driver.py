@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import pymysql
 
-from consumer.errors import TargetUnavailable
-from consumer.sink.mysql.connection import SILENCE_SECONDS, Flavor, connect
+from consumer.errors import BadConfig, TargetUnavailable
+from consumer.sink.mysql.connection import SILENCE_SECONDS, Flavor, Purpose, connect
+from consumer.sink.mysql.epochs import DriverEpoch
 from consumer.sink.mysql.errors import Doing, translate
-from consumer.sink.mysql.lease import check_epoch
 from consumer.sink.mysql.settings import MySqlSettings
 
 Result = TypeVar("Result")
@@ -27,6 +27,7 @@ class Driver:
         self._connection: pymysql.Connection | None = None
         self._used = 0.0
         self._in_use = threading.RLock()
+        self._epoch: DriverEpoch | None = None
 
     @property
     def flavor(self) -> Flavor:
@@ -50,14 +51,33 @@ class Driver:
                 self.close()
                 raise
 
+    @property
+    def epoch(self) -> DriverEpoch:
+        """Raises BadConfig before `begins_at`."""
+        if self._epoch is None:
+            raise BadConfig("the target was not acquired: only the one writer of a consumer name may write")
+        return self._epoch
+
+    def begins_at(self, epoch: int | None) -> None:
+        """From now on the driver's lane is at `epoch`; None: this is not the writer any more."""
+        self._epoch = None if epoch is None else DriverEpoch(self._settings.name, epoch)
+
     @contextmanager
-    def transaction(self, epoch: int | None) -> Iterator[pymysql.cursors.Cursor]:
-        """A write transaction, committed at the end. Raises LeaseHeld unless `epoch` (None: no check) is in force."""
-        with self.cursor() as cursor:
-            if epoch is not None:
-                check_epoch(cursor, self._settings.name, epoch)
+    def transaction(self) -> Iterator[pymysql.cursors.Cursor]:
+        """A write transaction, committed at the end. Raises LeaseHeld unless the driver's epoch is in force,
+        ProgressMoved where the target went back behind it."""
+        with self.cursor() as cursor, self.writing(cursor):
             yield cursor
+
+    @contextmanager
+    def writing(self, cursor: pymysql.cursors.Cursor, purpose: Purpose = "dml") -> Iterator[None]:
+        """`transaction`, on the connection of `cursor`, whose transaction begins with it. pymysql's errors pass
+        through."""
+        with self._in_use:
+            self.epoch.raise_in(cursor, purpose)
+            yield
             cursor.connection.commit()
+            self.epoch.committed()
 
     def retried(self, action: Callable[[], Result]) -> Result:
         """Run `action`, on a new connection where the old one was lost: the server may have ended it while it idled.

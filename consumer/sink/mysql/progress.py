@@ -13,6 +13,7 @@ from consumer import __version__
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION, AuditRow, Progress, ProgressChange
+from consumer.sink.mysql.epochs import forget_proofs
 from consumer.sink.mysql.schema import exists, layout
 from consumer.sink.progress_formats import readable
 from consumer.sink.progress_rows import (
@@ -115,6 +116,7 @@ def store(
             (change.applied_ts, name),
         )
         _prune_audit(cursor, name)
+        forget_proofs(cursor, name)  # only the end of a round says how far all is
     if change.start_ts is not None:
         cursor.execute("UPDATE storage_consumer.consumer SET start_ts = %s WHERE name = %s", (change.start_ts, name))
     _store_tables(cursor, name, change)

@@ -72,6 +72,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "holder": "TEXT NOT NULL",
         "since": "DATETIME(3) NOT NULL",
     },
+    # One for each transaction of a writer, and each statement, whose end is not recorded yet (see epochs.py).
+    "proof": {**_NAME, "id": "BIGINT NOT NULL"},
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,
     # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
@@ -105,6 +107,7 @@ _KEYS = {
     "folder_progress": "PRIMARY KEY (name, id)",
     "ddl": "PRIMARY KEY (name, database_name, table_name, version, checksum)",
     "lease": "PRIMARY KEY (name, slot)",
+    "proof": "PRIMARY KEY (name, id)",
     "known_table": "PRIMARY KEY (name, database_name, table_name)",
     "blank_keys": "PRIMARY KEY (database_name, table_name)",
     "audit": "PRIMARY KEY (id), KEY (name, finished)",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pymysql
 
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import ConsumerError
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
@@ -21,9 +21,10 @@ from consumer.sink.mysql.connection import Flavor, FlavorName, qualified
 from consumer.sink.mysql.ddl import execute_ddls
 from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.ddl_preview import DdlPreview
-from consumer.sink.mysql.ddl_records import facts, intents
+from consumer.sink.mysql.ddl_records import Records, facts, intents
 from consumer.sink.mysql.driver import Driver
-from consumer.sink.mysql.lease import LOADS, LeaseLock, check_epoch, raise_epoch, raise_lane
+from consumer.sink.mysql.epochs import LOADS, check_proofs, raise_epoch, raise_lane
+from consumer.sink.mysql.lease import LeaseLock
 from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
 from consumer.sink.mysql.progress import consumers, kept, load, register, store
@@ -41,7 +42,9 @@ class MySqlSink:
         self._driver = Driver(settings)
         self._statements = StatementConnections(settings)
         self._lock: LeaseLock | None = None
-        self._epoch: int | None = None
+        self._upstream = ""
+        self._epoch = 0
+        """Of all lanes when the target was taken, and of the statements' until it is taken again."""
         self._lanes: dict[int, int | None] = {}
         """By lane of loads: the epoch that its next writer gets, None while a load has it."""
 
@@ -51,13 +54,11 @@ class MySqlSink:
         lock = LeaseLock(self._settings)
         lock.take()
         try:
-            with self._driver.transaction(None) as cursor:
-                register(cursor, self._settings.name, upstream, self._settings.time_zone)
-                self._epoch = raise_epoch(cursor, self._settings.name, None)
+            self._begin(upstream)
         except ConsumerError:
             lock.release()
             raise
-        self._lock = lock
+        self._lock, self._upstream = lock, upstream
         return self.progress()
 
     def progress(self) -> Progress:
@@ -74,10 +75,15 @@ class MySqlSink:
         return self._driver.retried(look)
 
     def fence(self) -> None:
-        held = self._held()
-        with self._driver.transaction(None) as cursor:
-            epoch = raise_epoch(cursor, self._settings.name, held)
-        self._epoch, self._lanes = epoch, {}
+        held = self._driver.epoch.known
+        assert self._lock is not None
+        # The target's address may lead to another server than when these were opened.
+        self._driver.close()
+        self._statements.close()
+        with self._driver.cursor() as cursor:
+            ensure_schema(cursor)
+            self._lock.follow(cursor)
+        self._begin(self._upstream, held)
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         def look() -> Sequence[LoadTarget | ConsumerError]:
@@ -93,7 +99,7 @@ class MySqlSink:
         lane = next((lane for lane, epoch in self._lanes.items() if epoch is not None), LOADS + len(self._lanes))
         epoch = self._lanes.get(lane) or self._driver.retried(lambda: self._raise_lane(lane))
         self._lanes[lane] = None
-        return MySqlWriter(self._settings, epoch, lane)
+        return MySqlWriter(self._settings, epoch, lane, self._driver.epoch.now)
 
     def end(self, writer: Writer) -> None:
         from consumer.sink.mysql.writer import MySqlWriter
@@ -103,7 +109,8 @@ class MySqlSink:
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
         audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
-        self._store(change.merged(ProgressChange(audit=audit)), {outcome.table for outcome in outcomes})
+        proofs = [proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs]
+        self._store(change.merged(ProgressChange(audit=audit)), {outcome.table for outcome in outcomes}, proofs)
 
     def record(self, change: ProgressChange) -> None:
         by_hand = [ddl.id for ddl in change.ddls if ddl.state is DdlState.SKIPPED]
@@ -117,7 +124,8 @@ class MySqlSink:
         if planned:
             moving = [plan.step.touches for plan in planned if _moves_rows(plan.step)]
             changing = {table for plan in planned if _changes_keys(plan.step) for table in plan.step.touches}
-            self._store(intents(planned), {plan.step.file.name for plan in planned}, moving, changing)
+            touched = {plan.step.file.name for plan in planned}
+            self._store(intents(planned), touched, moving=moving, changing=changing)
         executed = self._execute(planned, flavor)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
 
@@ -131,13 +139,13 @@ class MySqlSink:
 
     def empty_table(self, table: TableName, change: ProgressChange) -> None:
         assert self._lock is not None
-        with self._lock.guarding(self._held()):
-            with self._driver.cursor("ddl") as dropping:
-                found = describe(dropping, [table])
-                for target in found.values():
-                    kind = "VIEW" if "VIEW" in target.kind else "TABLE"
-                    dropping.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
-            self._store(change, set())
+        # All on one connection: who lost it does not know that the table is gone where the next one leads.
+        with self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
+            for target in describe(cursor, [table]).values():
+                kind = "VIEW" if "VIEW" in target.kind else "TABLE"
+                cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
+            with self._driver.writing(cursor):
+                store(cursor, self._settings.name, self._epoch, change, _named(change))
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look() -> Sequence[TableName]:
@@ -156,18 +164,22 @@ class MySqlSink:
 
     def close(self) -> None:
         self._driver.close()
+        self._driver.begins_at(None)
         self._statements.close()
         if self._lock is not None:
             self._lock.release()
-        self._lock = self._epoch = None
+        self._lock = None
 
-    def _held(self) -> int:
-        if self._epoch is None:
-            raise BadConfig("the target was not acquired: only the one writer of a consumer name may write")
-        return self._epoch
+    def _begin(self, upstream: str, held: Sequence[int] = ()) -> None:
+        with self._driver.cursor() as cursor:
+            register(cursor, self._settings.name, upstream, self._settings.time_zone)
+            epoch = raise_epoch(cursor, self._settings.name, held)
+            cursor.connection.commit()
+        self._epoch, self._lanes = epoch, {}
+        self._driver.begins_at(epoch)
 
     def _raise_lane(self, lane: int) -> int:
-        with self._driver.transaction(self._held()) as cursor:
+        with self._driver.transaction() as cursor:
             return raise_lane(cursor, self._settings.name, lane)
 
     def _load(self) -> Progress:
@@ -182,19 +194,20 @@ class MySqlSink:
         self,
         change: ProgressChange,
         touched: set[TableName],
+        proofs: Sequence[int] = (),
         moving: Sequence[Sequence[TableName]] = (),
         changing: Collection[TableName] = (),
     ) -> None:
-        """`moving` are tables between which statements move rows next, `changing` those whose columns or keys may be
-        others next."""
-        epoch = self._held()
+        """`proofs` are of what `change` builds on. `moving` are tables between which statements move rows next,
+        `changing` those whose columns or keys may be others next."""
 
         def save() -> None:
-            with self._driver.transaction(epoch) as cursor:
+            with self._driver.transaction() as cursor:
+                check_proofs(cursor, self._settings.name, proofs)
                 for tables in moving:
                     blanks_moved(cursor, tables)
                 forget_looks(cursor, changing)
-                store(cursor, self._settings.name, epoch, change, touched | _named(change))
+                store(cursor, self._settings.name, self._epoch, change, touched | _named(change))
 
         self._driver.retried(save)
 
@@ -204,27 +217,16 @@ class MySqlSink:
         if not planned:
             return {}
         assert self._lock is not None
-        saved = {plan.step.id: plan.intent() for plan in planned}
-
-        def save(cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
-            self._save_intent(cursor, record)
-            saved[record.id] = record
-
-        with self._lock.guarding(self._held()):
-            outcomes = execute_ddls(self._statements, planned, flavor, save)
-        found = facts(outcomes, saved)
-        self._store(ProgressChange().merged(*found), set())
+        records = Records(self._driver, self._settings.name, self._epoch, planned)
+        with self._lock.guarding(self._epoch):
+            outcomes = execute_ddls(self._statements, planned, flavor, records)
+        found, saved = facts(outcomes, records.saved), records.saved
+        self._store(ProgressChange().merged(*found), set(), records.proofs)
         intended = [outcome.step.before.merged(ProgressChange(ddls=(saved[outcome.step.id],))) for outcome in outcomes]
         return {
             outcome.step.id: replace(outcome, recorded=intent.merged(fact))
             for outcome, intent, fact in zip(outcomes, intended, found, strict=True)
         }
-
-    def _save_intent(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
-        cursor.connection.begin()
-        check_epoch(cursor, self._settings.name, self._held(), purpose="ddl")
-        store(cursor, self._settings.name, self._held(), ProgressChange(ddls=(record,)))
-        cursor.connection.commit()
 
 
 def _moves_rows(step: ApplyDdl) -> bool:

@@ -9,8 +9,8 @@ import pymysql
 
 from consumer.model import patience
 from consumer.sink.mysql.connection import Flavor, connect
+from consumer.sink.mysql.epochs import check_epoch, leave_proof, new_proof
 from consumer.sink.mysql.errors import translate
-from consumer.sink.mysql.lease import check_epoch
 from consumer.sink.mysql.settings import MySqlSettings
 
 T = TypeVar("T")
@@ -19,8 +19,9 @@ T = TypeVar("T")
 class Transactions:
     """Opens its connection with the first transaction, and again after it was lost. Not for several threads."""
 
-    def __init__(self, settings: MySqlSettings, epoch: int, lane: int) -> None:
-        self._settings, self._epoch, self._lane = settings, epoch, lane
+    def __init__(self, settings: MySqlSettings, epoch: int, lane: int, driver: int) -> None:
+        self._settings, self._epochs = settings, (epoch, lane, driver)
+        self._proofs: list[int] = []
         self._connection: pymysql.Connection | None = None
         self.max_allowed_packet = 0
 
@@ -33,10 +34,19 @@ class Transactions:
         """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
         transaction begins. Both must bear being repeated from their start.
 
-        Raises LeaseHeld at once when the epoch is over, TargetBusy and TargetUnavailable after some seconds, and what
-        `work` raises; then nothing of it has taken effect, but for a commit whose answer was lost.
+        Raises LeaseHeld at once when the epoch is over, ProgressMoved where the target went back behind it, TargetBusy
+        and TargetUnavailable after some seconds, and what `work` raises; then nothing of it has taken effect, but for a
+        commit whose answer was lost.
         """
-        return patience.patiently(lambda: self._once(table, work, before), patience.WRITE_SECONDS)
+        proof = new_proof()
+        result = patience.patiently(lambda: self._once(table, work, before, proof), patience.WRITE_SECONDS)
+        self._proofs.append(proof)
+        return result
+
+    def proofs(self) -> tuple[int, ...]:
+        """What the transactions since the last call have left in the target."""
+        proofs, self._proofs = self._proofs, []
+        return tuple(proofs)
 
     def close(self) -> None:
         """Close the connection; what was not committed is rolled back. It may be called twice."""
@@ -49,13 +59,15 @@ class Transactions:
         table: str,
         work: Callable[[pymysql.cursors.Cursor], T],
         before: Callable[[pymysql.cursors.Cursor], None],
+        proof: int,
     ) -> T:
         try:
             connection = self._open()
             with connection.cursor() as cursor:
                 before(cursor)
-                check_epoch(cursor, self._settings.name, self._epoch, self._lane)
+                check_epoch(cursor, self._settings.name, *self._epochs)
                 result = work(cursor)
+                leave_proof(cursor, self._settings.name, proof)
             connection.commit()
         except pymysql.MySQLError as error:
             self._roll_back()

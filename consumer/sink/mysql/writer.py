@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from consumer.sink.mysql import multiset, replace
 from consumer.sink.mysql.batches import pieces
 from consumer.sink.mysql.blank_puts import end_in_blanks, look_for_blanks, may_lose, record_blanks
 from consumer.sink.mysql.deletes import delete_statements
-from consumer.sink.mysql.lease import DRIVER
+from consumer.sink.mysql.epochs import LOADS
 from consumer.sink.mysql.load_data import NotLoaded, load
 from consumer.sink.mysql.no_values import rows_told
 from consumer.sink.mysql.settings import MySqlSettings
@@ -36,14 +37,15 @@ _Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
 
 @dataclass(frozen=True, slots=True)
 class MySqlWriter:
-    """Opens sessions that write while `epoch` is in force in `lane`."""
+    """Opens sessions that write while `epoch` is in force in `lane`, where the driver's lane is not below `driver`."""
 
     settings: MySqlSettings
     epoch: int
-    lane: int = DRIVER
+    lane: int = LOADS
+    driver: int = 0
 
     def session(self) -> MySqlSession:
-        return MySqlSession(self.settings, self.epoch, self.lane)
+        return MySqlSession(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +59,13 @@ class _Batch:
 class MySqlSession:
     """A ports.WriteSession. It connects when there is something to write.
 
-    Raises, beside what the port names: LeaseHeld, TargetBusy, TargetUnavailable, BadConfig, RowRefused, SchemaDrift,
-    TableMissing, CorruptFile, CannotBeExact.
+    Raises, beside what the port names: LeaseHeld, ProgressMoved, TargetBusy, TargetUnavailable, BadConfig, RowRefused,
+    SchemaDrift, TableMissing, CorruptFile, CannotBeExact.
     """
 
-    def __init__(self, settings: MySqlSettings, epoch: int, lane: int) -> None:
-        self._settings, self._epoch = settings, epoch
-        self._transactions = Transactions(settings, epoch, lane)
+    def __init__(self, writer: MySqlWriter) -> None:
+        self._settings, self._epoch = writer.settings, writer.epoch
+        self._transactions = Transactions(writer.settings, writer.epoch, writer.lane, writer.driver)
         self._local_infile = True
         self._looked: set[TableName] = set()
 
@@ -91,7 +93,8 @@ class MySqlSession:
         self._beware_of_blanks(target, puts)
         batches = [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(puts, deletes)
         defaulted = sum(self._write(target, batch) for batch in batches)
-        return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted)
+        proofs = self._transactions.proofs()
+        return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted, proofs=proofs)
 
     def _beware_of_blanks(self, target: LoadTarget, puts: pa.Table) -> None:
         """REPLACE loses no row as long as no text of its keys ends in a blank, there or here."""
@@ -115,7 +118,8 @@ class MySqlSession:
             return multiset.apply(cursor, self._settings, self._epoch, target, changes, window, packet)
 
         with rows_told(target, changes):
-            return self._transactions.run(str(target.table), work)
+            receipt = self._transactions.run(str(target.table), work)
+        return dataclasses.replace(receipt, proofs=self._transactions.proofs())
 
     def _write(self, target: LoadTarget, batch: _Batch) -> int:
         """Returns how many of the rows took the target's defaults."""

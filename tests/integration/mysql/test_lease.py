@@ -16,7 +16,7 @@ from consumer.model.actions import Action
 from consumer.model.progress import ProgressChange
 from consumer.sink.mysql import driver, statement_connections, transactions
 from consumer.sink.mysql.connection import Purpose, connect
-from consumer.sink.mysql.lease import check_epoch
+from consumer.sink.mysql.epochs import STATEMENTS, check_epoch
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.writer import MySqlWriter
@@ -109,7 +109,7 @@ def test_fence_waits_for_a_writer_and_refuses_it_afterwards(fresh_mariadb: Maria
     epoch = fresh_mariadb.execute("SELECT epoch FROM storage_consumer.lease")[0][0]
     writer = connect(settings(fresh_mariadb), "dml")
     cursor = writer.cursor()
-    check_epoch(cursor, "replica", epoch)
+    check_epoch(cursor, "replica", epoch, STATEMENTS)
     fencing = threading.Thread(target=sink.fence)
     fencing.start()
     fencing.join(timeout=0.5)
@@ -118,7 +118,7 @@ def test_fence_waits_for_a_writer_and_refuses_it_afterwards(fresh_mariadb: Maria
     fencing.join(timeout=10)
     assert not fencing.is_alive()
     with pytest.raises(LeaseHeld):
-        check_epoch(cursor, "replica", epoch)
+        check_epoch(cursor, "replica", epoch, STATEMENTS)
     sink.record(ProgressChange(applied_ts=1))
     writer.close()
     sink.close()
@@ -130,7 +130,7 @@ def test_writers_of_one_epoch_do_not_wait_for_one_another(fresh_mariadb: MariaDb
     writers = [connect(settings(fresh_mariadb), "dml") for _ in range(3)]
     began = time.perf_counter()
     for writer in writers:
-        check_epoch(writer.cursor(), "replica", epoch)
+        check_epoch(writer.cursor(), "replica", epoch, STATEMENTS)
     sink.record(ProgressChange(applied_ts=1))
     assert time.perf_counter() - began < 15
     for writer in writers:

@@ -14,6 +14,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION
 from consumer.ports import LoadRequest
 from consumer.sink.mysql.connection import connect
+from consumer.sink.mysql.epochs import DRIVER, LOADS, TIDB_SLOTS
 from consumer.sink.mysql.migrate import ensure_schema
 from consumer.sink.mysql.prepare import prepare
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
@@ -37,9 +38,9 @@ def make_target(
     connection = connect(settings, "ddl", autocommit=True)
     with connection.cursor() as cursor:
         ensure_schema(cursor)
-        cursor.execute(
-            "REPLACE INTO storage_consumer.lease (name, slot, epoch, holder, since) VALUES (%s, 0, %s, 'test', NOW())",
-            (NAME, EPOCH),
+        cursor.executemany(
+            "REPLACE INTO storage_consumer.lease (name, slot, epoch, holder, since) VALUES (%s, %s, %s, 'test', NOW())",
+            [(NAME, lane * TIDB_SLOTS, EPOCH) for lane in (DRIVER, LOADS)],
         )
         cursor.execute(
             "REPLACE INTO storage_consumer.consumer "
