@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import string
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,20 @@ def create_statement(table: str) -> str:
     )
 
 
+@cache
+def _words() -> list[str]:
+    """Once for all: thousands of tables would take minutes otherwise."""
+    digits = random.Random(0)
+    return ["".join(digits.choices(string.digits, k=11)) for _ in range(5000)]
+
+
 class Rows:
     """Random rows, the same for the same seed."""
 
     def __init__(self, seed: int, spread: int) -> None:
         self._random = random.Random(seed)
         self._spread = spread
-        self._pool = ["".join(self._random.choice(string.digits) for _ in range(11)) for _ in range(5000)]
+        self._pool = _words()
 
     def row(self, key: int) -> Row:
         words = [self._pool[int(self._random.random() * 5000)] for _ in range(15)]
