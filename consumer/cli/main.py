@@ -26,7 +26,7 @@ _COLLECT_AFTER = (100_000, 20, 20)
 """A listing is hundreds of thousands of values that stay: looked through for cycles as often as is usual, they cost a
 sixth of a round."""
 
-_UsageError: Any = typer.BadParameter.__mro__[1]
+UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for words that it cannot make sense of: it gives only some of its kinds a public name."""
 
 
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = [*given[:1], *with_two_dashes(given[1:])]
     try:
         code = build()(prog_name="storage-consumer", args=words, standalone_mode=False)
-    except _UsageError as error:
+    except UsageError as error:
         error.show()
         if "--json" in words:
             print_json(NOBODY.around(error_as_json(BadConfig(error.format_message()), 0.0), BadConfig.exit_code))

@@ -66,18 +66,15 @@ def start_jvm(conf: SparkConf, noise: IO[bytes], *, plain: bool) -> None:
     """Start it with stderr in `noise`: what it says at every start (its own modules, its logging) is not for whoever
     runs the consumer, and only when it does not start there is something to be told of it. A `plain` one leaves nothing
     behind but temporary files: it may be started from the archive of classes, and be killed once its work is done."""
-    from pyspark import SparkContext
-    from pyspark.java_gateway import launch_gateway
+    from consumer.spark.internals import connect
 
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        SparkContext._ensure_initialized(gateway=launch_gateway())
+        connect()
         return
     jvm = (_archived(conf, noise) if plain else None) or _submitted(conf, noise)
     try:
         with _environment({"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}):
-            gateway = launch_gateway()
-        gateway.proc = jvm.process
-        SparkContext._ensure_initialized(gateway=gateway)
+            connect(jvm.process)
     except BaseException:
         jvm.kill()
         raise
@@ -111,11 +108,12 @@ def _archived(conf: SparkConf, noise: IO[bytes]) -> _Jvm | None:
 def _submitted(conf: SparkConf, noise: IO[bytes]) -> _Jvm:
     """A JVM as Spark's own script starts it, with whatever it makes of the environment."""
     from pyspark.errors import PySparkRuntimeError
-    from pyspark.find_spark_home import _find_spark_home
+
+    from consumer.spark.internals import spark_home
 
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     with _properties(dict(conf.getAll())) as words:
-        jvm = _launched([f"{_find_spark_home()}/bin/spark-submit", *words, *given], {}, noise)
+        jvm = _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise)
     if jvm is None:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
     return jvm
@@ -123,11 +121,11 @@ def _submitted(conf: SparkConf, noise: IO[bytes]) -> _Jvm:
 
 def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
     """Start it, and wait until it tells where it listens; None when it ends before."""
-    from pyspark.serializers import UTF8Deserializer, read_int
+    from consumer.spark.internals import TELLS_PORT, told_port
 
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer"
-        told = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer)}
+        told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
             env={**os.environ, **environment, **told},
@@ -137,8 +135,7 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
                 if process.poll() is not None:
                     return None
                 time.sleep(_LOOKS_EVERY)
-            with answer.open("rb") as info:
-                return _Jvm(process, str(read_int(info)), UTF8Deserializer().loads(info))
+            return _Jvm(process, *told_port(answer))
         except BaseException:
             # A JVM that comes up now would find nobody, and stay.
             _Jvm(process).kill()
@@ -178,16 +175,10 @@ def _escaped(text: str) -> str:
 
 def end_jvm() -> None:
     """End it without waiting for the job in hand. A later session starts another."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from consumer.spark.internals import disconnect, jvm_process
 
-    accumulators = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
-    if accumulators is not None:
-        # It would print a trace when the JVM's end of its connection goes away.
-        accumulators.handle_error = lambda *_: None
-    gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
-    SparkContext._active_spark_context = SparkSession._instantiatedSession = None
-    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    process: subprocess.Popen[bytes] | None = jvm_process()
+    disconnect()
     ours = [jvm for jvm in _started if jvm.process is process]
     _started.clear()
     if process is not None:

@@ -30,9 +30,9 @@ def main() -> int:
             if archive is not None:
                 option = f"-XX:ArchiveClassesAtExit={archive}"
                 session = start_session(SparkSettings(conf=((_OPTIONS, f"{usual[_OPTIONS]} -Xlog:disable {option}"),)))
-                from pyspark import SparkContext
+                from consumer.spark.internals import jvm_process
 
-                jvm = SparkContext._gateway.proc
+                jvm = jvm_process()
                 start = start_of(jvm.pid, without=("-Xlog:disable", option))
                 _use(session.spark)
                 session.close()

@@ -37,9 +37,10 @@ class Session:
 
     def alive(self) -> bool:
         """Whether its JVM answers and can run jobs."""
-        context = self.spark.sparkContext._jsc
+        from consumer.spark.internals import is_running
+
         try:
-            return context is not None and not context.sc().isStopped()
+            return is_running(self.spark.sparkContext)
         except Exception:  # py4j raises what the operating system says of its socket, and errors of its own
             return False
 
@@ -60,14 +61,15 @@ def start_session(settings: SparkSettings) -> Session:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if settings.local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark import SparkConf, SparkContext
+    from pyspark import SparkConf
 
+    from consumer.spark.internals import active_context
     from consumer.spark.parts import PartsOfLoads
 
     _quieten_py4j()
     wanted = {**standard_properties(settings), **dict(settings.conf)}
     _check(wanted)
-    borrowed = SparkContext._active_spark_context is not None
+    borrowed = active_context() is not None
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(_NAME)
     conf.setAll([*wanted.items()])
     session = _borrowed(wanted) if borrowed else _own(settings, conf)
@@ -77,22 +79,23 @@ def start_session(settings: SparkSettings) -> Session:
 
 def end_own() -> None:
     """End the JVM that we started, or are starting, without waiting for its jobs. One that is not ours stays."""
-    from pyspark import SparkContext
+    from consumer.spark.internals import active_context
 
-    context = SparkContext._active_spark_context
+    context = active_context()
     if context is None or context.appName == _NAME:
         end_jvm()
 
 
 def _own(settings: SparkSettings, conf: SparkConf) -> SparkSession:
     from py4j.protocol import Py4JError
-    from pyspark import SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    from consumer.spark.internals import is_connected
+
     with tempfile.TemporaryFile() as noise:
         try:
-            if SparkContext._gateway is None:
+            if not is_connected():
                 start_jvm(conf, noise, plain=settings.local and not settings.conf)
             with own_handlers():
                 session = SparkSession.builder.config(conf=conf).getOrCreate()

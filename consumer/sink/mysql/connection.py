@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import ssl
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import pymysql
-from pymysql.connections import MySQLResult
 from pymysql.constants import CLIENT
 
 from consumer.errors import BadConfig
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tls import HINT, tls_options, unproven
+from consumer.sink.mysql.wire import Connection
 
 Purpose = Literal["dml", "ddl"]
 FlavorName = Literal["mysql", "mariadb", "tidb"]
@@ -111,44 +109,8 @@ def qualified(database: str, table: str) -> str:
     return f"{quote(database)}.{quote(table)}"
 
 
-class _Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's, but for two things: one TLS context serves where the server is not checked, and no answer of a server
-    makes it send a file: who loads rows answers that request itself, from memory."""
-
-    def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
-        return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)
-
-    def _read_query_result(self, unbuffered: bool = False) -> int:
-        self._result = None
-        result = _NoFiles(self)
-        result.init_unbuffered_query() if unbuffered else result.read()
-        self._result = result
-        if result.server_status is not None:
-            self.server_status = result.server_status
-        return int(result.affected_rows)
-
-
-class _NoFiles(MySQLResult):  # type: ignore[misc]
-    """The answer to a statement that sends no file."""
-
-    def _read_load_local_packet(self, first_packet: Any) -> None:
-        self.connection._force_close()
-        raise BadConfig(
-            "the server asked for a file of this machine in answer to a statement that sends none: it is no target",
-            hint="check the address in --downstream-uri, and ask for TLS that proves the server (ssl-mode)",
-        )
-
-
-@lru_cache(maxsize=1)
-def _unverified_context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bool) -> pymysql.Connection:
-    return _Connection(
+    return Connection(
         host=settings.host,
         port=settings.port,
         unix_socket=settings.socket or None,

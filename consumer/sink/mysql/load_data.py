@@ -9,21 +9,18 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.csv
 import pymysql
-from pymysql.connections import MySQLResult
-from pymysql.constants import COMMAND
 
 from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.connection import qualified, quote
 from consumer.sink.mysql.errors import LOCAL_INFILE_OFF, errno, translate
 from consumer.sink.mysql.values import Form, form_of, from_text, mysql_target, texts
+from consumer.sink.mysql.wire import load_local
 
 _FORMAT = pyarrow.csv.WriteOptions(include_header=False, quoting_style="all_valid", null_string="NULL")
 _CLAUSES = (
     "CHARACTER SET utf8mb4 FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n'"
 )
-_PACKET_BYTES = 256 * 1024
-"""A quarter of the smallest max_allowed_packet that servers come with."""
 
 
 class NotLoaded(Exception):
@@ -38,7 +35,7 @@ def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> 
     """REPLACE `rows` (columns ``c0 .. cN``) in the transaction at hand. Raises NotLoaded; pymysql's errors of the
     connection and of locks pass through."""
     try:
-        warnings = _send(connection, load_statement(target), csv_of(target, rows))
+        warnings = load_local(connection, load_statement(target), memoryview(csv_of(target, rows)))
     except pymysql.MySQLError as error:
         if errno(error) in LOCAL_INFILE_OFF:
             raise NotLoaded("local_infile is off", switched_off=True) from error
@@ -75,26 +72,3 @@ def csv_of(target: LoadTarget, rows: pa.Table) -> pa.Buffer:
     table = pa.table(texts(target, rows), names=[f"c{position}" for position in range(len(target.columns))])
     pyarrow.csv.write_csv(table, sink, _FORMAT)
     return sink.getvalue()
-
-
-def _send(connection: pymysql.Connection, statement: str, data: pa.Buffer) -> int:
-    """Execute `statement` with `data` for its file; returns the number of warnings."""
-    connection._execute_command(COMMAND.COM_QUERY, statement)
-    result = _FromMemory(connection, data)
-    result.read()
-    return int(result.warning_count)
-
-
-class _FromMemory(MySQLResult):  # type: ignore[misc]
-    """The answer to a LOAD DATA LOCAL that sends a buffer when the server asks for a file."""
-
-    def __init__(self, connection: pymysql.Connection, data: pa.Buffer) -> None:
-        super().__init__(connection)
-        self._data = data
-
-    def _read_load_local_packet(self, first_packet: object) -> None:
-        data = memoryview(self._data)
-        for start in range(0, len(data), _PACKET_BYTES):
-            self.connection.write_packet(bytes(data[start : start + _PACKET_BYTES]))
-        self.connection.write_packet(b"")
-        self._read_ok_packet(self.connection._read_packet())

@@ -1,0 +1,74 @@
+"""All that we use of pymysql beside its public part: `tests/test_private_names.py` names what a new version moves."""
+
+from __future__ import annotations
+
+import ssl
+from functools import lru_cache
+from typing import Any
+
+import pymysql
+from pymysql.connections import MySQLResult
+from pymysql.constants import COMMAND
+
+from consumer.errors import BadConfig
+
+_PACKET_BYTES = 256 * 1024
+"""A quarter of the smallest max_allowed_packet that servers come with."""
+
+
+class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
+    """pymysql's, but for two things: one TLS context serves where the server is not checked, and no answer of a server
+    makes it send a file: who loads rows answers that request itself, from memory (`load_local`)."""
+
+    def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
+        return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)
+
+    def _read_query_result(self, unbuffered: bool = False) -> int:
+        self._result = None
+        result = _NoFiles(self)
+        result.init_unbuffered_query() if unbuffered else result.read()
+        self._result = result
+        if result.server_status is not None:
+            self.server_status = result.server_status
+        return int(result.affected_rows)
+
+
+def load_local(connection: pymysql.Connection, statement: str, data: memoryview) -> int:
+    """Execute a LOAD DATA LOCAL with `data` for its file; returns the number of warnings."""
+    connection._execute_command(COMMAND.COM_QUERY, statement)
+    result = _FromMemory(connection, data)
+    result.read()
+    return int(result.warning_count)
+
+
+class _NoFiles(MySQLResult):  # type: ignore[misc]
+    """The answer to a statement that sends no file."""
+
+    def _read_load_local_packet(self, first_packet: Any) -> None:
+        self.connection._force_close()
+        raise BadConfig(
+            "the server asked for a file of this machine in answer to a statement that sends none: it is no target",
+            hint="check the address in --downstream-uri, and ask for TLS that proves the server (ssl-mode)",
+        )
+
+
+class _FromMemory(MySQLResult):  # type: ignore[misc]
+    """The answer to a LOAD DATA LOCAL that sends a buffer when the server asks for a file."""
+
+    def __init__(self, connection: pymysql.Connection, data: memoryview) -> None:
+        super().__init__(connection)
+        self._data = data
+
+    def _read_load_local_packet(self, first_packet: object) -> None:
+        for start in range(0, len(self._data), _PACKET_BYTES):
+            self.connection.write_packet(bytes(self._data[start : start + _PACKET_BYTES]))
+        self.connection.write_packet(b"")
+        self._read_ok_packet(self.connection._read_packet())
+
+
+@lru_cache(maxsize=1)
+def _unverified_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,62 @@
+"""All that we use of PySpark beside its public part: `tests/test_private_names.py` names what a new version moves."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import UTF8Deserializer, read_int
+from pyspark.sql import SparkSession
+
+TELLS_PORT = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""In the environment of a JVM: the file in which it tells where it listens."""
+
+
+def told_port(path: Path) -> tuple[str, str]:
+    """Port and secret, from that file."""
+    with path.open("rb") as told:
+        return str(read_int(told)), UTF8Deserializer().loads(told)
+
+
+def spark_home() -> str:
+    return str(_find_spark_home())
+
+
+def active_context() -> SparkContext | None:
+    return SparkContext._active_spark_context
+
+
+def is_running(context: SparkContext) -> bool:
+    """Whether its JVM answers, and can run jobs. Raises what py4j does, and errors of the operating system."""
+    return context._jsc is not None and not context._jsc.sc().isStopped()
+
+
+def jvm_process() -> Any:
+    """The Popen of the JVM that this process is connected to, None where that is no child of it."""
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def is_connected() -> bool:
+    return SparkContext._gateway is not None
+
+
+def connect(process: subprocess.Popen[bytes] | None = None) -> None:
+    """To the JVM that the environment names, which is that `process` of ours."""
+    gateway = launch_gateway()
+    if process is not None:
+        gateway.proc = process
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def disconnect() -> None:
+    """As if there had never been a JVM: a later session starts another."""
+    accumulators = getattr(active_context(), "_accumulatorServer", None)
+    if accumulators is not None:
+        # It would print a trace when the JVM's end of its connection goes away.
+        accumulators.handle_error = lambda *_: None
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._active_spark_context = SparkSession._instantiatedSession = None

@@ -1,0 +1,93 @@
+"""What is used of a package beside its public part stands in one module, and is there under its name."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pymysql
+import pytest
+import typer
+from pymysql.connections import MySQLResult
+from pyspark import SparkContext, find_spark_home, java_gateway
+from pyspark.sql import SparkSession
+
+from consumer.cli.main import UsageError
+from consumer.sink.mysql.connection import connect
+from consumer.sink.mysql.wire import Connection
+from consumer.spark.internals import TELLS_PORT
+
+ROOT = Path(__file__).parent.parent
+GUARDED = {"consumer/sink/mysql/wire.py", "consumer/spark/internals.py"}
+PUBLIC = {"_current_frames", "_exit", "_replace"}
+"""Python's own, and documented."""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (pymysql.Connection, "_create_ssl_ctx"),
+        (pymysql.Connection, "_execute_command"),
+        (pymysql.Connection, "_force_close"),
+        (pymysql.Connection, "_read_packet"),
+        (pymysql.Connection, "_read_query_result"),
+        (pymysql.Connection, "write_packet"),
+        (MySQLResult, "_read_load_local_packet"),
+        (MySQLResult, "_read_ok_packet"),
+        (SparkContext, "_active_spark_context"),
+        (SparkContext, "_ensure_initialized"),
+        (SparkContext, "_gateway"),
+        (SparkContext, "_jvm"),
+        (SparkSession, "_instantiatedSession"),
+        (find_spark_home, "_find_spark_home"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_private_name_is_there(owner: object, name: str) -> None:
+    assert hasattr(owner, name)
+
+
+@pytest.mark.parametrize(
+    ("owner", "text"),
+    [
+        (pymysql.Connection.query, "self._execute_command(COMMAND.COM_QUERY, sql)"),
+        (pymysql.Connection.query, "self._read_query_result(unbuffered=unbuffered)"),
+        (pymysql.Connection._read_query_result, "self._result = "),
+        (pymysql.Connection._create_ssl_ctx, "(self, sslp)"),
+        (MySQLResult, "self._read_load_local_packet(first_packet)"),
+        (SparkContext, "self._jsc = "),
+        (SparkContext, "self._accumulatorServer = "),
+        (java_gateway.launch_gateway, TELLS_PORT),
+        (java_gateway.launch_gateway, "PYSPARK_GATEWAY_PORT"),
+    ],
+    ids=lambda value: getattr(value, "__qualname__", value),
+)
+def test_what_others_do_with_it_is_what_we_go_by(owner: object, text: str) -> None:
+    assert text in inspect.getsource(owner)  # type: ignore[arg-type]
+
+
+def test_connections_are_those_that_send_no_file() -> None:
+    assert Connection._read_query_result is not pymysql.Connection._read_query_result
+    assert "Connection(" in inspect.getsource(inspect.getmodule(connect))  # type: ignore[arg-type]
+
+
+def test_words_that_typer_cannot_make_sense_of_are_usage_errors() -> None:
+    assert UsageError.__name__ == "UsageError"
+    assert issubclass(typer.BadParameter, UsageError)
+    assert not issubclass(typer.Exit, UsageError)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "consumer").rglob("*.py")), ids=str)
+def test_nobody_else_uses_what_is_private_to_others(path: Path) -> None:
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    own = {node.attr for node in attributes if is_own(node.value)}
+    used = {node.attr for node in attributes if not is_own(node.value)} - own
+    used |= {name.name for node in nodes if isinstance(node, ast.ImportFrom) for name in node.names}
+    private = {name for name in used - PUBLIC if name.startswith("_") and not name.startswith("__")}
+    assert not private or str(path.relative_to(ROOT)) in GUARDED, private
+
+
+def is_own(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
