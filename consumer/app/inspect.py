@@ -40,14 +40,15 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
     checkpoint, missing = _checkpoint(reader)
+    if checkpoint is None and (above := reader.elsewhere()):
+        return _not_here(reader, f"there is no changefeed's storage here, but above it: did you mean {above}?")
     observer.doing("looks for files")
     listing = reader.listing(MAX_TSO if checkpoint is None else checkpoint)
     wanted = settings.table_filter.matches
     assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))
     if checkpoint is None and (below := _below(files, assembly)):
         guesses = " or ".join(f"{reader.identity.rstrip('/')}/{prefix}" for prefix in below)
-        found = f"there is no changefeed's storage here, but below it: did you mean {guesses}?"
-        return InspectResult(reader.identity, None, (), (), survey_options(assembly.catalog, []), (found,), "", "")
+        return _not_here(reader, f"there is no changefeed's storage here, but below it: did you mean {guesses}?")
     data = [file for name, group in assembly.files.items() if wanted(name) for file in group]
     options = survey_options(assembly.catalog, data)
     if settings.date_separator is None and options.date_separator == "year":
@@ -66,6 +67,11 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         changefeed_toml(detected),
         _command(settings, detected) if tables else "",
     )
+
+
+def _not_here(reader: FsspecReader, finding: str) -> InspectResult:
+    nothing = Detected(None, None, None, None, None, None, False, "", 0)
+    return InspectResult(reader.identity, None, (), (), nothing, (finding,), "", "")
 
 
 def _below(files: Files, assembly: Assembly) -> list[str]:

@@ -17,7 +17,8 @@ _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "a
 def print_run(result: RunResult) -> None:
     """A summary table, then what a person has to do."""
     if not any(_has_news(table) for table in result.tables.values()):
-        print(f"nothing new up to {time_text(result.checkpoint_ts)}" if result.checkpoint_ts else "nothing to apply")
+        nothing_seen = "nothing was applied; what there is to apply was not seen before the end"
+        print(f"nothing new up to {time_text(result.checkpoint_ts)}" if result.checkpoint_ts else nothing_seen)
         return
     rows = [
         (str(name), *(f"{count:,}" for count in _counts(table)), _place(table, result), table.state)

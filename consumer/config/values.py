@@ -60,7 +60,7 @@ def duration(value: object) -> float:
     pieces = _GO_DURATION.findall(text)
     seconds = sum(_piece(piece) for piece in pieces)
     if "".join(pieces) != text or seconds <= 0:
-        raise ValueError(f"'{text}' is not a duration above zero; give a number with its unit, as 10s, 500ms or 1m30s")
+        raise ValueError(f"'{text}' is not a duration; give a number above zero with its unit, as 10s, 500ms or 1m30s")
     return seconds
 
 

@@ -24,6 +24,7 @@ _QUIET = (
     "gcsfs",
     "adlfs",
 )
+"""What these log as an error, with its trace, they raise too: it is told once, in the consumer's words."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 Event = MutableMapping[str, Any]
@@ -46,7 +47,7 @@ class Log:
         self._settings = settings
         self._file = _open(settings.file) if settings.file else None
         for name in _QUIET:
-            logging.getLogger(name).setLevel(logging.ERROR)
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def info(self, event: str, **values: object) -> None:
         self._write("info", event, values)

@@ -52,7 +52,7 @@ REFUSED_LOGINS = frozenset(
 )
 """Answers of a server that no second attempt changes."""
 
-_DENIED, _ABSENT = "access is denied", "it is not there"
+_DENIED, _ABSENT, _NOT_A_FOLDER = "access is denied", "it is not there", "it is not a directory"
 _RIGHTS = (
     "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: who has no rights there is"
     " often told the same of a bucket that does not exist"
@@ -63,7 +63,7 @@ _ARCHIVED = {
 }
 _REASONS = {
     errno.ENOENT: _ABSENT,
-    errno.ENOTDIR: "it is not a directory",
+    errno.ENOTDIR: _NOT_A_FOLDER,
     errno.ELOOP: "it is a symbolic link that leads to itself",
     errno.EACCES: _DENIED,
     errno.EPERM: _DENIED,
@@ -143,6 +143,8 @@ def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
         return "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
     if reason.startswith(_DENIED):
         return _RIGHTS
+    if reason.startswith(_NOT_A_FOLDER):
+        return "give the folder that `metadata` is in as the location in the upstream URI, not a file"
     return "check the location in the upstream URI" if reason.startswith(_ABSENT) else "check that it can be reached"
 
 

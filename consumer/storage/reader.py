@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -34,6 +36,8 @@ _SMALL_SIZE = 4096
 
 _LOOKED_INTO = 100
 _SHOWN = 5
+_LEVELS_UP = 4
+"""From a date folder to the changefeed's: the database, the table, its version, the date."""
 _BEGINS = (
     "the changefeed writes it seconds after its start; `inspect` tells what is there; without it give --checkpoint-ts"
 )
@@ -56,7 +60,7 @@ class FsspecReader:
         pool_size: int = 16,
         dialect: Dialect = Dialect(),  # noqa: B008 - frozen
     ) -> None:
-        self.identity = settings.identity
+        self.identity, self._settings = settings.identity, settings
         self._date_separator = date_separator
         self._pool_size = pool_size
         self._dialect = dialect
@@ -66,12 +70,20 @@ class FsspecReader:
     def checkpoint(self) -> int:
         content = self._files.read_if_there("metadata", _SMALL_SIZE)
         if content is None:
-            below = " or ".join(f"{self.identity.rstrip('/')}/{folder}" for folder in self._below())
+            near = self.elsewhere() or " or ".join(f"{self.identity.rstrip('/')}/{folder}" for folder in self._below())
             raise CheckpointMissing(
                 f"there is no file metadata in {self.identity}",
-                hint=f"there is one in {below}: did you mean that?" if below else _BEGINS,
+                hint=f"there is one in {near}: did you mean that?" if near else _BEGINS,
             )
         return parse_checkpoint(content)
+
+    def elsewhere(self) -> str:
+        """The nearest location above that has a `metadata`: the URI goes too deep. "" where none has."""
+        for above in itertools.islice(self._settings.above(), _LEVELS_UP):
+            with contextlib.suppress(ConsumerError):  # a login may have no rights there
+                if open_files(above).read_if_there("metadata", 1) is not None:
+                    return above.identity
+        return ""
 
     def _below(self) -> list[str]:
         """The folders right below that have a `metadata`: the URI ends one level too high. At most _SHOWN."""

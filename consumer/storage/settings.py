@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -55,6 +55,13 @@ class StorageSettings:
         """Scheme, bucket and prefix, nothing else: two URIs of one upstream have the same."""
         return f"{self.scheme}://{self.base}"
 
+    def above(self) -> Iterator[StorageSettings]:
+        """The locations that this one is in, the nearest first, up to the bucket or the root."""
+        prefix = self.prefix
+        while prefix.strip("/"):
+            prefix = posixpath.dirname(prefix)
+            yield replace(self, prefix=prefix)
+
     @property
     def base(self) -> str:
         """The upstream's root in its own storage: ``bucket/prefix``, or the directory."""
@@ -95,7 +102,10 @@ def _split(uri: str) -> tuple[str, str, str, str]:
         raise BadConfig("the upstream URI is not a URI") from error
     if parts.scheme not in _SCHEMES:
         named = f"scheme {parts.scheme!r}" if parts.scheme else "no scheme"
-        raise BadConfig(f"the upstream URI has {named}; known are {', '.join(f'{name}://' for name in _SCHEMES)}")
+        raise BadConfig(
+            f"the upstream URI has {named}; known are {', '.join(f'{name}://' for name in _SCHEMES)}",
+            hint="give a folder of this machine as file:///its/path" if not parts.scheme else "",
+        )
     if parts.fragment or "#" in uri:
         raise BadConfig("the upstream URI has a '#'; write it as %23")
     if "@" in parts.netloc:

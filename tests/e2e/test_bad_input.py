@@ -210,6 +210,19 @@ def test_another_file_is_not_overwritten(cli: CommandLine, tmp_path: Path) -> No
     assert file.read_bytes() == b"dear reader " * 1000
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("letter.json", '{"dear": "reader"}'), ("letter.csv", "dear,reader\n1,2\n")]
+)
+def test_a_file_of_data_is_not_taken_for_a_target(name: str, content: str, cli: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(content)
+    for command in ("once", "status", "plan"):
+        left = cli.run(command, "--downstream-uri", f"duckdb:///{file}")
+        assert left.code == 2
+        assert f"{name} is not a DuckDB file" in left.err
+    assert file.read_text() == content
+
+
 # Flags, URIs, files of settings
 
 

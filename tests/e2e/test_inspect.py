@@ -158,6 +158,21 @@ def test_a_prefix_that_is_too_short_is_told_by_the_right_one(cli: CommandLine) -
         assert body["tables"] == {}
 
 
+def test_a_prefix_that_goes_too_deep_is_told_by_the_right_one(cli: CommandLine) -> None:
+    schema = next(cli.storage.glob("*/*/meta/*.json"))
+    for place in (schema.parents[2], schema.parents[1], cli.storage / "metadata"):
+        body = inspect(cli, storage=place).json
+        assert body["findings"] == [
+            f"there is no changefeed's storage here, but above it: did you mean file://{cli.storage}?"
+        ]
+        assert (body["tables"], body["toml"]) == ({}, "")
+    left = cli.run("plan", "--upstream-uri", f"file://{schema.parents[1]}?protocol=canal-json")
+    assert left.code == 4
+    assert f"there is one in file://{cli.storage}: did you mean that?" in left.err
+    left = cli.run("plan", "--upstream-uri", f"file://{cli.storage}/metadata?protocol=canal-json")
+    assert "give the folder that `metadata` is in" in left.err
+
+
 def test_the_toml_alone_is_what_a_config_takes(cli: CommandLine) -> None:
     left = cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}", "--toml")
     assert left.code == 0

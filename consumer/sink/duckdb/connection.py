@@ -72,11 +72,23 @@ class Database:
         until = time.monotonic() + OPEN_SECONDS
         while True:
             try:
-                return duckdb.connect(self._path, read_only=read_only)
+                return self._of_the_file(duckdb.connect(self._path, read_only=read_only))
             except duckdb.Error as error:
                 if not _is_open_elsewhere(error) or time.monotonic() >= until:
                     raise self._translated(error) from error
             time.sleep(0.2)
+
+    def _of_the_file(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """A file of data (JSON, CSV, ..) DuckDB opens as a view in memory: what is written there is not kept."""
+        if connection.execute("SELECT path FROM duckdb_databases() WHERE NOT internal").fetchone() == (None,):
+            connection.close()
+            raise self._another_file("DuckDB reads it as data")
+        return connection
+
+    def _another_file(self, text: str) -> BadConfig:
+        return BadConfig(
+            f"{self._path} is not a DuckDB file: {text}", hint="name one that this program made, or a new one"
+        )
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -96,9 +108,9 @@ class Database:
                 f"{self._path} is open in another process: {text}", hint="close it there; nothing is lost"
             )
         if isinstance(error, duckdb.IOException) and ("not a valid DuckDB" in text or "Is a directory" in text):
-            return BadConfig(
-                f"{self._path} is not a DuckDB file: {text}", hint="name one that this program made, or a new one"
-            )
+            return self._another_file(text)
+        if isinstance(error, duckdb.CatalogException) and "in-memory" in text:
+            return self._another_file("DuckDB reads it as data")
         hint = "make room on its disk, then run again" if any(said in text for said in _NO_ROOM) else "try again"
         return TargetUnavailable(f"{self._path} cannot be used: {text}", hint=f"{hint}; nothing is lost")
 

@@ -64,7 +64,7 @@ class MySqlSettings:
         if parts.path not in ("", "/") or parts.fragment:
             raise BadConfig(
                 "the downstream URI must end after host and port: databases are named as upstream names them",
-                hint="percent-encode '/', '#', '?' and '@' in user and password",
+                hint="leave out the database that it names; percent-encode '/', '#', '?' and '@' in user and password",
             )
         options = _options(parts.query)
         return cls(

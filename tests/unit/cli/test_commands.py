@@ -103,6 +103,14 @@ def test_nothing_new_is_one_line(app: FakeApp, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == "nothing new up to 2023-11-14T22:13:20.000Z\n"
 
 
+def test_what_was_never_looked_at_is_not_called_nothing_to_apply(
+    app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.result = RunResult()
+    assert exit_code("run", "--upstream-uri", UPSTREAM) == 0
+    assert capsys.readouterr().out == "nothing was applied; what there is to apply was not seen before the end\n"
+
+
 def test_resync_and_skip_ddl_name_their_table(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("resync", "--table", "`a.b`.`c``d`", "--upstream-uri", UPSTREAM) == 0
     assert app.calls[-1][2] == (TableName("a.b", "c`d"),)

@@ -156,6 +156,19 @@ def test_no_checkpoint_is_not_no_storage(tmp_path: Path, s3: Bucket) -> None:
         assert reader.listing(5) == Listing(5, [], {}, [], [])
 
 
+def test_a_checkpoint_of_a_location_above_is_named(tmp_path: Path, s3: Bucket) -> None:
+    (tmp_path / "metadata").write_bytes(b'{"checkpoint-ts":5}')
+    (tmp_path / "shop" / "item" / "5").mkdir(parents=True)
+    s3.put("metadata", b'{"checkpoint-ts":5}')
+    for deep, right in (
+        (f"file://{tmp_path}/shop/item/5", f"file://{tmp_path}"),
+        (s3.uri().replace("?", "/shop/item/5?"), _reader(s3.uri()).identity),
+    ):
+        with pytest.raises(CheckpointMissing) as caught:
+            _reader(deep).checkpoint()
+        assert caught.value.hint == f"there is one in {right}: did you mean that?"
+
+
 def test_a_storage_that_is_not_there(tmp_path: Path, s3: Bucket) -> None:
     for uri in (f"file://{tmp_path}/gone", s3.uri(bucket="gone", login=WRITER)):
         reader = _reader(uri)
