@@ -78,7 +78,7 @@ def connect(
         flavor = flavor_of(connection)
         with connection.cursor() as cursor:
             values = _session(settings, purpose, flavor)
-            if flavor.name != "tidb" and _is_in_a_cluster(cursor):
+            if flavor.name != "tidb" and is_in_a_cluster(cursor):
                 values.append(f"SESSION wsrep_sync_wait = {_ALL_STATEMENTS}")
             cursor.execute("SET " + ", ".join([*values, f"{SESSION_MARK} = '{purpose}'"]))
             if purpose == "ddl" and flavor.name != "tidb":
@@ -154,7 +154,7 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
 
 
-def _is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
+def is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
     """Whether it is a node of a Galera cluster."""
     cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
     row = cursor.fetchone()

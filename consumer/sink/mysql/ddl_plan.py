@@ -20,7 +20,7 @@ from consumer.ports import DdlOutcome
 from consumer.sink.mysql.connection import FlavorName, qualified
 from consumer.sink.mysql.ddl_state import BeforeState, before_state, look_again
 from consumer.sink.mysql.ddl_text import ServerNames, TargetNow, rewritten
-from consumer.sink.mysql.ddl_zone import UTC, session_zone
+from consumer.sink.mysql.ddl_zone import UTC, agreed_zone, session_zone
 from consumer.sink.mysql.errors import translate
 from consumer.sink.mysql.hash_partitions import misplaced
 from consumer.sink.mysql.schema import is_reserved
@@ -88,6 +88,7 @@ def _planned(
         return PlannedDdl(step, dropped, before, resumed, f"{step.file.name} stood as {step.standing}")
     try:
         text = rewritten(step, server, TargetNow(cursor), zone=zone)
+        zone = agreed_zone(step, zone, lambda: server.nodes_in_utc)
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
         hint = not_kept_hint(step.file.name, step.file.version) if lost else ""

@@ -14,8 +14,8 @@ from consumer.model.indexes import TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql.connection import FlavorName
-from consumer.sink.mysql.ddl_zone import offset_at
+from consumer.sink.mysql.connection import FlavorName, is_in_a_cluster
+from consumer.sink.mysql.ddl_zone import agreed_zone, offset_at
 from consumer.sink.mysql.table_indexes import table_indexes
 
 
@@ -30,6 +30,16 @@ class ServerNames:
     def tables(self) -> frozenset[TableName]:
         self._cursor.execute("SELECT table_schema, table_name FROM information_schema.tables")
         return frozenset(TableName(database, table) for database, table in self._cursor.fetchall())
+
+    @cached_property
+    def nodes_in_utc(self) -> bool | None:
+        """Whether the nodes of this Galera cluster run in UTC, summer and winter; None where it is in none."""
+        if not is_in_a_cluster(self._cursor):
+            return None
+        times = ("2024-01-01 00:00:00", "2024-07-01 00:00:00")
+        same = " AND ".join(f"CONVERT_TZ('{time}', '+00:00', 'SYSTEM') = '{time}'" for time in times)
+        self._cursor.execute(f"SELECT {same}")
+        return bool(self._cursor.fetchone()[0])
 
     @cached_property
     def collations(self) -> frozenset[str]:
@@ -83,6 +93,7 @@ def rewritten(
     `more` are tables that will be there by then. `zone` is the changefeed's.
     """
     file, action = step.file, _action(step)
+    zone = agreed_zone(step, zone, lambda: server.nodes_in_utc)
     before, there = step.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(file.name)

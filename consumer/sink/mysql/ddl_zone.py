@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from consumer.ddl.declared import read_definitions
-from consumer.ddl.tokens import significant, tokenize
+from consumer.ddl.definitions import ColumnDefinition, statement_of
+from consumer.ddl.tokens import Kind, significant, starts, tokenize
+from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.clock import zone_of
 from consumer.model.columns import Column
@@ -15,6 +18,9 @@ from consumer.model.steps import ApplyDdl
 UTC = "+00:00"
 UNKNOWN_ZONE = 1298
 _FUNCTIONS = frozenset({"UNIX_TIMESTAMP", "FROM_UNIXTIME"})
+_CLOCK = frozenset(
+    {"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURDATE", "CURRENT_TIME", "CURTIME"}
+)
 _CONVERTING = (Action.MODIFY_COLUMN, Action.MULTI_SCHEMA_CHANGE)
 
 
@@ -33,6 +39,46 @@ def session_zone(step: ApplyDdl, zone: str) -> str:
         return UTC if zone == "UTC" else zone
     minutes = round(offset_at(step, zone).total_seconds() / 60)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+
+
+def agreed_zone(step: ApplyDdl, zone: str, nodes_in_utc: Callable[[], bool | None]) -> str:
+    """The zone to run the statement in: `zone`, but UTC on a Galera cluster. There the other nodes run it in their own
+    zone, whatever this session's is. Raises DdlRefused where they would make other values.
+
+    `nodes_in_utc` is None for a server in no cluster; only what hangs on a zone asks for it.
+    """
+    added = list(_added(step))
+    turned = _needs_name(step) or any(not _is_timestamp(c) and _reads_clock(c) for c in added)
+    if not turned and not any(_is_timestamp(c) and _has_literal(c) for c in added):
+        return zone
+    in_utc = nodes_in_utc()
+    if in_utc is None:
+        return zone
+    if not in_utc or (turned and offset_at(step, zone)):
+        raise DdlRefused(
+            "the other nodes of a Galera cluster run a statement in their own time zone: of this one, which turns times"
+            f" of {zone} into others, they would make other values"
+        )
+    return "UTC"
+
+
+def _added(step: ApplyDdl) -> Iterator[ColumnDefinition]:
+    statement = statement_of(step.file.query)
+    names = set(statement.added_columns())
+    return (column for column in statement.columns() if column.name in names)
+
+
+def _is_timestamp(column: ColumnDefinition) -> bool:
+    return starts(column.tokens, "TIMESTAMP", at=1)
+
+
+def _reads_clock(column: ColumnDefinition) -> bool:
+    return any(token.word in _CLOCK for token in column.tokens)
+
+
+def _has_literal(column: ColumnDefinition) -> bool:
+    at = column.find("DEFAULT")
+    return at is not None and any(token.kind is Kind.STRING for token in column.tokens[at + 1 : at + 3])
 
 
 def _needs_name(step: ApplyDdl) -> bool:

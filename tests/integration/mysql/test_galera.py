@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ import pymysql
 import pytest
 
 from consumer.errors import TargetUnavailable
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
 from consumer.sink.mysql.sink import MySqlSink
 from tests.galera import NO_GALERA, Balancer, GaleraCluster, GaleraNode, provider
 from tests.integration.mysql.steps import settings
 from tests.servers import mariadb_template
+from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, Replica
 
 pytestmark = pytest.mark.skipif(provider() is None, reason=NO_GALERA)
@@ -92,6 +97,28 @@ def test_connections_may_go_to_any_node(nodes: tuple[GaleraNode, ...], feed: Fee
             feed.puts(table, version, {checkpoint - 1: (checkpoint, str(checkpoint))})
             assert replica.once(checkpoint).exit_code == 0
     assert [rows(node) for node in nodes] == [{1: 1, 2: 2, **{at: at for at in range(20, 80, 10)}}] * 2
+
+
+def test_a_default_is_the_same_moment_on_every_node(nodes: tuple[GaleraNode, ...], feed: Feed) -> None:
+    columns = (ID, VALUE, Column("c", "TIMESTAMP", nullable=False, default="2024-02-29 19:32:03"))
+    replica = Replica(feed, nodes[0].url())
+    assert replica.once(15, tz="+05:30").exit_code == 0
+    query = "ALTER TABLE `t` ADD COLUMN `c` TIMESTAMP NOT NULL DEFAULT '2024-03-01 01:02:03'"
+    feed.statement("d.t", 20, Action.ADD_COLUMN, query, columns)
+    assert replica.once(25, tz="+05:30").exit_code == 0
+    moments = [node.execute(EVERYTHING, "SET time_zone = '+00:00'", "SELECT DISTINCT c FROM d.t") for node in nodes]
+    assert moments == [[(datetime(2024, 2, 29, 19, 32, 3),)]] * 2
+
+
+def test_a_time_that_the_nodes_would_make_differently_is_refused(nodes: tuple[GaleraNode, ...], feed: Feed) -> None:
+    columns = (ID, VALUE, Column("c", "DATETIME", nullable=False, default="CURRENT_TIMESTAMP"))
+    replica = Replica(feed, nodes[0].url())
+    assert replica.once(15, tz="+05:30").exit_code == 0
+    query = "ALTER TABLE `t` ADD COLUMN `c` DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP"
+    feed.statement("d.t", 20, Action.ADD_COLUMN, query, columns)
+    result = replica.once(25, tz="+05:30")
+    assert result.exit_code == 5
+    assert "run a statement in their own time zone" in result.tables[TableName("d", "t")].error
 
 
 def test_a_transaction_that_another_nodes_overtakes_is_done_again(
