@@ -150,7 +150,7 @@ class Original:
         return Shape(
             tuple(self._column(*column[:4], is_pk=column[0] in primary) for column in columns),
             tuple(indexes),
-            frozenset(column[0] for column in columns if "GENERATED" in column[4]),
+            frozenset(column[0] for column in columns if " GENERATED" in column[4]),
             frozenset(column[0] for column in columns if "VIRTUAL GENERATED" in column[4]),
             tuple((part, int(bound) if bound else None) for part, bound in bounds),
         )
