@@ -65,7 +65,7 @@ def agreed_zone(step: ApplyDdl, zone: str, nodes_in_utc: Callable[[], bool | Non
 def _added(step: ApplyDdl) -> Iterator[ColumnDefinition]:
     statement = statement_of(step.file.query)
     names = set(statement.added_columns())
-    return (column for column in statement.columns() if column.name in names)
+    return (column for column in statement.columns if column.name in names)
 
 
 def _is_timestamp(column: ColumnDefinition) -> bool:
