@@ -14,7 +14,7 @@ import pytest
 from consumer.errors import Retryable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.sink.mysql.connection import _Connection
+from consumer.sink.mysql.wire import Connection
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.server_pair import ServerPair
 from tests.servers import MariaDb, mariadb_template
@@ -79,14 +79,14 @@ class Moments:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.then = 0, dict[int, Callable[[], None]]()
-        real = _Connection._execute_command
+        real = Connection._execute_command
 
         def sent(connection: Any, command: int, sql: Any) -> None:
             self.count += 1
             self.then.pop(self.count, lambda: None)()
             real(connection, command, sql)
 
-        monkeypatch.setattr(_Connection, "_execute_command", sent)
+        monkeypatch.setattr(Connection, "_execute_command", sent)
 
 
 def held(pair: ServerPair) -> _Rows:
