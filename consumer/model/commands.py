@@ -23,6 +23,14 @@ def skip_ddl_command(owner: TableName, version: int) -> str:
     return f"storage-consumer skip-ddl --table {table_argument(owner)} --version {version}"
 
 
+def refused_hint(owner: TableName, version: int) -> str:
+    """What to do about a statement that the target refuses. The table made anew would meet it again."""
+    return (
+        "mend the target and run again, or do by hand what the statement means and then:"
+        f" {skip_ddl_command(owner, version)}"
+    )
+
+
 def table_argument(table: TableName) -> str:
     """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell."""
     parts = (part for part in (table.database, table.table) if part)

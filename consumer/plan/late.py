@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from consumer.errors import CameLate
 from consumer.model.actions import Action
+from consumer.model.commands import skip_ddl_command
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
@@ -79,11 +80,11 @@ def overdue_statements(timeline: Timeline, progress: Progress) -> dict[TableName
 
 
 def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
+    again = "load the table again with resync, or " if file.table else ""
     return CameLate(
         f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
-        hint="load the table again with resync, or do by hand what the statement means and record it:"
-        f" storage-consumer skip-ddl --table '{file.name}' --version {file.version}; whoever copies a storage must"
-        " bring `metadata` last",
+        hint=f"whoever copies a storage must bring `metadata` last; {again}do by hand what the statement means and"
+        f" record it: {skip_ddl_command(file.name, file.version)}",
         table=str(file.name),
         path=file.path,
         version=file.version,

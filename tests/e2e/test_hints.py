@@ -17,12 +17,14 @@ from tests.support.command_line import CommandLine, Left, command_line
 from tests.support.feed import ID, VALUE, Feed
 
 _COMMAND = re.compile(r"storage-consumer (?:resync|skip-ddl) .*")
+_SKIP = re.compile(r"storage-consumer skip-ddl .*")
 ROOT = Path(__file__).parents[2]
 TESTED = {
     "consumer/cli/run_text.py:way_back": "tests/e2e/test_hints.py::test_a_table_with_another_type_is_made_anew",
     "consumer/ddl/recover.py:not_kept_hint": "tests/e2e/test_ddl_policy.py",
     "consumer/pipeline/gone.py:gone": "tests/e2e/test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew",
     "consumer/pipeline/statements.py:_ignore": "tests/e2e/test_ddl_policy.py",
+    "consumer/plan/late.py:_overdue": "tests/e2e/test_hints.py::test_a_statement_that_came_late",
     "consumer/plan/statement.py:lacks_old_name": "tests/e2e/test_hints.py::test_a_rename_that_names_no_table",
     "consumer/plan/statement.py:moves_left_out_rows": "tests/e2e/test_narrowed_rules.py",
     "consumer/plan/statement.py:refused_by_policy": "tests/e2e/test_hints.py::test_a_statement_that_the_policy_refuses",
@@ -48,7 +50,7 @@ def _makers() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and file.name != "commands.py":
                 calls = (n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
-                if {"resync_command", "skip_ddl_command"} & set(calls):
+                if {"resync_command", "skip_ddl_command", "refused_hint"} & set(calls):
                     found.add(f"{file.relative_to(ROOT)}:{node.name}")
     return found
 
@@ -185,6 +187,17 @@ def test_a_statement_that_the_policy_refuses(shop: Shop, tmp_path: Path) -> None
     assert left.code == 5, left.err
     assert [done.code for done in shop.paste(left.err)] == [0], left.err
     assert shop.once(25, "--config", str(tmp_path / "c.toml")).code == 0
+
+
+def test_a_statement_that_came_late(shop: Shop) -> None:
+    query = "ALTER TABLE `it's` ADD COLUMN `w` INT"
+    shop.feed.statement("d.it's", 12, Action.ADD_COLUMN, query, (ID, VALUE, Column("w", "INT")))
+    left = shop.once(25)
+    assert left.code == 3, left
+    shop.by_hand("""ALTER TABLE d."it's" ADD COLUMN w INTEGER""")
+    (command,) = (found[0] for line in left.err.splitlines() if (found := _SKIP.search(line)))
+    assert shop.cli.raw(*_as_a_shell_takes(command)).code == 0, left.err
+    assert shop.once(25).code == 0
 
 
 def test_a_row_that_was_taken_away_by_hand(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import resync_command, skip_ddl_command
+from consumer.model.commands import refused_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
@@ -183,9 +183,7 @@ def _refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
     name, version = step.file.name, step.file.version
     return DdlRefused(
         f"{why}: {step.file.query}",
-        hint=hint
-        or f"empty and reload the table: {resync_command(name)}, or do by hand what the statement means and then: "
-        f"{skip_ddl_command(name, version)}",
+        hint=hint or refused_hint(name, version),
         table=str(name),
         path=step.file.path,
         version=version,

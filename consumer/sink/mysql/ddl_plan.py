@@ -11,7 +11,7 @@ from consumer.ddl.recover import not_kept_hint
 from consumer.ddl.tokens import split_statements
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
-from consumer.model.commands import skip_ddl_command
+from consumer.model.commands import refused_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState
@@ -138,9 +138,7 @@ def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
     shown = step.file.query if len(step.file.query) <= _STATEMENT_SHOWN else step.file.query[:_STATEMENT_SHOWN] + " ..."
     return DdlRefused(
         f"{reason}; the statement: {shown}",
-        hint=hint
-        or f"mend the target and run again, or do by hand what the statement means and then: "
-        f"{skip_ddl_command(name, version)}",
+        hint=hint or refused_hint(name, version),
         table=str(name),
         path=step.file.path,
         version=version,

@@ -93,6 +93,8 @@ def translate(
         )
     if number in _PASSWORD and not hint:
         hint = "check the user and the password in --downstream-uri"
+    if number in _READ_ONLY and not hint:
+        hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
     return kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
 
 

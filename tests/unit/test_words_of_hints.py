@@ -1,0 +1,96 @@
+"""What a hint names is there: flags, settings, variables, parameters, commands. None writes a command by hand."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from consumer.cli.main import COMMANDS
+from consumer.config import changefeed_keys
+from consumer.config.settings import Settings, env_of, flag_of, key_of
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.storage.parameters import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
+
+PACKAGE = Path(__file__).parents[2] / "consumer"
+_FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
+_VARIABLE = re.compile(r"\bSTORAGE_CONSUMER_[A-Z_]*[A-Z]")
+_ASSIGNED = re.compile(r"(?<![\w-])([a-z]+(?:-[a-z]+)+) ?=")
+_QUOTED = re.compile(r"`([a-z][a-z-]*)`")
+_BY_HAND = re.compile(r"storage-consumer (?:resync|skip-ddl)")
+
+
+def _known_keys() -> set[str]:
+    """Of the changefeed's file, our own part of it, and both URIs."""
+    tables = (found for name, found in vars(changefeed_keys).items() if name.endswith("_KEYS"))
+    target = {field.name.replace("_", "-") for field in fields(MySqlSettings)}
+    return {*CHANGEFEED_PARAMETERS, *target, *map(key_of, Settings.model_fields)}.union(
+        *tables, *STORAGE_OPTIONS.values()
+    )
+
+
+def _known_flags() -> set[str]:
+    own = {
+        declared
+        for command in COMMANDS
+        for parameter in inspect.signature(command.callback()).parameters.values()
+        for option in get_args(parameter.annotation)[1:]
+        for declared in option.param_decls or (f"--{parameter.name.replace('_', '-')}",)
+    }
+    return own | {flag_of(field) for field in Settings.model_fields}
+
+
+def _hints() -> Iterator[tuple[str, str]]:
+    """Where a hint is written, and its text without what is put into it."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        tree, place = ast.parse(file.read_text(encoding="utf-8")), file.relative_to(PACKAGE).as_posix()
+        if place == "model/commands.py":
+            continue  # the one place that writes commands
+        for node in ast.walk(tree):
+            if isinstance(node, ast.keyword) and node.arg == "hint":
+                yield f"{place}:{node.value.lineno}", _text(node.value)
+            elif isinstance(node, ast.FunctionDef) and node.name.endswith("hint"):
+                yield f"{place}:{node.lineno}", " ".join(_text(part) for part in node.body[1:])
+        for node in tree.body:
+            names = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            named = [name.id for name in names if isinstance(name, ast.Name)]
+            if named and named[0] in _USED and isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                yield f"{place}:{node.lineno}", _text(node.value)
+
+
+def _text(value: ast.AST) -> str:
+    return " ".join(str(node.value) for node in ast.walk(value) if isinstance(node, ast.Constant))
+
+
+def _used() -> set[str]:
+    """The constants that hints are taken from."""
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in PACKAGE.rglob("*.py"))
+    hints = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "hint")
+    named = {node.id for hint in hints for node in ast.walk(hint.value) if isinstance(node, ast.Name)}
+    return {name for name in named if name.strip("_").isupper()}
+
+
+_USED = _used()
+HINTS = list(_hints())
+
+
+def test_all_of_them_are_looked_at() -> None:
+    assert len(HINTS) > 170
+    assert sum(bool(_FLAG.search(text)) for _, text in HINTS) > 40
+    assert sum(bool(_ASSIGNED.search(text)) for _, text in HINTS) > 10
+
+
+@pytest.mark.parametrize(("place", "text"), HINTS, ids=[place for place, _ in HINTS])
+def test_what_a_hint_names_is_there(place: str, text: str) -> None:
+    keys = _known_keys()
+    assert set(_FLAG.findall(text)) <= _known_flags()
+    assert set(_VARIABLE.findall(text)) <= {env_of(field) for field in Settings.model_fields}
+    assert set(_ASSIGNED.findall(text)) <= keys
+    assert set(_QUOTED.findall(text)) <= {"metadata", *keys, *(command.name for command in COMMANDS)}
+    assert not _BY_HAND.search(text), "consumer.model.commands quotes names as a shell takes them"
