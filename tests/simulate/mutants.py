@@ -1,5 +1,6 @@
-"""``python -m tests.simulate.mutants``: undoes mends of the driver one by one, and sees the simulation fail. Prints a
-table: what is undone, the seed that showed it, after how many histories and seconds, and as what."""
+"""``python -m tests.simulate.mutants``: undoes mends of the driver one by one, and sees the simulation fail. Each is
+given histories of the theme that plays its kind of trouble. Prints a table: what is undone, the seed that showed it,
+after how many histories and seconds, and as what."""
 
 from __future__ import annotations
 
@@ -30,10 +31,11 @@ from tests.simulate.server import Server
 
 @dataclass(frozen=True)
 class Mutant:
-    """`undone`: what the driver does no more; `patches` are (owner, name, replacement)."""
+    """`undone`: what the driver does no more; `patches` are (owner, name, replacement). `theme`: of the histories."""
 
     undone: str
     patches: tuple[tuple[Any, str, Any], ...]
+    theme: str
 
 
 def _pending(file: Any, progress: Progress) -> bool:
@@ -87,19 +89,27 @@ _doubtful = consumer.plan.assembly.doubtful_indexes
 
 MUTANTS = {
     "refusal is done": Mutant(
-        "a refused statement is tried again", ((consumer.plan.timeline, "_is_pending", _pending),)
+        "a refused statement is tried again",
+        ((consumer.plan.timeline, "_is_pending", _pending),),
+        theme="stopped tables",
     ),
-    "last file": Mutant("a last file that was written anew is read again", ((OpenFile, "holds", lambda *_: True),)),
+    "last file": Mutant(
+        "a last file that was written anew is read again",
+        ((OpenFile, "holds", lambda *_: True),),
+        theme="files written anew",
+    ),
     "stale index": Mutant(
         "a folder whose index file is stale is looked at whole",
         (
             (consumer.plan.assembly, "rewritten_folders", lambda *_: set()),
             (consumer.plan.assembly, "stale", lambda *_: set()),
         ),
+        theme="files written anew",
     ),
     "lost index": Mutant(
         "an index file that was not there before is asked",
         ((consumer.plan.assembly, "doubtful_indexes", _known_indexes),),
+        theme="files written anew",
     ),
     "old progress": Mutant(
         "no round without confirmed progress, and none moves back",
@@ -107,22 +117,39 @@ MUTANTS = {
             (ConsumerManager, "confirmed", lambda manager: manager.progress),
             (ProgressChange, "check", lambda *_: None),
         ),
+        theme="outages",
     ),
     "late task": Mutant(
-        "the end of a load locks out its writers", ((ConsumerManager, "patiently", _patiently_but_no_end),)
+        "the end of a load locks out its writers",
+        ((ConsumerManager, "patiently", _patiently_but_no_end),),
+        theme="late attempts",
     ),
-    "false gap": Mutant("a gap is looked at again", ((Assembly, "doubts_gap", lambda *_: False),)),
-    "heal": Mutant("a TRUNCATE that heals passes over old rows only", ((Catalog, "is_over", lambda *_: True),)),
-    "never-split": Mutant("never-split tells repeated rows", ((TableVersionConsumer, "_parts", lambda _: ()),)),
+    "false gap": Mutant("a gap is looked at again", ((Assembly, "doubts_gap", lambda *_: False),), theme="listings"),
+    "heal": Mutant(
+        "a TRUNCATE that heals passes over old rows only",
+        ((Catalog, "is_over", lambda *_: True),),
+        theme="stopped tables",
+    ),
+    "never-split": Mutant(
+        "never-split tells repeated rows", ((TableVersionConsumer, "_parts", lambda _: ()),), theme="moved dispatchers"
+    ),
     "forgotten folders": Mutant(
-        "folders that are gone are forgotten", ((Assembly, "forgotten_folders", lambda *_: set()),)
+        "folders that are gone are forgotten", ((Assembly, "forgotten_folders", lambda *_: set()),), theme="clean-up"
     ),
-    "one busy table": Mutant("a busy table waits alone", ((ConsumerManager, "defer", _at_once),)),
-    "renames": Mutant("a table's statements are followed once", ((consumer.plan.catalog, "lineage", _over_again),)),
-    "in waves": Mutant("loads begin beside statements", ((LoadRunner, "begin", _loads_wait),)),
-    "fail-over": Mutant("a write sees that the target lost what it builds on", ((Server, "has", lambda *_: True),)),
+    "one busy table": Mutant("a busy table waits alone", ((ConsumerManager, "defer", _at_once),), theme="locks"),
+    "renames": Mutant(
+        "a table's statements are followed once",
+        ((consumer.plan.catalog, "lineage", _over_again),),
+        theme="many renames",
+    ),
+    "in waves": Mutant("loads begin beside statements", ((LoadRunner, "begin", _loads_wait),), theme="locks"),
+    "fail-over": Mutant(
+        "a write sees that the target lost what it builds on", ((Server, "has", lambda *_: True),), theme="fail-overs"
+    ),
     "overtaken": Mutant(
-        "a refused DROP records what it overtook", ((StatementRunner, "_follow", _overtaken_forgotten),)
+        "a refused DROP records what it overtook",
+        ((StatementRunner, "_follow", _overtaken_forgotten),),
+        theme="stopped tables",
     ),
 }
 
@@ -131,25 +158,25 @@ def main() -> None:
     flags = argparse.ArgumentParser(prog="python -m tests.simulate.mutants", description=__doc__)
     flags.add_argument("names", nargs="*", default=list(MUTANTS), metavar="NAME", help="which (all)")
     flags.add_argument("--seed", type=int, default=0)
-    flags.add_argument("--minutes", type=float, default=10.0, help="the most for one")
+    flags.add_argument("--minutes", type=float, default=10.0, help="of CPU, the most for one")
     given = flags.parse_args()
-    print("| undone | seed | histories | CPU s | seen as |\n| --- | --- | --- | --- | --- |", flush=True)
+    print("| undone | theme | seed | histories | CPU s | seen as |\n| --- | --- | --- | --- | --- | --- |", flush=True)
     for name in given.names or MUTANTS:
         print(_line(MUTANTS[name], given.seed, given.minutes * 60), flush=True)
 
 
 def _line(mutant: Mutant, first: int, seconds: float) -> str:
-    began, cpu, seed = time.monotonic(), time.process_time(), first
-    while time.monotonic() < began + seconds:
+    cpu, seed = time.process_time(), first
+    while time.process_time() < cpu + seconds:
         with ExitStack() as stack:
             for owner, name, replacement in mutant.patches:
                 stack.enter_context(patch.object(owner, name, replacement))
-            problem = play(history(seed)).problem
-        if problem and not play(history(seed)).problem:
+            problem = play(history(seed, mutant.theme)).problem
+        if problem and not play(history(seed, mutant.theme)).problem:
             used = time.process_time() - cpu
-            return f"| {mutant.undone} | {seed} | {seed - first + 1} | {used:.0f} | {problem[:120]} |"
+            return f"| {mutant.undone} | {mutant.theme} | {seed} | {seed - first + 1} | {used:.0f} | {problem[:120]} |"
         seed += 1
-    return f"| {mutant.undone} | - | {seed - first} | {time.process_time() - cpu:.0f} | not seen |"
+    return f"| {mutant.undone} | {mutant.theme} | - | {seed - first} | {time.process_time() - cpu:.0f} | not seen |"
 
 
 if __name__ == "__main__":

@@ -205,12 +205,14 @@ class ServerSink(MemorySink):
             return DdlOutcome(step, error)
         ends = step.file.type in (Action.DROP_TABLE, Action.TRUNCATE_TABLE)
         every = server.refuses.get(step.file.name)
+        refusal: DdlRefused | None = None
         if every or (every is not None and not ends):
-            refused = DdlRefused(f"the target refuses it: {step.file.query}", table=str(step.file.name))
-            return DdlOutcome(step, refused)
-        return self._by_itself(step, known) if server.by_itself else self._apply(step)
+            refusal = DdlRefused(f"the target refuses it: {step.file.query}", table=str(step.file.name))
+        if server.by_itself:
+            return self._by_itself(step, known, refusal)
+        return self._apply(step) if refusal is None else DdlOutcome(step, refusal)
 
-    def _by_itself(self, step: ApplyDdl, known: DdlRecord | None) -> DdlOutcome:
+    def _by_itself(self, step: ApplyDdl, known: DdlRecord | None, refusal: DdlRefused | None) -> DdlOutcome:
         """Intent, statement, fact; who finds an intent looks whether its statement ran."""
         machine = self._server.machine
         resumed = known is not None and known.state is DdlState.INTENT
@@ -224,6 +226,8 @@ class ServerSink(MemorySink):
         note = ""
         if not resumed or self._shape(step) == before:
             try:
+                if refusal is not None:
+                    raise refusal
                 note = execute(self._store.tables, step)
             except DdlRefused as error:
                 ended = ProgressChange(ddls=(replace(intent, state=DdlState.REFUSED, reason=error.message),))
