@@ -50,9 +50,9 @@ class RunResult:
 
     @property
     def lag_seconds(self) -> float | None:
-        """How far the slowest of the tables was behind when the run ended; None where there is none."""
+        """How far the slowest table was behind when the run ended; None where none is, or one has not begun."""
         alive = [table.watermark for table in self.tables.values() if table.state != "dropped"]
-        return _seconds(self.ended, min(alive)) if self.ended and alive and min(alive) < MAX_TSO else None
+        return _seconds(self.ended, min(alive)) if self.ended and alive and 0 < min(alive) < MAX_TSO else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,13 @@ def test_what_was_never_looked_at_is_not_called_nothing_to_apply(
     assert capsys.readouterr().out == "nothing was applied; what there is to apply was not seen before the end\n"
 
 
+def test_who_has_not_begun_has_no_lag(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    begun, not_begun = TableResult(watermark=T1), TableResult()
+    app.result = RunResult(T1, {ORDERS: begun, TableName("shop", "late"): not_begun}, ended=1700000000000)
+    assert exit_code("once", "--upstream-uri", UPSTREAM, "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["lag_seconds"] is None
+
+
 def test_resync_and_skip_ddl_name_their_table(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("resync", "--table", "`a.b`.`c``d`", "--upstream-uri", UPSTREAM) == 0
     assert app.calls[-1][2] == (TableName("a.b", "c`d"),)
