@@ -112,6 +112,10 @@ class DriverEpoch:
             raise gone_back(self._name) from error
         if not found:
             self._refuse(cursor, purpose)
+        self.asked(epoch)
+
+    def asked(self, epoch: int) -> None:
+        """The transaction at hand leaves `epoch`: call this before its commit, whose answer may be lost."""
         self._asked.append(epoch)
 
     def committed(self) -> None:
@@ -209,4 +213,5 @@ def _slots(cursor: pymysql.cursors.Cursor) -> int:
 
 
 def _raised(epoch: int) -> int:
-    return epoch + 1 + secrets.randbits(32)
+    """One above, by chance. A BIGINT has room for 10**12 of them."""
+    return epoch + 1 + secrets.randbits(24)

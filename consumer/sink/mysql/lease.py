@@ -144,6 +144,9 @@ class LeaseLock:
         except pymysql.MySQLError as error:
             connection.close()
             raise translate(error, "start") from error
+        except ConsumerError:
+            self._end_guard(connection)  # whoever raises the epochs would wait for it
+            raise
 
     def _end_guard(self, connection: pymysql.Connection) -> None:
         try:

@@ -141,6 +141,8 @@ class MySqlSink:
         assert self._lock is not None
         # All on one connection: who lost it does not know that the table is gone where the next one leads.
         with self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
+            with self._driver.writing(cursor):
+                pass  # a target that lost what says that the table is to be emptied keeps it
             for target in describe(cursor, [table]).values():
                 kind = "VIEW" if "VIEW" in target.kind else "TABLE"
                 cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
@@ -174,6 +176,8 @@ class MySqlSink:
         with self._driver.cursor() as cursor:
             register(cursor, self._settings.name, upstream, self._settings.time_zone)
             epoch = raise_epoch(cursor, self._settings.name, held)
+            if held:
+                self._driver.epoch.asked(epoch)
             cursor.connection.commit()
         self._epoch, self._lanes = epoch, {}
         self._driver.begins_at(epoch)

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import pymysql
 import pytest
 
-from consumer.errors import LeaseHeld, ProgressMoved
+from consumer.errors import LeaseHeld, ProgressMoved, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadOutcome, LoadTask
 from consumer.model.names import TableName
-from consumer.model.progress import ProgressChange, TableProgress
+from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import Window
 from consumer.ports import LoadRequest
+from consumer.sink.mysql import epochs
 from consumer.sink.mysql.ddl_records import Records
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.writer import MySqlWriter
@@ -163,6 +164,57 @@ def test_a_commit_whose_answer_is_lost_is_no_loss(fresh_mariadb: MariaDb, monkey
     sink.fence()
     sink.record(ProgressChange(applied_ts=7))
     assert sink.progress().applied_ts == 7
+    sink.close()
+
+
+def test_a_fence_whose_commit_is_not_answered_is_no_other_consumer(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = acquired(fresh_mariadb)
+    real = pymysql.Connection.commit
+
+    def commit(connection: pymysql.Connection) -> None:
+        monkeypatch.undo()
+        real(connection)
+        connection.close()
+        raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+
+    monkeypatch.setattr(pymysql.Connection, "commit", commit)
+    with pytest.raises(TargetUnavailable):
+        sink.fence()
+    sink.fence()
+    sink.record(ProgressChange(applied_ts=7))
+    assert sink.progress().applied_ts == 7
+    sink.close()
+
+
+def test_a_table_is_kept_where_it_is_lost_that_it_is_to_be_emptied(fresh_mariadb: MariaDb) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    sink = acquired(fresh_mariadb)
+    go_back = _remember(fresh_mariadb)
+    sink.record(ProgressChange(tables={_TABLE: TableProgress(9, State.EMPTYING)}))
+    go_back()
+    with pytest.raises(ProgressMoved):
+        sink.empty_table(_TABLE, _DONE)
+    assert fresh_mariadb.execute("SELECT * FROM d.t") == [(1,)]
+    sink.fence()
+    sink.empty_table(_TABLE, _DONE)
+    assert fresh_mariadb.execute("SHOW TABLES FROM d") == []
+    assert sink.progress().tables == _DONE.tables
+    sink.close()
+
+
+def test_a_guard_that_is_refused_holds_nothing(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who begins anew then waits for no lock of its own."""
+    monkeypatch.setattr(epochs, "_FENCE_WAIT_SECONDS", 3)
+    sink = acquired(fresh_mariadb)
+    go_back = _remember(fresh_mariadb)
+    sink.fence()
+    go_back()
+    assert sink._lock is not None
+    with pytest.raises(ProgressMoved), sink._lock.guarding(sink._epoch):
+        pass
+    sink.fence()
     sink.close()
 
 
