@@ -14,7 +14,7 @@ from consumer.ports import DdlOutcome
 from consumer.sink.mysql.connection import SESSION_MARK, check_session
 from consumer.sink.mysql.ddl_plan import PlannedDdl
 from consumer.sink.mysql.driver import Driver
-from consumer.sink.mysql.epochs import gone_back, leave_proof, new_proof
+from consumer.sink.mysql.epochs import STATEMENTS, TIDB_SLOTS, gone_back, leave_proof, new_proof, taken_over
 from consumer.sink.mysql.progress import store
 
 
@@ -28,16 +28,21 @@ class Records:
         self.proofs: list[int] = []
 
     def check(self, cursor: pymysql.cursors.Cursor, statement: DdlId) -> None:
-        """Raises ProgressMoved where the statement's intent is not there, BadConfig in a session that is not ours."""
+        """Raises ProgressMoved where the statement's intent is not there, LeaseHeld where a later round or another
+        consumer has begun, as the guard may be lost; BadConfig in a session that is not ours."""
+        # No lock: whoever begins anew may wait for the guard, and this would wait for them.
         cursor.execute(
             f"SELECT {SESSION_MARK}, (SELECT state FROM storage_consumer.ddl WHERE (name, database_name, table_name, "
-            "version, checksum) = %s)",
-            ((self._name, *statement),),
+            "version, checksum) = %s), epoch, holder, since FROM storage_consumer.lease WHERE name = %s AND slot = %s",
+            ((self._name, *statement), self._name, STATEMENTS * TIDB_SLOTS),
         )
-        mark, state = cursor.fetchone()
-        check_session(mark, "ddl")
-        if state != DdlState.INTENT.value:
+        row = cursor.fetchone()
+        if row is not None:
+            check_session(row[0], "ddl")
+        if row is None or row[1] != DdlState.INTENT.value or row[2] < self._epoch:
             raise gone_back(self._name)
+        if row[2] > self._epoch:
+            raise taken_over(self._name, *row[3:])
 
     def save(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
         """Write a later intent and commit."""

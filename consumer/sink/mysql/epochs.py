@@ -125,7 +125,8 @@ class DriverEpoch:
         cursor.execute(f"SELECT {SESSION_MARK}")
         check_session(cursor.fetchone()[0], purpose)
         cursor.execute(
-            "SELECT epoch, holder, since FROM storage_consumer.lease WHERE name = %s AND slot = 0", (self._name,)
+            "SELECT epoch, holder, since FROM storage_consumer.lease WHERE name = %s AND slot = 0 FOR UPDATE",
+            (self._name,),
         )
         row = cursor.fetchone()
         raise gone_back(self._name) if row is None or row[0] < self.now else taken_over(self._name, *row[1:])
