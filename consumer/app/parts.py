@@ -127,10 +127,12 @@ def _run_round(parts: Parts, manager: ConsumerManager, listing: Listing, again: 
     """A round, begun anew where the target is not where it was taken to be: another server can have taken its place."""
     wait, until = parts.options.max_wait, 0.0
     while True:
+        began = now()
         try:
             manager.run_round(listing, wait)
         except ProgressMoved as error:
-            until = until or now() + wait
+            if not until or now() - began > wait:  # a round that went on for so long has met another trouble
+                until = now() + wait
             if not again or now() >= until:
                 raise
             manager.observer.retrying("round", error, until - now())
