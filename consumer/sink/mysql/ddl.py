@@ -57,7 +57,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
     step, before = plan.step, plan.before
     try:
         if plan.trash is not None:
-            return _move(cursor, plan, plan.trash, flavor)
+            return _move(cursor, plan, plan.trash, flavor, records)
         if plan.resumed:
             wait_for_running(cursor, before.tables, flavor)
             now = look_again(cursor, before, before.at, flavor)
@@ -70,6 +70,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             cursor.execute(f"SET timestamp = {plan.timestamp!r}")
         note = ""
         for number in range(before.at, len(plan.statements)):
+            if plan.resumed or number > plan.before.at:  # it may have waited long since it was checked
+                records.check(cursor, step.id)
             if number > plan.before.at:
                 records.save(
                     cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump())
@@ -100,11 +102,14 @@ def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None
         ) from error
 
 
-def _move(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName) -> str:
+def _move(
+    cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName, records: Records
+) -> str:
     """The table goes to the trash, or comes back; returns a note."""
     name = plan.step.file.name
     if plan.resumed:
         wait_for_running(cursor, plan.before.tables, flavor)
+        records.check(cursor, plan.step.id)
     use_database(cursor, plan.step)
     left = left_to_do(cursor, plan.step, trash, flavor)
     for statement in left:

@@ -18,7 +18,6 @@ from consumer.ports import LoadRequest
 from consumer.sink.mysql import epochs
 from consumer.sink.mysql.ddl_records import Records
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.statement_connections import StatementConnections
 from consumer.sink.mysql.writer import MySqlWriter
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.integration.mysql.writing import changes
@@ -145,27 +144,6 @@ def test_a_statement_that_is_lost_is_not_recorded(
             sink.apply_ddls([_CREATE], {})
     assert fresh_mariadb.execute("SHOW TABLES FROM d") == []
     assert "done" not in {record.state for record in sink.progress().ddls.values()}
-    sink.close()
-
-
-def test_a_statement_of_a_round_that_broke_off_does_not_run_beside_the_next(
-    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The server that had the guard is gone, and its replica has the intent: the thread that waits is not to go on."""
-    fresh_mariadb.execute("CREATE DATABASE d")
-    sink = acquired(fresh_mariadb)
-    check = Records.check
-
-    def late(records: Records, *given: object) -> None:
-        fresh_mariadb.kill_clients()
-        sink.fence()
-        with StatementConnections(settings(fresh_mariadb)).cursor() as cursor:
-            check(records, cursor, *given[1:])  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Records, "check", late)
-    (outcome,) = sink.apply_ddls([_CREATE], {})
-    assert isinstance(outcome.error, LeaseHeld)
-    assert fresh_mariadb.execute("SHOW TABLES FROM d") == []
     sink.close()
 
 

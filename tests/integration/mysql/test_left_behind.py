@@ -1,0 +1,81 @@
+"""Statements of a round that broke off, on threads that are left behind: none runs beside the round that follows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from consumer.ddl.rewrite_mysql import Rewritten
+from consumer.errors import LeaseHeld
+from consumer.model.actions import Action
+from consumer.model.progress import DdlRecord, DdlState, ProgressChange
+from consumer.sink.mysql import ddl as mysql_ddl
+from consumer.sink.mysql.ddl_records import Records
+from consumer.sink.mysql.sink import MySqlSink
+from consumer.sink.mysql.statement_connections import StatementConnections
+from tests.integration.mysql.steps import acquired, ddl, settings
+from tests.servers import MariaDb
+
+_CREATE = ddl(Action.CREATE_TABLE, "d", "s", 7, "CREATE TABLE `s` (`id` INT PRIMARY KEY)")
+_SECOND = "CREATE TABLE `r` (`id` INT PRIMARY KEY)"
+
+
+def test_one_that_waited_for_a_connection(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server that had the guard is gone, and its replica has the intent."""
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink = acquired(fresh_mariadb)
+    check = Records.check
+
+    def late(records: Records, *given: object) -> None:
+        fresh_mariadb.kill_clients()
+        sink.fence()
+        with StatementConnections(settings(fresh_mariadb)).cursor() as cursor:
+            check(records, cursor, *given[1:])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Records, "check", late)
+    (outcome,) = sink.apply_ddls([_CREATE], {})
+    assert isinstance(outcome.error, LeaseHeld)
+    assert fresh_mariadb.execute("SHOW TABLES FROM d") == []
+    sink.close()
+
+
+def test_one_that_waited_for_its_table(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink = acquired(fresh_mariadb)
+    intent = DdlRecord(_CREATE.id, DdlState.INTENT, json.dumps([0, "", [["d", "s"]], [], [None], []]))
+    sink.record(ProgressChange(ddls=(intent,)))
+    _fence_behind("wait_for_running", sink, fresh_mariadb, monkeypatch)
+    (outcome,) = sink.apply_ddls([_CREATE], {_CREATE.id: intent})
+    assert isinstance(outcome.error, LeaseHeld)
+    assert fresh_mariadb.execute("SHOW TABLES FROM d") == []
+    sink.close()
+
+
+def test_one_that_waited_for_the_one_before_it_in_its_query(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink = acquired(fresh_mariadb)
+    both = Rewritten(f"{_CREATE.file.query}; {_SECOND}", None)
+    monkeypatch.setattr("consumer.sink.mysql.ddl_plan.rewritten", lambda *_, **__: both)
+    _fence_behind("_execute", sink, fresh_mariadb, monkeypatch)
+    (outcome,) = sink.apply_ddls([_CREATE], {})
+    assert isinstance(outcome.error, LeaseHeld)
+    assert fresh_mariadb.execute("SHOW TABLES FROM d") == [("s",)]
+    sink.close()
+
+
+def _fence_behind(name: str, sink: MySqlSink, server: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another round begins once that has returned; the guard was lost, with its connection."""
+    real = getattr(mysql_ddl, name)
+
+    def fenced(*given: object) -> object:
+        result = real(*given)
+        assert sink._lock is not None
+        assert sink._lock._connection is not None
+        server.execute(f"KILL {sink._lock._connection.thread_id()}")
+        sink.fence()
+        return result
+
+    monkeypatch.setattr(mysql_ddl, name, fenced)
