@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -23,7 +24,7 @@ from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress, State, TableProgress
+from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.standing import is_left_undone
@@ -124,13 +125,23 @@ def build_timeline(
                 live.remove(name)
         elif statement is not None or file.name not in held | unmade:
             _follow(live, file, statement)
-    there = {name: columns for name, columns in live.columns.items() if not _is_over(progress.table(name), checkpoint)}
+    there = dict(_there(live, catalog, progress, checkpoint))
     return Timeline(tuple(pending), there, upstream.columns, tuple(overdue), origins)
 
 
-def _is_over(place: TableProgress, checkpoint: int) -> bool:
-    """Whether the target's table has ended above the checkpoint, which went back since."""
-    return place.state is State.DROPPED and place.applied_ts > checkpoint
+def _there(
+    live: LiveTables, catalog: Catalog, progress: Progress, checkpoint: int
+) -> Iterator[tuple[TableName, tuple[Column, ...]]]:
+    """The tables of `live` with their columns. Where the checkpoint went back since, the target is further: a table has
+    ended, or its name has the table or view that statements above the checkpoint made."""
+    for name, columns in live.columns.items():
+        place = progress.table(name)
+        if place.applied_ts <= checkpoint:
+            yield name, columns
+        elif place.state is not State.DROPPED:
+            files = catalog.by_table.get(name, ())
+            last = bisect_right(files, place.applied_ts, key=lambda file: file.version)
+            yield name, files[last - 1].columns if last else columns
 
 
 def _formerly(statement: Statement, former: dict[TableName, tuple[tuple[TableName, int], ...]]) -> Statement:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from consumer import app
+from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
-from tests.support.feed import Feed, MemoryReplica, states
+from tests.servers import MariaDb
+from tests.support.feed import Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
@@ -207,3 +210,27 @@ def test_rows_of_days_that_were_cleaned_up_can_be_sent_again(feed: Feed, replica
     assert replica.tables == {"d.t": {10: "x", 20: "x", 30: "x", 40: "y"}}
     feed.puts("d.t", 2, {45: (45, "z")}, date="2026-11-21")
     assert replica.once(60).exit_code == 3
+
+
+@pytest.mark.parametrize("end", ["drop", "rename"])
+def test_rows_sent_again_of_a_table_whose_name_a_view_has_since(end: str, feed: Feed, fresh_mariadb: MariaDb) -> None:
+    """The checkpoint was set back to when the table was there, the target is further."""
+    replica = Replica(feed, fresh_mariadb.url())
+    feed.database("d", 1)
+    feed.create("d.base", 5)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    if end == "drop":
+        feed.drop("d.t", 30)
+    else:
+        feed.rename("d.t", "d.u", 30)
+    view = "ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `t`"
+    query = f"CREATE {view} AS SELECT `id` FROM `d`.`base`"
+    feed.statement("d.t", 40, Action.CREATE_VIEW, query, (Column("id", "UNSPECIFIED"),))
+    assert replica.once(50).exit_code == 0
+    feed.puts("d.t", 10, {11: (1, "1")})
+    for checkpoint in (20, 50, 60):
+        assert replica.once(checkpoint).exit_code == 0
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    if end == "rename":
+        assert fresh_mariadb.execute("SELECT id, v FROM d.u") == [(1, 1)]

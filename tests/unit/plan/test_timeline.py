@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -184,3 +185,13 @@ def test_a_policy_decides_what_heals_and_where_the_table_goes() -> None:
         statement = found.pending[-1]
         assert (statement.policy, statement.heals) == (policy, heals)
         assert (statement.step(Progress()).trash is not None) is (policy is DdlPolicy.RENAME)
+
+
+def test_where_the_checkpoint_went_back_a_name_has_what_the_target_has() -> None:
+    view = (Column("id", "UNSPECIFIED"),)
+    made = schema_file("d.old", 50, Action.CREATE_VIEW, "CREATE VIEW `old` AS SELECT 1", columns=view)
+    ran = [CREATE_OLD, RENAME, made]
+    ddls = {ddl_id(file): DdlRecord(ddl_id(file), DdlState.DONE) for file in ran}
+    for place, expected in ((TableProgress(60), {OLD: view}), (TableProgress(50, State.DROPPED), {})):
+        found = build_timeline(Catalog.of(ran), Progress("u", 60, {OLD: place}, {}, ddls), 30, lambda _: True)
+        assert (found.pending, found.live) == ((), expected)
