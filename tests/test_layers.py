@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ STRANGERS = 3
 
 PROTOCOL_PACKAGES = tuple(f"consumer.codec.{p.parent.name}" for p in (ROOT / "consumer/codec").glob("*/protocol.py"))
 MODULES = sorted(path.relative_to(ROOT) for path in (ROOT / "consumer").rglob("*.py"))
+MODULE_NAMES = {".".join(path.with_suffix("").parts) for path in MODULES if path.name != "__init__.py"}
 
 
 def package_of(path: Path) -> str:
@@ -43,6 +45,21 @@ def imported(source: str) -> Iterator[str]:
             assert node.level == 0, "imports are absolute here"
             module = node.module or ""
             yield from (f"consumer.{name.name}" for name in node.names) if module == "consumer" else (module,)
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules of ours that a module imports anywhere, for its types too."""
+    names = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {node.module or "", *(f"{node.module}.{name.name}" for name in node.names)}
+    return (names & MODULE_NAMES) - {module_name(path)}
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def wrong(own: str, names: Iterator[str]) -> list[str]:
@@ -66,6 +83,11 @@ def wrong(own: str, names: Iterator[str]) -> list[str]:
 @pytest.mark.parametrize("path", [path for path in MODULES if package_of(path)], ids=str)
 def test_imports_go_down(path: Path) -> None:
     assert wrong(package_of(path), imported((ROOT / path).read_text(encoding="utf-8"))) == []
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    order = TopologicalSorter({module_name(path): imports_of(path) for path in MODULES})
+    assert set(order.static_order()) >= MODULE_NAMES, "graphlib raises CycleError, with the circle, where there is one"
 
 
 def test_the_package_itself_imports_nothing() -> None:

@@ -43,7 +43,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
         observer.doing("looks for new files")
-        return one_round(parts, manager, parts.reader.listing(checkpoint, manager.progress), started)
+        return one_round(parts, manager, parts.reader.listing(checkpoint, manager.ledger.progress), started)
 
 
 def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
@@ -60,7 +60,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         manager = manager_of(settings, parts, observer)
         observer.doing("looks for files")
         listing = parts.reader.listing(checkpoint)
-        tables = Assembly.of(listing, manager.progress, parts.options.wanted).tables
+        tables = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
         full = [] if settings.start_ts else parts.sink.has_rows(tables)
         if full:
             raise BadConfig(
@@ -82,14 +82,14 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
                 try:
                     manager = manager or manager_of(settings, parts, observer, wait=0.0)
                     observer.doing("looks for new files")
-                    listing = listing_of(settings, parts.reader, manager.confirmed())
+                    listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
                     backwards += listing.checkpoint < checkpoint
                     if backwards > 1:
                         observer.note(_BACK_AND_FORTH)
                     manager.run_round(listing)
                     rounds, checkpoint = rounds + 1, listing.checkpoint
                     observer.passed("round")
-                    observer.idle(manager.progress.applied_ts)
+                    observer.idle(manager.ledger.progress.applied_ts)
                 except LeaseHeld:
                     raise
                 except Retryable as error:
@@ -128,10 +128,10 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         manager = manager_of(settings, parts, observer)
         observer.doing("looks for files")
         listing = listing_of(settings, parts.reader)
-        assembly = parts.options.assembly(parts.reader, listing, manager.progress)
+        assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         for kept in kept_elsewhere(parts.sink, [table]).values():
             raise kept
-        manager.empty(table, start_over(table, assembly, manager.progress, parts.options, parts.reader))
+        manager.ledger.empty(table, start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
 
 

@@ -18,7 +18,9 @@ from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.result import RunResult
 from consumer.model.timekeeper import now
-from consumer.pipeline.manager import ConsumerManager, ManagerOptions
+from consumer.pipeline.context import Ports
+from consumer.pipeline.manager import ConsumerManager
+from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
@@ -37,7 +39,7 @@ class Parts:
     reader: StorageReader
     sink: Sink
     loader: Loader
-    options: ManagerOptions
+    options: RoundOptions
 
 
 @contextmanager
@@ -54,7 +56,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         allow_triggers=settings.accept_trigger,
     )
     spark = SparkSettings(settings.master, settings.spark_conf, settings.worker_count)
-    options = ManagerOptions(
+    options = RoundOptions(
         dialect,
         settings.table_filter.matches,
         settings.round_bytes,
@@ -84,8 +86,9 @@ def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float
     wait = settings.max_wait if wait is None else wait
     observer.doing("asks the target for its progress")
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
-    manager = ConsumerManager(parts.reader, parts.loader, parts.sink, observer, parts.options, progress)
-    manager.begin(partial(start_of, settings, parts.options.dialect))
+    ports = Ports(parts.reader, parts.loader, parts.sink, observer)
+    manager = ConsumerManager(ports, parts.options, progress)
+    manager.ledger.begin(partial(start_of, settings, parts.options.dialect))
     return manager
 
 
@@ -135,13 +138,13 @@ def _run_round(parts: Parts, manager: ConsumerManager, listing: Listing, again: 
                 until = now() + wait
             if not again or now() >= until:
                 raise
-            manager.observer.retrying("round", error, until - now())
-            progress = manager.patiently("read the progress anew", manager.confirmed)
+            manager.ports.observer.retrying("round", error, until - now())
+            progress = manager.ledger.patiently("read the progress anew", manager.ledger.confirmed)
             found = parts.reader.listing(listing.checkpoint, progress)
             listing = replace(found, settled=listing.settled, reached=listing.reached)
             continue
         if until:
-            manager.observer.passed("round")
+            manager.ports.observer.passed("round")
         return
 
 
@@ -174,12 +177,13 @@ def checkpoint_of(settings: Settings, reader: StorageReader) -> int:
 
 def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: int, started: float) -> RunResult:
     stopped = [name for name, result in manager.results.items() if result.state == "stopped"]
-    if stopped:
-        anew = offered(parts.sink, stopped, manager.assembly, manager.progress, parts.options)
+    context = manager.context
+    if stopped and context is not None:
+        anew = offered(parts.sink, stopped, context.assembly, context.progress, parts.options)
         for name in stopped:
             manager.results[name].resync = name in anew
     waits = any(result.state == "waits" for result in manager.results.values())
-    deferred = bool(manager.deferred.reasons())
+    deferred = context is not None and bool(context.deferred.reasons())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
     spark_seconds = parts.loader.start_seconds if isinstance(parts.loader, SparkLoader) else 0.0
     return RunResult(

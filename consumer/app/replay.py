@@ -50,12 +50,12 @@ def replay(
             )
         manager = manager_of(named, parts, observer)
         observer.doing("looks for files")
-        listing = parts.reader.listing(last, manager.progress)
+        listing = parts.reader.listing(last, manager.ledger.progress)
         if _only_milliseconds(parts.reader, listing):
             observer.note(WHOLE_MILLISECONDS)
             first, last = _end_of_millisecond(first), min(_end_of_millisecond(last), checkpoint)
         start = ProgressChange(applied_ts=first, start_ts=first)
-        manager.begin(lambda progress: start if progress.is_empty and first else None)
+        manager.ledger.begin(lambda progress: start if progress.is_empty and first else None)
         settled = last < checkpoint != MAX_TSO
         listing = replace(listing, checkpoint=last, settled=settled, reached=checkpoint)
         return _of_a_replay(one_round(parts, manager, listing, started), named.name)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from consumer.errors import ConsumerError, TableMissing
 from consumer.model.actions import Action
 from consumer.model.commands import resync_command
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
+from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life
 from consumer.ports import Sink
 
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ManagerOptions
-
 
 def gone(
-    table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: ManagerOptions
+    table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> ConsumerError:
     """What to say of the sink's `error` about `table`: itself, but where the target lacks a table that the storage can
     make anew, or to which rows were applied, that are gone with it: who creates it empty would lose them."""
-    from consumer.pipeline.resync import offered  # it knows the manager, which needs this
-
     if not isinstance(error, TableMissing):
         return error
     if offered(sink, [table], assembly, progress, options):
@@ -44,7 +39,7 @@ def gone(
 
 
 def all_gone(
-    sink: Sink, assembly: Assembly, progress: Progress, options: ManagerOptions
+    sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> dict[TableName, ConsumerError]:
     """Tables that are in order as far as the progress tells, and that somebody has dropped in the target."""
     _, lives = assembly.lives(progress)

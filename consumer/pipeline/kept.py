@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from consumer.errors import DdlRefused
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, ddl_id
+from consumer.pipeline.context import RoundContext
 from consumer.ports import Sink
-
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
 
 
 def kept_elsewhere(sink: Sink, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
@@ -19,19 +16,19 @@ def kept_elsewhere(sink: Sink, tables: Collection[TableName]) -> dict[TableName,
     return {table: _kept(table, other) for table, other in sink.kept_elsewhere(tables).items()} if tables else {}
 
 
-def new_and_kept(manager: ConsumerManager, loads: Sequence[LoadRows]) -> dict[TableName, DdlRefused]:
+def new_and_kept(context: RoundContext, loads: Sequence[LoadRows]) -> dict[TableName, DdlRefused]:
     """As `kept_elsewhere`, for tables whose first rows these are, and of which this consumer has run no statement. Who
     began with --start-ts has said that the target holds the tables: the other one has gone on under a new name."""
-    if manager.progress.start_ts:
+    if context.progress.start_ts:
         return {}
-    return kept_elsewhere(manager.sink, [load.table for load in loads if _is_new(load, manager)])
+    return kept_elsewhere(context.ports.sink, [load.table for load in loads if _is_new(load, context)])
 
 
-def _is_new(load: LoadRows, manager: ConsumerManager) -> bool:
+def _is_new(load: LoadRows, context: RoundContext) -> bool:
     folders = {planned.file.folder for planned in load.files}
-    schemas = filter(None, map(manager.assembly.catalog.schema, folders))
-    ran = any(ddl_id(schema) in manager.progress.ddls for schema in schemas)
-    return not ran and manager.assembly.read.keys().isdisjoint(folder.root for folder in folders)
+    schemas = filter(None, map(context.assembly.catalog.schema, folders))
+    ran = any(ddl_id(schema) in context.progress.ddls for schema in schemas)
+    return not ran and context.assembly.read.keys().isdisjoint(folder.root for folder in folders)
 
 
 def _kept(table: TableName, other: str) -> DdlRefused:

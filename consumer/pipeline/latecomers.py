@@ -5,36 +5,33 @@ Mostly they are above it, which is noted, so that nobody asks again. Rows at or 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from consumer.model.files import Bounds
-from consumer.model.progress import ProgressChange
+from consumer.model.files import Bounds, Folder
+from consumer.model.progress import FolderProgress, ProgressChange
 from consumer.model.steps import LoadRows, Window
+from consumer.pipeline.context import RoundContext
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load
 
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
 
-
-def look_at_latecomers(manager: ConsumerManager) -> list[LoadRows]:
+def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
     """Note the new files that are above the checkpoint, and return loads that read the others: of empty windows, so
     that no row of them is applied."""
-    busy = {name for statement in manager.round.pending for name in statement.touches}
+    busy = {name for statement in context.round.pending for name in statement.touches}
     resting = [
         consumer
-        for name, consumer in manager.consumers.items()
-        if consumer.state.position >= manager.assembly.checkpoint
+        for name, consumer in context.consumers.items()
+        if consumer.state.position >= context.assembly.checkpoint
         and consumer.state.error is None
-        and name in manager.round.live - manager.round.views
+        and name in context.round.live - context.round.views
         and name not in busy
         and any(not entry.next_ts for entry in consumer.state.unread)
     ]
     wanted = [entry.file for consumer in resting for entry in consumer.state.unread if not entry.next_ts]
-    bounds = {} if manager.options.dialect.timeless else manager.reader.bounds(wanted)
+    bounds = {} if context.options.dialect.timeless else context.ports.reader.bounds(wanted)
     # What cannot be read yet is looked at when the checkpoint has moved.
     known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
-    change, loads = ProgressChange(), []
+    folders: dict[Folder, FolderProgress | None] = {}
+    loads = []
     for consumer in resting:
         state = consumer.state
         unread = [entry for entry in state.unread if entry.next_ts or entry.file.path in known]
@@ -43,9 +40,9 @@ def look_at_latecomers(manager: ConsumerManager) -> list[LoadRows]:
         )
         first = {entry.file.path: known[entry.file.path].first for entry in unread if not entry.next_ts}
         above = {path: ts for path, ts in first.items() if ts > state.position}
-        change = change.merged(ProgressChange(folders=consumer.noted(above, manager.progress)))
+        folders |= consumer.noted(above, context.progress)
         state.unread = [Unread(e.file, above.get(e.file.path, e.next_ts), e.read_to) for e in state.unread]
         loads += [load] if load.files else []
-    if change.folders:
-        manager.record(change)
+    if folders:
+        context.ledger.record(ProgressChange(folders=folders))
     return loads

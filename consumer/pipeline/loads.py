@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
 from consumer.errors import (
     ConsumerError,
@@ -29,15 +28,13 @@ from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
 from consumer.model.work import Work
 from consumer.pipeline import refused_rows
+from consumer.pipeline.context import RoundContext
 from consumer.pipeline.gone import gone
 from consumer.pipeline.kept import new_and_kept
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.ports import Writer
-
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
 
 SINGLE_TASK_BYTES = 128 << 20
 """What one task may hold at once: the round size of tables that only one task can load."""
@@ -60,8 +57,8 @@ class _Load:
 class LoadRunner:
     """Prepares loads at the sink, runs them through Spark beside one another, commits their receipts as each ends."""
 
-    def __init__(self, manager: ConsumerManager) -> None:
-        self._manager = manager
+    def __init__(self, context: RoundContext) -> None:
+        self._context = context
         self._loads: dict[int, LoadRows] = {}
         """By the number of its task, every load that has not ended."""
         self._numbers = count()
@@ -74,64 +71,66 @@ class LoadRunner:
         """Begin what is ready, as far as there are connections for it. True where some of it is done already."""
         if self._waiting:
             return False  # tables that get ready meanwhile are packed into common jobs
-        manager = self._manager
-        before = manager.round.changes
-        wanted = manager.round.wants_bounds()
+        context = self._context
+        before = context.round.changes
+        wanted = context.round.wants_bounds()
         if wanted:
-            self._learn(manager.reader.bounds(wanted))
-        replan = self.start(manager.round.ready_loads())
-        return replan or manager.round.changes != before
+            self._learn(context.ports.reader.bounds(wanted))
+        replan = self.start(context.round.ready_loads())
+        return replan or context.round.changes != before
 
     def start(self, loads: Sequence[LoadRows]) -> bool:
         """Run `loads` beside the rest. True where one of them must be planned again."""
-        manager = self._manager
+        context = self._context
         replan = False
         tasks: list[LoadTask] = []
         for version, target in self._targets(loads):
             if self._too_large(version.load, target):
-                manager.round.release(version.load.table)
+                context.round.release(version.load.table)
                 replan = True
                 continue
             try:
                 task = version.task(next(self._numbers), target)
             except ConsumerError as error:
-                manager.stop(version.load.table, error)
+                context.stop(version.load.table, error)
                 continue
             self._loads[task.number] = version.load
             tasks.append(task)
         if tasks:
-            manager.observer.doing("prepares loads; the first ones start Spark")
-            self._waiting += [_Load(list(group)) for group in manager.loader.split(tasks)]
+            context.ports.observer.doing("prepares loads; the first ones start Spark")
+            self._waiting += [_Load(list(group)) for group in context.ports.loader.split(tasks)]
             self._launch()
         return replan
 
     def _launch(self) -> None:
-        manager = self._manager
+        context = self._context
         while self._waiting:
             load = self._waiting[0]
-            all_of_them = manager.loader.connections
-            width = all_of_them if load.alone else min(manager.loader.width(load.tasks), all_of_them)
+            all_of_them = context.ports.loader.connections
+            width = all_of_them if load.alone else min(context.ports.loader.width(load.tasks), all_of_them)
             if self._connections and self._connections + width > all_of_them:
                 return
             self._waiting.popleft()
             self._connections += width
-            writer = manager.patiently("begin a load", manager.sink.writer)
+            writer = context.ledger.patiently("begin a load", context.ports.sink.writer)
             work = load.work()
-            manager.observer.work_started(work)
-            moved = partial(manager.observer.work_moved, work)
-            call = partial(refused_rows.load, manager.loader, load.tasks, writer, manager.reader.range_reader(), moved)
+            context.ports.observer.work_started(work)
+            moved = partial(context.ports.observer.work_moved, work)
+            call = partial(
+                refused_rows.load, context.ports.loader, load.tasks, writer, context.ports.reader.range_reader(), moved
+            )
             ended = partial(self._ended, load, writer, width, now())
-            manager.side.start("load", call, manager.followed(work, ended))
+            context.side.start("load", call, context.followed(work, ended))
 
     def _ended(
         self, load: _Load, writer: Writer, width: int, started: float, result: Sequence[LoadOutcome] | BaseException
     ) -> None:
-        manager = self._manager
+        context = self._context
         self._connections -= width
         if isinstance(result, BaseException):
             raise result
         # Attempts that Spark has given up may still be at work somewhere: nothing of them comes later than this.
-        manager.patiently("end a load", partial(manager.sink.end, writer))
+        context.ledger.patiently("end a load", partial(context.ports.sink.end, writer))
         self._record(result, now() - started)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
@@ -145,11 +144,11 @@ class LoadRunner:
                 raise error
             if isinstance(error, JobBroken):
                 self._breaks[outcome.table] += 1
-                self._manager.observer.retrying(f"load {outcome.table}", error, None)
+                self._context.ports.observer.retrying(f"load {outcome.table}", error, None)
                 broken.append(outcome.task)
             elif isinstance(error, Retryable):
                 self._loads.pop(outcome.task.number)
-                wait_for_file(self._manager, outcome.table, error)
+                wait_for_file(self._context, outcome.table, error)
         self._run_broken(broken, busy, load)
 
     def _run_broken(self, tasks: list[LoadTask], busy: Sequence[LoadOutcome], load: _Load) -> None:
@@ -158,58 +157,58 @@ class LoadRunner:
         if load.alone and tasks:
             table = tasks[0].target.table
             self._loads.pop(tasks[0].number)
-            self._manager.stop(table, _breaks_jobs(table, busy))
+            self._context.stop(table, _breaks_jobs(table, busy))
         elif any(self._breaks[task.target.table] > 1 for task in tasks):
             self._waiting.extend(_Load([task], alone=True) for task in tasks)
         elif tasks:
             self._waiting.append(_Load(tasks))
 
     def _learn(self, bounds: Mapping[str, Bounds | ConsumerError]) -> None:
-        manager = self._manager
-        manager.round.learned({path: found for path, found in bounds.items() if isinstance(found, Bounds)})
+        context = self._context
+        context.round.learned({path: found for path, found in bounds.items() if isinstance(found, Bounds)})
         failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
         if failed:
-            stop_for_files(manager, failed)
+            stop_for_files(context, failed)
 
     def _targets(self, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
         """What the sink says of each table; tables it refuses are stopped."""
-        manager = self._manager
+        context = self._context
         versions, requests = [], []
-        kept = new_and_kept(manager, loads)
+        kept = new_and_kept(context, loads)
         for table, error in kept.items():
-            manager.stop(table, error)
+            context.stop(table, error)
         for load in (load for load in loads if load.table not in kept):
-            dialect, never_split = manager.options.dialect, manager.options.never_split(load.table)
-            seen = manager.seen(load)
-            version = TableVersionConsumer(load, manager.assembly.catalog, dialect, never_split, seen)
+            dialect, never_split = context.options.dialect, context.options.never_split(load.table)
+            seen = context.seen(load)
+            version = TableVersionConsumer(load, context.assembly.catalog, dialect, never_split, seen)
             try:
-                requests.append(version.request(manager.absent.of(load), manager.collisions.has(load)))
+                requests.append(version.request(context.lessons.absent.of(load), context.lessons.collisions.has(load)))
                 versions.append(version)
             except ConsumerError as error:
-                manager.stop(load.table, error)
+                context.stop(load.table, error)
         if not requests:
             return []
         found = []
-        targets = manager.patiently("look at the target", lambda: manager.sink.prepare(requests))
+        targets = context.ledger.patiently("look at the target", lambda: context.ports.sink.prepare(requests))
         for version, target in zip(versions, targets, strict=True):
             if isinstance(target, ConsumerError):
                 table = version.load.table
-                manager.stop(table, self._gone(table, target))
+                context.stop(table, self._gone(table, target))
             elif not target.key and version.load.window.upto == MAX_TSO:
-                manager.stop(version.load.table, keyless_without_checkpoint(version.load.table))
+                context.stop(version.load.table, keyless_without_checkpoint(version.load.table))
             elif (column := self._ambiguous(target)) is not None:
-                manager.stop(version.load.table, ambiguous_key(version.load.table, column))
+                context.stop(version.load.table, ambiguous_key(version.load.table, column))
             else:
                 found.append((version, target))
         return found
 
     def _gone(self, table: TableName, error: ConsumerError) -> ConsumerError:
-        manager = self._manager
-        return gone(table, error, manager.sink, manager.assembly, manager.progress, manager.options)
+        context = self._context
+        return gone(table, error, context.ports.sink, context.assembly, context.progress, context.options)
 
     def _ambiguous(self, target: LoadTarget) -> str | None:
         """A column of the key whose values can be two moments each."""
-        options = self._manager.options
+        options = self._context.options
         if options.accept_timestamp_key or not options.dialect.clock.doubled:
             return None
         names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
@@ -217,8 +216,8 @@ class LoadRunner:
 
     def _too_large(self, load: LoadRows, target: LoadTarget) -> bool:
         """Whether a table that only one task can load must be planned again, in smaller rounds."""
-        state = self._manager.consumers[load.table].state
-        most = max(SINGLE_TASK_BYTES, self._manager.collisions.bytes_for(load))
+        state = self._context.consumers[load.table].state
+        most = max(SINGLE_TASK_BYTES, self._context.lessons.collisions.bytes_for(load))
         if (target.key and not target.ordered) or load.bytes <= most:
             return False
         smaller = state.round_bytes > most
@@ -226,55 +225,55 @@ class LoadRunner:
         return smaller
 
     def _record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
-        manager = self._manager
+        context = self._context
         done = [outcome for outcome in outcomes if outcome.error is None]
         done = self._commit(done)
         for outcome in done:
-            load, consumer = self._loads.pop(outcome.task.number), manager.consumers[outcome.table]
-            manager.deferred.settled([outcome.table])
-            manager.round.loaded(load, consumer.read(load, outcome))
-            manager.observer.step_finished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes)
-        for note in notes_of(done, manager.options.dialect, manager.options.key_loss):
-            manager.observer.note(note)
+            load, consumer = self._loads.pop(outcome.task.number), context.consumers[outcome.table]
+            context.deferred.settled([outcome.table])
+            context.round.loaded(load, consumer.read(load, outcome))
+            context.ports.observer.step_finished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes)
+        for note in notes_of(done, context.options.dialect, context.options.key_loss):
+            context.ports.observer.note(note)
         for outcome in outcomes:
             if outcome.error is not None and not isinstance(outcome.error, Retryable):
                 self._failed(self._loads.pop(outcome.task.number), outcome.task.target, outcome.error)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
         """Stop the table, unless the error says what to do otherwise: then the load is planned again."""
-        if self._learnt(load, target, error) or put_off(self._manager, load.table, error):
-            self._manager.round.release(load.table)
+        if self._learnt(load, target, error) or put_off(self._context, load.table, error):
+            self._context.round.release(load.table)
         else:
-            self._manager.stop(load.table, error)
+            self._context.stop(load.table, error)
 
     def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
         """Whether planning `load` again goes better: with other columns, or with more of the rows in one task."""
-        manager = self._manager
+        context = self._context
         if isinstance(error, RowsVary):
-            return manager.absent.learn(load, error)
+            return context.lessons.absent.learn(load, error)
         if not isinstance(error, RowsCollide):
             return False
-        state = manager.consumers[load.table].state
-        bounded = load.bytes >= state.round_bytes and not manager.options.dialect.timeless
-        learnt = manager.collisions.learn(load, target.whole, bounded)
-        state.round_bytes = max(state.round_bytes, manager.collisions.bytes_for(load))
+        state = context.consumers[load.table].state
+        bounded = load.bytes >= state.round_bytes and not context.options.dialect.timeless
+        learnt = context.lessons.collisions.learn(load, target.whole, bounded)
+        state.round_bytes = max(state.round_bytes, context.lessons.collisions.bytes_for(load))
         return learnt
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
         """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed.
         What is too much together is committed table by table."""
-        manager = self._manager
+        context = self._context
         while done:
-            consumers = [manager.consumers[outcome.table] for outcome in done]
+            consumers = [context.consumers[outcome.table] for outcome in done]
             change = ProgressChange().merged(
                 *(
-                    consumer.change(self._loads[outcome.task.number], outcome, manager.progress)
+                    consumer.change(self._loads[outcome.task.number], outcome, context.progress)
                     for consumer, outcome in zip(consumers, done, strict=True)
                 )
             )
             try:
-                manager.observer.doing("records what was loaded")
-                manager.patiently("commit", partial(manager.sink.commit, done, change))
+                context.ports.observer.doing("records what was loaded")
+                context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
             except TableError as error:
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]
@@ -282,10 +281,10 @@ class LoadRunner:
                 if not wrong:
                     raise
                 self._loads.pop(wrong[0].task.number)
-                refused_rows.stop(manager, wrong[0].task, error)
+                refused_rows.stop(context, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
-            manager.progress = manager.progress.after(change)
+            context.ledger.believe(change)
             break
         return done
 

@@ -14,12 +14,11 @@ from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
-from consumer.pipeline.manager import ManagerOptions
+from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.let_in import let_in
 from consumer.plan.notes import notes
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import LoadRequest, Sink, StorageReader
@@ -29,14 +28,14 @@ _Planned = tuple[PlannedStep, Statement | None]
 
 
 def preview(
-    reader: StorageReader, sink: Sink, listing: Listing, progress: Progress, options: ManagerOptions
+    reader: StorageReader, sink: Sink, listing: Listing, progress: Progress, options: RoundOptions
 ) -> PlanResult:
     """The steps that bring the target from `progress` to the listing's checkpoint, in the order they would run.
 
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
     assembly = options.assembly(reader, listing, progress)
-    if (change := let_in(assembly, progress, options.policy_of)) is not None:
+    if (change := options.opening(assembly, progress)) is not None:
         progress = progress.after(change)
         assembly = options.assembly(reader, listing, progress)
     found = _Preview(reader, sink, assembly, progress, options)
@@ -52,7 +51,7 @@ def preview(
     )
 
 
-def _stopped(found: _Preview, sink: Sink, options: ManagerOptions) -> Iterator[TableStatus]:
+def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
     names = sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)})
     anew = offered(sink, names, found.assembly, progress, options)
@@ -73,7 +72,7 @@ class _Preview:
     """A round in which every statement is executed and every load goes through."""
 
     def __init__(
-        self, reader: StorageReader, sink: Sink, assembly: Assembly, progress: Progress, options: ManagerOptions
+        self, reader: StorageReader, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
     ) -> None:
         self.assembly = assembly
         self.errors: dict[TableName, ConsumerError] = {}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from consumer.errors import ConsumerError, RowRefused
 from consumer.model.load import LoadOutcome, LoadTask
+from consumer.pipeline.context import RoundContext
 from consumer.ports import Loader, Moved, RangeReader, Writer
-
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
 
 
 def load(
@@ -25,18 +23,18 @@ def load(
     return outcomes
 
 
-def stop(manager: ConsumerManager, task: LoadTask, error: ConsumerError) -> None:
+def stop(context: RoundContext, task: LoadTask, error: ConsumerError) -> None:
     """Stop the task's table for an error that came once its rows were written: when it is told whole."""
     if not _wants_place(error):
-        manager.stop(task.target.table, error)
+        context.stop(task.target.table, error)
         return
 
     def told(failure: BaseException | None) -> None:
         if failure is not None:
             raise failure
-        manager.stop(task.target.table, error)
+        context.stop(task.target.table, error)
 
-    manager.side.start("find a row", partial(_tell_place, error, task, manager.reader.range_reader()), told)
+    context.side.start("find a row", partial(_tell_place, error, task, context.ports.reader.range_reader()), told)
 
 
 def _wants_place(error: ConsumerError) -> TypeGuard[RowRefused]:

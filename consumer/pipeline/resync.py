@@ -12,7 +12,7 @@ from consumer.model.files import Bounds, Folder, SchemaFile
 from consumer.model.names import TableName, tso_to_ms
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import ddl_id
-from consumer.pipeline.manager import ManagerOptions
+from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
@@ -26,7 +26,7 @@ _BACKFILL = "run the whole storage into an empty target with backfill"
 
 
 def start_over(
-    table: TableName, assembly: Assembly, progress: Progress, options: ManagerOptions, reader: StorageReader
+    table: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, reader: StorageReader
 ) -> ProgressChange:
     """The progress of the table once it is empty and not read: its statements from its birth on are pending again.
 
@@ -51,7 +51,7 @@ def start_over(
 
 
 def remakable(
-    tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: ManagerOptions
+    tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
     """Those of `tables` that `start_over` can make anew, as far as can be told without a look at their files."""
     wanted = [table for table in tables if table.table]
@@ -65,7 +65,7 @@ def remakable(
 
 
 def offered(
-    sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: ManagerOptions
+    sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
     """Those of `tables` that a resync may be named for: what another consumer of the target keeps is not emptied."""
     found = remakable(tables, assembly, progress, options)
@@ -73,7 +73,7 @@ def offered(
 
 
 def _made_anew(
-    table: TableName, both: tuple[Lives, Lives], assembly: Assembly, progress: Progress, options: ManagerOptions
+    table: TableName, both: tuple[Lives, Lives], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> tuple[Life, SchemaFile]:
     """The table's life and the statement that makes it; `both` are the lives upstream and in the target. Raises what
     `start_over` raises."""
@@ -141,7 +141,7 @@ def _birth(table: TableName, life: Life, assembly: Assembly) -> SchemaFile:
 
 
 def _check_statements(
-    table: TableName, birth: SchemaFile, life: Life, progress: Progress, options: ManagerOptions
+    table: TableName, birth: SchemaFile, life: Life, progress: Progress, options: RoundOptions
 ) -> None:
     """All of them must be for this program to execute, the birth above all: what a person made is not thrown away."""
     kind = kind_of(action_of(birth))

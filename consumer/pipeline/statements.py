@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
@@ -16,13 +16,11 @@ from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progre
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
 from consumer.model.work import Work
+from consumer.pipeline.context import RoundContext
 from consumer.pipeline.kept import kept_elsewhere
 from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import DdlOutcome
-
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
 
 _LARGEST_CHUNK = 32
 _Chunk = list[tuple[Statement, ApplyDdl]]
@@ -32,17 +30,17 @@ _Chunk = list[tuple[Statement, ApplyDdl]]
 class StatementRunner:
     """Runs statements through the sink and tells the round and the table consumers what became of them."""
 
-    def __init__(self, manager: ConsumerManager) -> None:
-        self._manager = manager
+    def __init__(self, context: RoundContext) -> None:
+        self._context = context
         self._waiting: deque[_Chunk] = deque()
         self._running = 0
 
     def begin(self) -> bool:
         """Begin what is ready. True where some of it is done already."""
-        manager = self._manager
+        context = self._context
         steps: _Chunk = []
         done = False
-        for statement in manager.round.ready_statements():
+        for statement in context.round.ready_statements():
             try:
                 step = self._step(statement)
                 if statement.policy is not DdlPolicy.IGNORE:
@@ -52,7 +50,7 @@ class StatementRunner:
             except DdlRefused as error:
                 self._refused(statement, error)
             done = True
-        at_a_time = manager.sink.statements
+        at_a_time = context.ports.sink.statements
         if not at_a_time:
             if steps:
                 self._begun(steps, partial(self._ended, steps, now()))(self._applied(steps, self._unfinished(steps)))
@@ -64,25 +62,25 @@ class StatementRunner:
         return done
 
     def _launch(self) -> None:
-        while self._waiting and self._running < self._manager.sink.statements:
+        while self._waiting and self._running < self._context.ports.sink.statements:
             chunk = self._waiting.popleft()
             self._running += 1
             call = partial(self._applied, chunk, self._unfinished(chunk))
             came_back = partial(self._came_back, chunk, now())
-            self._manager.side.start("statement", call, self._begun(chunk, came_back))
+            self._context.side.start("statement", call, self._begun(chunk, came_back))
 
     def _begun(self, chunk: _Chunk, then: Callable[[Any], None]) -> Callable[[Any], None]:
         """`then`, for the end of `chunk`, which is in hand from now on."""
         names = tuple(statement.file.name for statement, _ in chunk)
         work = Work(names, statement=" ".join(chunk[0][0].file.query.split()))
-        self._manager.observer.work_started(work)
-        return self._manager.followed(work, then)
+        self._context.ports.observer.work_started(work)
+        return self._context.followed(work, then)
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """What the target made of the statements. A Retryable of the whole call is that of each. On any thread."""
         steps = [step for _, step in chunk]
         try:
-            return self._manager.sink.apply_ddls(steps, unfinished)
+            return self._context.ports.sink.apply_ddls(steps, unfinished)
         except Retryable as error:
             return [DdlOutcome(step, error) for step in steps]
 
@@ -94,9 +92,9 @@ class StatementRunner:
         self._launch()
 
     def _ended(self, chunk: _Chunk, started: float, outcomes: Sequence[DdlOutcome]) -> None:
-        manager = self._manager
+        context = self._context
         seconds = (now() - started) / len(chunk)
-        manager.progress = manager.progress.after(ProgressChange().merged(*(o.recorded for o in outcomes)))
+        context.ledger.believe(ProgressChange().merged(*(o.recorded for o in outcomes)))
         for (statement, _), outcome in zip(chunk, outcomes, strict=True):
             if not isinstance(outcome.error, Retryable):
                 self._follow(statement, outcome, seconds)
@@ -105,10 +103,10 @@ class StatementRunner:
                 raise outcome.error
             if isinstance(outcome.error, Retryable):
                 what = f"execute a statement of {statement.file.name}"
-                manager.defer(statement.touches, what, outcome.error, partial(manager.round.again, statement))
+                context.defer(statement.touches, what, outcome.error, partial(context.round.again, statement))
 
     def _unfinished(self, chunk: _Chunk) -> dict[DdlId, DdlRecord]:
-        known = self._manager.progress.ddls
+        known = self._context.progress.ddls
         return {step.id: known[step.id] for _, step in chunk if step.id in known}
 
     def _step(self, statement: Statement) -> ApplyDdl:
@@ -117,12 +115,12 @@ class StatementRunner:
             raise refused
         overtaken = tuple(
             DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=OVERTAKEN + statement.file.query)
-            for other in self._manager.round.overtaken(statement)
+            for other in self._context.round.overtaken(statement)
         )
-        step = statement.step(self._manager.progress)
+        step = statement.step(self._context.progress)
         # Tables that are left out stay where they were: nobody read the rows under their names.
         step = replace(step, before=self._of_wanted(step.before), after=self._of_wanted(step.after))
-        renames = self._manager.round.overtaken_renames(statement)
+        renames = self._context.round.overtaken_renames(statement)
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.
             gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
@@ -131,24 +129,24 @@ class StatementRunner:
         else:
             # With W at this version the overtaken ones no longer count, so both become durable at once.
             step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
-        incomplete = bool(renames) or self._manager.round.incomplete(statement)
+        incomplete = bool(renames) or self._context.round.incomplete(statement)
         if statement.policy is DdlPolicy.RENAME and statement.file.table and incomplete:
             step = replace(step, trash=trash_name(statement.version, statement.file.name, complete=False))
         if statement.heals:
-            for name in sorted(name for name in self._manager.round.ended(statement) if name.table):
-                files = self._manager.round.lost(name, statement.until(name))
-                lost = self._manager.consumers[name].lost(files, self._manager.progress)
+            for name in sorted(name for name in self._context.round.ended(statement) if name.table):
+                files = self._context.round.lost(name, statement.until(name))
+                lost = self._context.consumers[name].lost(files, self._context.progress)
                 step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
         return step
 
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
-        return replace(change, tables={n: p for n, p in change.tables.items() if self._manager.options.wanted(n)})
+        return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.wanted(n)})
 
     def _ignore(self, statement: Statement, step: ApplyDdl) -> None:
         """Record the statement as skipped. A table that was made by hand must be empty where its CREATE is ignored."""
-        manager, name = self._manager, statement.file.name
+        context, name = self._context, statement.file.name
         creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
-        if creates and manager.sink.has_rows([name]):
+        if creates and context.ports.sink.has_rows([name]):
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
                 hint="empty the target's table and run again, or take its rows for upstream's own with:"
@@ -159,56 +157,56 @@ class StatementRunner:
         reason = ignored_reason(statement.action)
         row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
         record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
-        manager.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))
+        context.ledger.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))
         self._done(statement, row, 0.0)
-        manager.observer.note(f"{name}: not executed, as {reason}: {statement.file.query}")
+        context.ports.observer.note(f"{name}: not executed, as {reason}: {statement.file.query}")
 
     def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
-        manager, name = self._manager, statement.file.name
+        context, name = self._context, statement.file.name
         if outcome.error is not None:
             # It stops at this version, where those that the statement overtook would pass for ones that came late.
-            manager.record(outcome.step.before)
+            context.ledger.record(outcome.step.before)
             named = [name for name in (statement.begins, *statement.touches) if name is not None and name.table]
-            kept = kept_elsewhere(manager.sink, named) if isinstance(outcome.error, DdlRefused) else {}
+            kept = kept_elsewhere(context.ports.sink, named) if isinstance(outcome.error, DdlRefused) else {}
             self._refused(statement, next(iter(kept.values()), outcome.error))
             return
         self._tell_lost(statement)
-        if name in manager.consumers:
-            manager.consumers[name].result.ddl += 1
+        if name in context.consumers:
+            context.consumers[name].result.ddl += 1
         row = AuditRow("ddl", name, statement.version, statement.version, statement=statement.file.query)
         self._done(statement, row, seconds)
         if outcome.note:
-            manager.observer.note(f"{name}: {outcome.note}")
+            context.ports.observer.note(f"{name}: {outcome.note}")
 
     def _done(self, statement: Statement, row: AuditRow, seconds: float) -> None:
         """The statement is recorded: the round goes on behind it."""
-        manager = self._manager
-        moved = [name for other in manager.round.overtaken_renames(statement) for name in other.drops]
-        manager.round.applied(statement)
-        manager.deferred.settled(statement.touches)
+        context = self._context
+        moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
+        context.round.applied(statement)
+        context.deferred.settled(statement.touches)
         self._check_files(statement)
         for gone in (*moved, *statement.drops):
-            if gone in manager.consumers:
-                manager.consumers[gone].drop(statement.version)
-        manager.observer.step_finished(row, seconds)
+            if gone in context.consumers:
+                context.consumers[gone].drop(statement.version)
+        context.ports.observer.step_finished(row, seconds)
 
     def _tell_lost(self, statement: Statement) -> None:
-        for table in sorted(self._manager.round.ended(statement)) if statement.heals else ():
-            lost = self._manager.round.lost(table, statement.until(table))
+        for table in sorted(self._context.round.ended(statement)) if statement.heals else ():
+            lost = self._context.round.lost(table, statement.until(table))
             if lost:
-                self._manager.observer.note(
+                self._context.ports.observer.note(
                     f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"
                 )
 
     def _check_files(self, statement: Statement) -> None:
         """A table that begins with `statement` must have all of its files before the first of them is read."""
-        manager, name = self._manager, statement.begins
-        gap = None if manager.options.accept_gap else manager.assembly.gap_after(statement, manager.progress)
+        context, name = self._context, statement.begins
+        gap = None if context.options.accept_gap else context.assembly.gap_after(statement, context.progress)
         if gap is not None and name is not None:
-            manager.stop(name, gap)
+            context.stop(name, gap)
 
     def _refused(self, statement: Statement, error: ConsumerError) -> None:
         """A refused statement stops every table it touches: none of them may go past it."""
-        self._manager.round.refused(statement, error)
+        self._context.round.refused(statement, error)
         for name in statement.touches:
-            self._manager.stop(name, error)
+            self._context.stop(name, error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from consumer.errors import (
     CheckpointMissing,
@@ -17,71 +16,69 @@ from consumer.errors import (
 )
 from consumer.model.files import DataFile
 from consumer.model.names import TableName
-
-if TYPE_CHECKING:
-    from consumer.pipeline.manager import ConsumerManager
+from consumer.pipeline.context import RoundContext
 
 
-def put_off(manager: ConsumerManager, table: TableName, error: ConsumerError) -> bool:
+def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
     """Whether the file that `error` is about is left to a later round: no row of it is due.
 
     A file that changed after it was listed was being written then, and one whose first row is above the checkpoint, or
     that of the file in front of it, has rows above it alone, or rows that were sent again.
     """
-    state = manager.consumers[table].state
+    state = context.consumers[table].state
     entry = next((entry for entry in state.unread if entry.file.path == error.path), None)
     # What was there before, and is needed, must be read.
     if entry is None or entry.next_ts or not isinstance(error, (CorruptFile, StorageChanged)):
         return False
     file = entry.file
     in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
-    if not isinstance(error, StorageChanged) and not any(_is_above(manager, f) for f in (file, *in_front[-1:])):
+    if not isinstance(error, StorageChanged) and not any(_is_above(context, f) for f in (file, *in_front[-1:])):
         return False
     state.unread = [other for other in state.unread if other is not entry]
-    manager.observer.note(f"{table}: {file.path} is not complete yet, and is left to a later round")
+    context.ports.observer.note(f"{table}: {file.path} is not complete yet, and is left to a later round")
     return True
 
 
-def stop_for_files(manager: ConsumerManager, failed: Mapping[str, ConsumerError]) -> None:
+def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -> None:
     """Stop the tables whose files, by path, could not be looked at; where that is not about a file, they wait."""
-    for name, consumer in manager.consumers.items():
+    for name, consumer in context.consumers.items():
         errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
-        error = next((error for error in errors if not put_off(manager, name, error)), None)
-        error = None if error is None else given_up(manager, error)
+        error = next((error for error in errors if not put_off(context, name, error)), None)
+        error = None if error is None else given_up(context, error)
         if isinstance(error, Retryable):
-            manager.round.hold(name)
-            manager.defer([name], f"look at files of {name}", error, partial(manager.round.release, name))
+            context.round.hold(name)
+            context.defer([name], f"look at files of {name}", error, partial(context.round.release, name))
         elif error is not None:
-            manager.stop(name, error.about(str(name)))
+            context.stop(name, error.about(str(name)))
 
 
-def wait_for_file(manager: ConsumerManager, table: TableName, error: Retryable) -> None:
+def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> None:
     """The load of `table` did not go through. It is planned without what is not due, or tried again for a while; a file
     that cannot be read then stops it."""
-    again = partial(manager.round.release, table)
-    if put_off(manager, table, error):
+    again = partial(context.round.release, table)
+    if put_off(context, table, error):
         again()
         return
-    manager.defer([table], f"load {table}", error, again)
-    if not manager.deferred.is_due(table) and not isinstance(known := given_up(manager, error), Retryable):
-        manager.stop(table, known.about(str(table)))
+    context.defer([table], f"load {table}", error, again)
+    if not context.deferred.is_due(table) and not isinstance(known := given_up(context, error), Retryable):
+        context.stop(table, known.about(str(table)))
 
 
-def _is_above(manager: ConsumerManager, file: DataFile) -> bool:
+def _is_above(context: RoundContext, file: DataFile) -> bool:
     try:
-        first = manager.reader.first_ts(file)
+        first = context.ports.reader.first_ts(file)
     except StorageChanged:
         return True
-    return first is not None and first > manager.assembly.checkpoint
+    return first is not None and first > context.assembly.checkpoint
 
 
-def given_up(manager: ConsumerManager, error: ConsumerError) -> ConsumerError:
+def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
     """What `error` is once trying again did not help: a file that a storage does not give, while it answers otherwise,
     is an error of its table."""
     if not isinstance(error, StorageUnavailable) or not error.path:
         return error
     try:
-        manager.reader.checkpoint()
+        context.ports.reader.checkpoint()
     except CheckpointMissing:
         pass
     except ConsumerError:

@@ -31,7 +31,7 @@ class Round:
 
     `timeless`: rows say nothing of their time, so folders tell which files come before a statement. `is_over` tells
     whether no row above a version, at which a table's rows begin anew, can be in an older folder. `date_order` is as in
-    ManagerOptions.
+    RoundOptions.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ def plan_load(
     """The load that brings `table` towards ``window.upto``: all files with rows in it, or what `round_bytes` allows.
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
-    `date_order` is as in ManagerOptions.
+    `date_order` is as in RoundOptions.
     """
     needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.upto)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):

@@ -15,7 +15,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
-from consumer.pipeline.manager import ManagerOptions
+from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.unread import Unread, folder_after, unread_files
 from consumer.storage.reader import FsspecReader
@@ -25,7 +25,7 @@ from tests.support.storage_history import StorageHistory
 SETTINGS = StorageSettings.from_uri("file:///storage?protocol=canal-json")
 
 
-OPTIONS = ManagerOptions(Dialect(), lambda name: True, 1 << 30)
+OPTIONS = RoundOptions(Dialect(), lambda name: True, 1 << 30)
 
 
 def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str, object]:

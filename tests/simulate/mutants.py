@@ -18,8 +18,9 @@ import consumer.plan.timeline
 from consumer.errors import Retryable
 from consumer.model.actions import Action
 from consumer.model.progress import DdlState, OpenFile, Progress, ProgressChange
+from consumer.pipeline.context import RoundContext
+from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
-from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -43,16 +44,16 @@ def _pending(file: Any, progress: Progress) -> bool:
     return _is_pending(file, progress) and (record is None or record.state is not DdlState.REFUSED)
 
 
-def _patiently_but_no_end(manager: ConsumerManager, what: str, call: Callable[[], Any]) -> Any:
-    return None if what == "end a load" else _patiently(manager, what, call)
+def _patiently_but_no_end(ledger: Ledger, what: str, call: Callable[[], Any]) -> Any:
+    return None if what == "end a load" else _patiently(ledger, what, call)
 
 
-def _at_once(manager: ConsumerManager, names: Any, what: str, error: Retryable, again: Any) -> None:
+def _at_once(context: RoundContext, names: Any, what: str, error: Retryable, again: Any) -> None:
     raise error
 
 
 def _loads_wait(runner: LoadRunner) -> bool:
-    return False if runner._manager.side.running else _begin_loads(runner)
+    return False if runner._context.side.running else _begin_loads(runner)
 
 
 def _overtaken_forgotten(runner: StatementRunner, statement: Any, outcome: Any, seconds: float) -> None:
@@ -82,7 +83,7 @@ def _before(origin: Any, file: Any) -> Any:
 
 
 _is_pending = consumer.plan.timeline._is_pending
-_patiently = ConsumerManager.patiently
+_patiently = Ledger.patiently
 _begin_loads = LoadRunner.begin
 _follow = StatementRunner._follow
 _doubtful = consumer.plan.assembly.doubtful_indexes
@@ -114,14 +115,14 @@ MUTANTS = {
     "old progress": Mutant(
         "no round without confirmed progress, and none moves back",
         (
-            (ConsumerManager, "confirmed", lambda manager: manager.progress),
+            (Ledger, "confirmed", lambda ledger: ledger.progress),
             (ProgressChange, "check", lambda *_: None),
         ),
         theme="outages",
     ),
     "late task": Mutant(
         "the end of a load locks out its writers",
-        ((ConsumerManager, "patiently", _patiently_but_no_end),),
+        ((Ledger, "patiently", _patiently_but_no_end),),
         theme="late attempts",
     ),
     "false gap": Mutant("a gap is looked at again", ((Assembly, "doubts_gap", lambda *_: False),), theme="listings"),
@@ -136,7 +137,7 @@ MUTANTS = {
     "forgotten folders": Mutant(
         "folders that are gone are forgotten", ((Assembly, "forgotten_folders", lambda *_: set()),), theme="clean-up"
     ),
-    "one busy table": Mutant("a busy table waits alone", ((ConsumerManager, "defer", _at_once),), theme="locks"),
+    "one busy table": Mutant("a busy table waits alone", ((RoundContext, "defer", _at_once),), theme="locks"),
     "renames": Mutant(
         "a table's statements are followed once",
         ((consumer.plan.catalog, "lineage", _over_again),),

@@ -1,0 +1,94 @@
+"""One round, as those who take part in it see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from consumer.errors import ConsumerError, Retryable
+from consumer.model.names import TableName
+from consumer.model.progress import Progress
+from consumer.model.steps import LoadRows
+from consumer.model.work import Work
+from consumer.pipeline.absent import AbsentColumns
+from consumer.pipeline.collisions import Collisions
+from consumer.pipeline.deferred import Deferred
+from consumer.pipeline.ledger import Ledger
+from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.side_by_side import SideBySide
+from consumer.pipeline.table_consumer import TableConsumer
+from consumer.plan.assembly import Assembly
+from consumer.plan.late import Stretches
+from consumer.plan.round import Round
+from consumer.ports import Loader, Observer, Sink, StorageReader
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """What loads have taught, for as long as the command lasts."""
+
+    absent: AbsentColumns = field(default_factory=AbsentColumns)
+    collisions: Collisions = field(default_factory=Collisions)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The world outside."""
+
+    reader: StorageReader
+    loader: Loader
+    sink: Sink
+    observer: Observer
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContext:
+    """`stopped` are the tables that go no further, with why. `deferred` are those that are tried again."""
+
+    ports: Ports
+    options: RoundOptions
+    ledger: Ledger
+    lessons: Lessons
+    assembly: Assembly
+    round: Round
+    consumers: Mapping[TableName, TableConsumer]
+    deferred: Deferred
+    side: SideBySide
+    stopped: dict[TableName, ConsumerError]
+
+    @property
+    def progress(self) -> Progress:
+        return self.ledger.progress
+
+    def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
+        """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
+        if self.options.dialect.timeless or self.options.accept_gap:
+            return {}
+        roots = {planned.file.folder.root for planned in load.files}
+        return self.assembly.seen(load.table, roots, self.progress, load.window.after)
+
+    def defer(self, names: Sequence[TableName], what: str, error: Retryable, again: Callable[[], None]) -> None:
+        """The step in hand of `names` did not go through now; the others go on, and `again` lets it be tried later."""
+        self.ports.observer.retrying(what, error, self.deferred.add(names, error, again))
+
+    def followed(self, work: Work, then: Callable[[Any], None]) -> Callable[[Any], None]:
+        """`then`, once the observer has been told that `work` is no longer in hand."""
+
+        def ended(result: Any) -> None:
+            self.ports.observer.work_ended(work)
+            then(result)
+
+        return ended
+
+    def stop(self, name: TableName, error: ConsumerError) -> None:
+        """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
+        its rows were not read."""
+        error.table = error.table or str(name)
+        self.round.stopped(name, error)
+        if not self.options.wanted(name):
+            return
+        self.stopped[name] = error
+        self.deferred.settled([name])
+        self.ledger.record(self.consumers[name].stop(error))
+        self.ports.observer.table_stopped(name, error)

@@ -1,0 +1,83 @@
+"""What the target has, as far as it has said so, and whoever wants to change that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from consumer.model.names import TableName
+from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.pipeline.retry import patiently
+from consumer.ports import Observer, Sink
+
+T = TypeVar("T")
+Start = Callable[[Progress], ProgressChange | None]
+
+_RESYNC_DIED = "a resync of it began and did not end"
+
+
+class Ledger:
+    """`progress` is what the sink last confirmed. Nobody else changes it. `seconds`: for how long a call to the target
+    is tried."""
+
+    def __init__(self, sink: Sink, observer: Observer, seconds: float, progress: Progress) -> None:
+        self._sink, self._observer, self._seconds = sink, observer, seconds
+        self.progress = progress
+        self._confirmed = True
+        self._start: Start = lambda _: None
+
+    def begin(self, start: Start) -> None:
+        """Record what `start` makes of the progress, now and whenever the target went back to where it was not."""
+        self._start = start
+        if (change := start(self.progress)) is not None:
+            self.record(change)
+
+    def confirmed(self) -> Progress:
+        """The progress as the target has it: read anew after a round that broke off, once nothing of that round can
+        move it any more. Raises Retryable, and then there is no round."""
+        if not self._confirmed:
+            self._sink.fence()
+            self.progress = self._sink.progress()
+            self.begin(self._start)
+            self._confirmed = True
+        return self.progress
+
+    @contextmanager
+    def round(self) -> Iterator[None]:
+        """A round: where it breaks off, what the target has of it is not known."""
+        self.confirmed()
+        self._confirmed = False
+        yield
+        self._confirmed = True
+
+    def patiently(self, what: str, call: Callable[[], T]) -> T:
+        """`call` to the target, tried again for as long as the settings say."""
+        return patiently(what, call, self._observer, self._seconds)
+
+    def record(self, change: ProgressChange) -> None:
+        """Make `change` durable, patiently, and believe it only then."""
+        self.patiently("record progress", lambda: self._sink.record(change))
+        self.believe(change)
+
+    def believe(self, change: ProgressChange) -> None:
+        """The sink has made `change` durable, with what it is about."""
+        self.progress = self.progress.after(change)
+
+    def empty(self, name: TableName, change: ProgressChange) -> None:
+        """Take a table away, to be made anew: `change` is its progress then. A run that dies in between is taken up by
+        the next."""
+        place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING, reason=_RESYNC_DIED)
+        self.record(replace(change, tables={**change.tables, name: place}))
+        self._empty(name)
+
+    def empty_marked(self) -> None:
+        """Take away the tables that a run has marked to go."""
+        for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
+            self._empty(name)
+
+    def _empty(self, name: TableName) -> None:
+        gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
+        self.patiently(f"empty {name}", lambda: self._sink.empty_table(name, gone))
+        self.believe(gone)

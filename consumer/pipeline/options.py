@@ -1,0 +1,65 @@
+"""What a round is told beside its listing and its progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from consumer.codec.protocol import Undecided
+from consumer.model.ddl_policy import PolicyOf, evolve
+from consumer.model.files import Folder, Listing
+from consumer.model.load import Dialect
+from consumer.model.names import TableName
+from consumer.model.progress import Progress, ProgressChange
+from consumer.plan.assembly import Assembly
+from consumer.plan.late import settle_doubts
+from consumer.plan.let_in import let_in
+from consumer.plan.retention import NOT_KNOWN, Retention
+from consumer.plan.undecided import check_decided, check_protocol
+from consumer.ports import StorageReader
+
+
+@dataclass(frozen=True, slots=True)
+class RoundOptions:
+    """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
+    is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
+    rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
+    says what orders the files of date folders where rows have no commit-ts: "time", "date", or "" where nobody says.
+    `undecided` are its options that nobody gave. `max_wait`: for how many seconds a call to the target is tried."""
+
+    dialect: Dialect
+    wanted: Callable[[TableName], bool]
+    round_bytes: int
+    accept_gap: bool = False
+    policy_of: PolicyOf = evolve
+    retention: Retention = NOT_KNOWN
+    accept_timestamp_key: bool = False
+    key_loss: bool = False
+    never_split: Callable[[TableName], bool] = lambda _: False
+    date_order: str = ""
+    undecided: tuple[Undecided, ...] = ()
+    max_wait: float = 60.0
+
+    def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
+        """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
+        found = self._assembly(listing, progress)
+        whole, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
+        if whole or left_out:
+            again = reader.listing(listing.checkpoint, progress, whole | left_out) if listing.partial else listing
+            listing = replace(again, settled=listing.settled, reached=listing.reached)
+            found = self._assembly(listing, progress, whole)
+        if not found.doubts_gap(progress, self.accept_gap):
+            return found
+        full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
+        return self._assembly(full, progress, whole)
+
+    def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
+        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)
+        check_protocol(self.dialect.protocol, found)
+        check_decided(self.undecided, found)
+        return found
+
+    def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
+        """What is recorded before the round of `assembly` begins; it is made anew then."""
+        changes = (settle_doubts(assembly.files, progress), let_in(assembly, progress, self.policy_of))
+        return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
