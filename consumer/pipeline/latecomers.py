@@ -30,6 +30,7 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
     bounds = {} if context.options.dialect.timeless else context.ports.reader.bounds(wanted)
     # What cannot be read yet is looked at when the checkpoint has moved.
     known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+    context.round.learned(known)
     folders: dict[Folder, FolderProgress | None] = {}
     loads = []
     for consumer in resting:

@@ -42,16 +42,26 @@ class RoundOptions:
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
-        found = self._assembly(listing, progress)
-        whole, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
-        if whole or left_out:
-            again = reader.listing(listing.checkpoint, progress, whole | left_out) if listing.partial else listing
-            listing = replace(again, settled=listing.settled, reached=listing.reached)
-            found = self._assembly(listing, progress, whole)
+        found = self._looked_at_whole(reader, listing, progress)
         if not found.doubts_gap(progress, self.accept_gap):
             return found
         full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
-        return self._assembly(full, progress, whole)
+        return self._looked_at_whole(reader, full, progress)
+
+    def _looked_at_whole(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
+        """`listing`, or a later one, in which every folder is looked at whole whose files it shows to be written anew:
+        TiCDC may go on with that from one listing to the next."""
+        found, whole, shown = self._assembly(listing, progress), set[Folder](), set[Folder]()
+        while True:
+            anew, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
+            if anew <= whole and left_out <= shown:
+                return found
+            whole |= anew
+            shown |= anew | left_out
+            if listing.partial:
+                again = reader.listing(listing.checkpoint, progress, shown)
+                listing = replace(again, settled=listing.settled, reached=listing.reached)
+            found = self._assembly(listing, progress, whole)
 
     def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
         found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)

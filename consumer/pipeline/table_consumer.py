@@ -95,10 +95,11 @@ class TableConsumer:
         for stat in stats:
             if stat.last_ts:
                 times[of_path[stat.path]] += [stat.first_ts, stat.last_ts]
+        unread = {entry.file.path for entry in self.state.unread} | self.state.put_off
         found = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):
             if folder in times:
-                after = folder_after(folders.get(folder, FolderProgress()), group, read)
+                after = folder_after(folders.get(folder, FolderProgress()), group, read, unread)
                 found[folder] = replace(after.with_rows(times[folder], position), index=self._stamp(folder))
         return found
 

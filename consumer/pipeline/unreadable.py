@@ -35,6 +35,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
     if not isinstance(error, StorageChanged) and not any(_is_above(context, f) for f in (file, *in_front[-1:])):
         return False
     state.unread = [other for other in state.unread if other is not entry]
+    state.put_off.add(file.path)
     context.ports.observer.note(f"{table}: {file.path} is not complete yet, and is left to a later round")
     return True
 

@@ -21,18 +21,26 @@ def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Fold
 
 
 def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile]:
-    """Index files that have changed since their folders were read, or were not there then, though no new file is there.
-    `files` are those to be asked about."""
-    new: dict[Folder, bool] = {}
+    """Index files that have changed since their folders were read, or were not there then, and not for a new file: none
+    is there, or all are older. `files` are those to be asked about."""
+    newest: dict[Folder, int | None] = {}
     for file in files:
         place = progress.folders.get(file.folder)
         if place is not None:
             above = file.index > max((place.done, *(entry.index for entry in place.open[-1:])))
-            new[file.folder] = new.get(file.folder, False) or above
-    indexes = {
-        folder: listing.indexes[folder] for folder, above in new.items() if not above and folder in listing.indexes
+            known = newest.setdefault(file.folder, None)
+            newest[file.folder] = max(known or 0, file.modified) if above else known
+    indexes = {folder: listing.indexes[folder] for folder in newest if folder in listing.indexes}
+    return {
+        folder: index
+        for folder, index in indexes.items()
+        if index.stamp != progress.folders[folder].index and not _before(index, newest[folder])
     }
-    return {folder: file for folder, file in indexes.items() if file.stamp != progress.folders[folder].index}
+
+
+def _before(index: StoredFile, newest: int | None) -> bool:
+    """Whether an index file was written before a new file, as the old architecture does; not where no time is told."""
+    return newest is not None and 0 < index.modified < newest
 
 
 def stale(named: Mapping[Folder, int], progress: Progress) -> set[Folder]:

@@ -13,7 +13,8 @@ from consumer.plan.unread import Unread
 
 @dataclass(slots=True)
 class TableState:
-    """Every row up to `position` is in the target, or was found not to exist."""
+    """Every row up to `position` is in the target, or was found not to exist. `put_off` are the paths of files that
+    this round leaves unread."""
 
     name: TableName
     position: int
@@ -21,6 +22,7 @@ class TableState:
     round_bytes: int
     error: ConsumerError | None = None
     boundaries: set[int] = field(default_factory=set)
+    put_off: set[str] = field(default_factory=set)
 
     def lost_rows(self, version: int) -> bool:
         """Whether files from before `version` were not read to their rows below it, though the table is past it."""

@@ -85,19 +85,24 @@ def rewritten_files(
             yield file, known.size
 
 
-def folder_after(folder: FolderProgress, files: Iterable[DataFile], read: Mapping[str, int]) -> FolderProgress:
+def folder_after(
+    folder: FolderProgress, files: Iterable[DataFile], read: Mapping[str, int], unread: Collection[str] = ()
+) -> FolderProgress:
     """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
 
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
-    back below a done file that was written anew and has rows left.
+    back below a done file that was written anew and has rows left, or is among `unread`, the paths that this round must
+    read and has not: the read ones of a folder must not speak for them.
     """
     listed = list(files)
     done, size, stamp = folder.done, folder.size, folder.stamp
-    entries = {entry.index: entry for entry in folder.open}
-    left = next((file.index for file in listed if file.index <= done and read.get(file.path)), None)
+    later = {file.index for file in listed if file.path in unread and file.path not in read}
+    entries = {entry.index: entry for entry in folder.open if entry.next_ts or entry.index not in later}
+    again = (file.index for file in listed if read.get(file.path) or file.index in later)
+    left = next((index for index in again if index <= done), None)
     if left is not None:
         below = next((file for file in listed if file.index == left - 1), None)
-        known = [file for file in listed if left <= file.index <= done and file.path not in read]
+        known = [f for f in listed if left <= f.index <= done and f.path not in read and f.index not in later]
         entries |= {file.index: OpenFile(file.index, 0, file.size, file.stamp) for file in known}
         done, size, stamp = (below.index, below.size, below.stamp) if below else (left - 1, 0, "")
     for file in listed:

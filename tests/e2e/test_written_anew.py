@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from consumer.model.files import Listing
 from tests.e2e.test_rounds import File, Server, Target
 from tests.support.feed import Feed, MemoryReplica, Replica, Rows
 
@@ -86,8 +89,9 @@ def test_an_index_file_that_goes_on_is_asked_for_its_number_once(
     feed.create("d.t", 2)
     replica = MemoryReplica(feed)
     for number in (1, 2, 3):
-        feed.index("d.t", 2, number)
-        feed.puts("d.t", 2, {10 * number: (number, "1")}, number=number)
+        index = feed.index("d.t", 2, number)
+        new = feed.puts("d.t", 2, {10 * number: (number, "1")}, number=number)
+        os.utime(index, ns=(0, new.stat().st_mtime_ns - 1))
         replica.once(10 * number + 5)
         replica.once(10 * number + 6)
     assert asked == []
@@ -95,6 +99,88 @@ def test_an_index_file_that_goes_on_is_asked_for_its_number_once(
     replica.once(50)
     assert asked == [1]
     assert replica.seen.notes == []
+
+
+@pytest.mark.parametrize("anew", [(1, 2), (2,), (1,)])
+@pytest.mark.parametrize("behind", [(), (3,)])
+@pytest.mark.parametrize("round_bytes", [1, 1 << 30])
+def test_files_written_anew_above_the_checkpoint_wait_for_it_below_what_is_read(
+    tmp_path: Path, anew: tuple[int, ...], behind: tuple[int, ...], round_bytes: int
+) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    for number in (1, 2):
+        feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number)
+    assert replica.once(15).exit_code == 0
+    for number in behind:
+        feed.puts("d.t", 2, {17 + number: (number, "1")}, number=number)
+    for number in anew:
+        feed.puts("d.t", 2, {30 + number: (number, "22")}, number=number)
+    feed.index("d.t", 2, anew[-1])
+    assert replica.once(25, round_bytes=round_bytes).exit_code == 0
+    assert replica.tables == {"d.t": dict.fromkeys((1, 2, *behind), "1")}
+    assert replica.once(35).exit_code == 0
+    assert replica.tables == {"d.t": {number: "22" if number in anew else "1" for number in (1, 2, *behind)}}
+
+
+def test_a_file_done_out_of_order_and_written_anew_above_the_checkpoint_is_not_passed_over(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    feed.puts("d.t", 2, {10: (1, "1"), 20: (2, "1")}, number=1)
+    feed.puts("d.t", 2, {12: (3, "1")}, number=2)
+    feed.puts("d.t", 2, {40: (4, "1")}, number=3)
+    assert replica.once(15).exit_code == 0
+    feed.puts("d.t", 2, {30: (3, "22")}, number=2)
+    assert replica.once(25, round_bytes=1).exit_code == 0
+    assert replica.tables == {"d.t": {1: "1", 2: "1", 3: "1"}}
+    assert replica.once(45).exit_code == 0
+    assert replica.tables == {"d.t": {1: "1", 2: "1", 3: "22", 4: "1"}}
+
+
+def test_files_written_anew_between_two_listings_of_a_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from consumer.storage.reader import FsspecReader
+
+    feed = Feed(tmp_path / "storage")
+    replica = MemoryReplica(feed)
+    for table in ("d.t", "d.u"):
+        feed.create(table, 2)
+        for number in (1, 2):
+            feed.puts(table, 2, {9 + number: (number, "1")}, number=number)
+    assert replica.once(15).exit_code == 0
+
+    def rewritten(table: str) -> None:
+        for number in (1, 2):
+            feed.puts(table, 2, {30 + number: (number, "22")}, number=number)
+
+    def listing(self: FsspecReader, *given: Any) -> Listing:
+        if len(given) > 2 and given[2]:
+            rewritten("d.u")
+        return listed(self, *given)
+
+    listed = FsspecReader.listing
+    monkeypatch.setattr(FsspecReader, "listing", listing)
+    rewritten("d.t")
+    for checkpoint, value in ((25, "1"), (35, "22")):
+        assert replica.once(checkpoint).exit_code == 0
+        assert replica.tables == {name: {1: value, 2: value} for name in ("d.t", "d.u")}
+
+
+def test_a_file_written_anew_is_seen_though_there_is_a_new_one_older_than_the_index_file(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    feed.index("d.t", 2, 1)
+    for number in (1, 2, 3):
+        feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number)
+    assert replica.once(15).exit_code == 0
+    new = feed.puts("d.t", 2, {20: (4, "1")}, number=4)
+    index = feed.index("d.t", 2, 2)
+    os.utime(index, ns=(0, new.stat().st_mtime_ns + 1))
+    feed.puts("d.t", 2, {21: (2, "22")}, number=2)
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": {1: "1", 2: "22", 3: "1", 4: "1"}}
 
 
 def test_without_commit_ts_a_file_of_the_same_size_is_read_again_with_what_is_behind_it(tmp_path: Path) -> None:
