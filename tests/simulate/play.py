@@ -214,6 +214,7 @@ def _installed(world: World) -> Iterator[None]:
         patch.object(consumer.storage.reader, "kept_schemas", lambda _: dict(schemas)),
         patch.object(consumer.storage.reader, "keep_schemas", lambda _, parsed: schemas.update(parsed)),
         patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
+        patch.object(FsspecReader, "elsewhere", lambda self: ""),  # the played bucket is all there is
         patch.object(consumer.codec.packs, "ThreadPoolExecutor", _AtOnce),
         patch.object(consumer.codec.lines, "_READER", _AtOnce()),
     ):
