@@ -14,7 +14,7 @@ from consumer.model.progress import DdlState, FolderProgress, Progress, Progress
 from consumer.model.steps import ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, exchanges
+from consumer.plan.lives import Life, exchanges, outgrown_references
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import Sink, StorageReader
@@ -90,6 +90,7 @@ def _made_anew(
     if table not in target:
         _check_order(table, birth, assembly)
     _check_statements(table, birth, life, progress, options)
+    _check_references(table, life, assembly, options)
     return life, birth
 
 
@@ -165,6 +166,18 @@ def _check_statements(
                 hint="set another action for it in [consumer.ddl], then resync again",
                 table=str(table),
             )
+
+
+def _check_references(table: TableName, life: Life, assembly: Assembly, options: RoundOptions) -> None:
+    """Its statements run beside the other tables as these are now."""
+    executed = [f for f in life.statements if options.policy_of(action_of(f), table) is not DdlPolicy.IGNORE]
+    for made, changed in outgrown_references(assembly.catalog, executed, table, assembly.checkpoint):
+        raise CannotBeExact(
+            f"a foreign key of it ({made.query}) may not fit {changed.name} any more, which has changed since"
+            f" ({changed.query}, version {changed.version})",
+            hint=_BACKFILL,
+            table=str(table),
+        )
 
 
 def _check_files(table: TableName, gone: bool, assembly: Assembly, progress: Progress, version: int) -> None:

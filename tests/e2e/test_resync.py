@@ -243,3 +243,44 @@ def test_a_resync_of_a_server_can_die_at_any_moment(
     assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
     assert resync(replica).exit_code == 0
     assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+
+
+ADD_KEY = "ALTER TABLE `t` ADD CONSTRAINT `f` FOREIGN KEY (`id`) REFERENCES {}(`id`)"
+DROP_PRIMARY = (Action.DROP_PRIMARY_KEY, "ALTER TABLE `p` DROP PRIMARY KEY")
+WIDER = (Action.MODIFY_COLUMN, "ALTER TABLE `p` MODIFY COLUMN `id` BIGINT")
+OTHER = (Action.MODIFY_COLUMN, "ALTER TABLE `p` MODIFY COLUMN `v` BIGINT")
+COMMENT = (Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `p` COMMENT 'x'")
+
+
+@pytest.mark.parametrize(
+    ("key", "later", "fits"),
+    [
+        ("`P`", DROP_PRIMARY, False),
+        ("`d`.`p`", DROP_PRIMARY, False),
+        ("`p`", WIDER, False),
+        ("`p`", OTHER, True),
+        ("`p`", COMMENT, True),
+        ("`t`", DROP_PRIMARY, True),
+    ],
+)
+def test_a_table_stays_whose_foreign_key_does_not_fit_the_other_table_any_more(
+    key: str, later: tuple[Action, str], fits: bool, tmp_path: Path, fresh_mariadb: MariaDb
+) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.p", 5)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    feed.statement("d.t", 12, Action.ADD_FOREIGN_KEY, ADD_KEY.format(key))
+    feed.statement("d.t", 13, Action.DROP_FOREIGN_KEY, "ALTER TABLE `t` DROP FOREIGN KEY `f`")
+    feed.statement("d.p", 14, *later)
+    replica = Replica(feed, fresh_mariadb.url())
+    for checkpoint in (13, 20):
+        assert replica.once(checkpoint).exit_code == 0
+    if fits:
+        assert resync(replica).exit_code == 0
+    else:
+        with pytest.raises(CannotBeExact, match=r"may not fit d\.p any more"):
+            resync(replica)
+    assert replica.once(30).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
