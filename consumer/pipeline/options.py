@@ -54,10 +54,10 @@ class RoundOptions:
         found, whole, shown = self._assembly(listing, progress), set[Folder](), set[Folder]()
         while True:
             anew, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
-            if anew <= whole and left_out <= shown:
-                return found
-            whole |= anew
-            shown |= anew | left_out
+            if whole.issuperset(anew.whole) and left_out <= shown:
+                return found.without_indexes(anew.unproven)
+            whole.update(anew.whole)
+            shown |= {*anew.whole, *left_out}
             if listing.partial:
                 again = reader.listing(listing.checkpoint, progress, shown)
                 listing = replace(again, settled=listing.settled, reached=listing.reached)

@@ -18,7 +18,14 @@ from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
-from consumer.plan.rewrites import doubtful_indexes, rewritten_folders, stale, with_later_ones
+from consumer.plan.rewrites import (
+    WrittenAnew,
+    doubtful_indexes,
+    rewritten_folders,
+    stale,
+    unproven,
+    with_later_ones,
+)
 from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
@@ -116,14 +123,22 @@ class Assembly:
             if error is not None:
                 yield name, error
 
-    def written_anew(self, reader: StorageReader, progress: Progress, timeless: bool) -> set[Folder]:
-        """The folders to be looked at whole."""
+    def written_anew(self, reader: StorageReader, progress: Progress, timeless: bool) -> WrittenAnew:
+        """What `progress` does not know of folders that it has read."""
         alive = [name for name in self.timeline.live if self.wanted(name)]
         files = [file for name in alive for file in self.files.get(name, ())]
         doubtful = doubtful_indexes(files, self.listing, progress)
         named = reader.named(doubtful) if doubtful else {}
         found = rewritten_folders(files, progress) | stale(named, progress)
-        return with_later_ones(found, progress) if timeless and found else found
+        whole = with_later_ones(found, progress) if timeless and found else found
+        return WrittenAnew(whole, unproven(named, files, self.listing, progress))
+
+    def without_indexes(self, folders: Collection[Folder]) -> Assembly:
+        """Without the index files of `folders`: nothing is recorded of them."""
+        if not folders:
+            return self
+        indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in folders}
+        return replace(self, listing=replace(self.listing, indexes=indexes))
 
     def doubts_gap(self, progress: Progress, accept_gap: bool) -> bool:
         """Whether a gap is new that another, full listing may explain: a local storage can show a file before the one

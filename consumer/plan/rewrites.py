@@ -8,10 +8,20 @@ alone is looked at in every round. Then the index file has changed, and names a 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from consumer.model.files import DataFile, Folder, Listing, StoredFile
 from consumer.model.progress import Progress
 from consumer.plan.unread import rewritten_files
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAnew:
+    """`whole` are folders to be looked at from their first file on. The index files of those in `unproven` are asked
+    again by the next round."""
+
+    whole: Collection[Folder]
+    unproven: Collection[Folder]
 
 
 def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Folder]:
@@ -46,6 +56,16 @@ def _before(index: StoredFile, newest: int | None) -> bool:
 def stale(named: Mapping[Folder, int], progress: Progress) -> set[Folder]:
     """The folders whose index file names a number below the last one that is done."""
     return {folder for folder, number in named.items() if number < progress.folders[folder].done}
+
+
+def unproven(
+    named: Mapping[Folder, int], files: Iterable[DataFile], listing: Listing, progress: Progress
+) -> set[Folder]:
+    """The `stale` folders whose index file is younger than the file that it names: TiCDC's old architecture writes the
+    index file first, so that file may still be written anew, and nothing else would show it."""
+    wanted = {(folder, named[folder]): listing.indexes[folder].modified for folder in stale(named, progress)}
+    places = ((file, wanted.get((file.folder, file.index), 0)) for file in files)
+    return {file.folder for file, index in places if 0 < file.modified < index}
 
 
 def with_later_ones(folders: Collection[Folder], progress: Progress) -> set[Folder]:

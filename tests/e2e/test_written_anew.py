@@ -183,6 +183,22 @@ def test_a_file_written_anew_is_seen_though_there_is_a_new_one_older_than_the_in
     assert replica.tables == {"d.t": {1: "1", 2: "22", 3: "1", 4: "1"}}
 
 
+def test_a_stale_index_file_is_asked_again_until_the_file_that_it_names_is_written(tmp_path: Path) -> None:
+    """The old architecture writes the index file first: a listing can fall between the two."""
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    feed.index("d.t", 2, 1)
+    for number in (1, 2, 3):
+        feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number)
+    assert replica.once(15).exit_code == 0
+    feed.index("d.t", 2, 2)
+    assert replica.once(20).exit_code == 0
+    feed.puts("d.t", 2, {21: (2, "22")}, number=2)
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": {1: "1", 2: "22", 3: "1"}}
+
+
 def test_without_commit_ts_a_file_of_the_same_size_is_read_again_with_what_is_behind_it(tmp_path: Path) -> None:
     def cells(key: int, value: int) -> bytes:
         return f'"I","t","d",{key},{value}\r\n'.encode()
