@@ -1,7 +1,7 @@
 """TiCDC storage-sink consumer.
 
 storage/reader     C, then what is new                    bytes in an object store
-pipeline/manager   a TableConsumer per table, in waves    plan/: Step = ApplyDdl | LoadRows | Barrier
+pipeline/manager   a TableConsumer per table              plan/: Step = ApplyDdl | LoadRows | Barrier
 pipeline/version   the rows of one DDL interval           one load
 spark/load         files -> decode -> fold -> write       codec/, fold/, sink/<target>/writer on executors
 sink/<target>      publish what was written + progress    one transaction

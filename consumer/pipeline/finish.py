@@ -16,7 +16,7 @@ def finish(context: RoundContext) -> list[TableName]:
     databases whose statements are all done."""
     assembly, progress = context.assembly, context.progress
     checkpoint = assembly.checkpoint
-    waits = waiting(context)
+    waits = _waiting(context)
     applied = progress.applied_ts if checkpoint == MAX_TSO else max(progress.applied_ts, checkpoint)
     tables: dict[TableName, TableProgress | None] = {}
     databases: list[TableName] = []
@@ -38,16 +38,16 @@ def finish(context: RoundContext) -> list[TableName]:
     return databases
 
 
-def waiting(context: RoundContext) -> dict[TableName, str]:
+def _waiting(context: RoundContext) -> dict[TableName, str]:
     """By table, what it waits for."""
     waits = context.deferred.reasons()
     for barrier in context.round.barriers():
         for name in barrier.tables:
-            waits.setdefault(name, waiting_text(barrier))
+            waits.setdefault(name, _waiting_text(barrier))
     return waits
 
 
-def waiting_text(barrier: Barrier) -> str:
+def _waiting_text(barrier: Barrier) -> str:
     """What a table waits for, and which statement holds it up until then."""
     query = " ".join(barrier.file.query.split())
     shown = query if len(query) <= _STATEMENT_SHOWN else query[:_STATEMENT_SHOWN] + " ..."

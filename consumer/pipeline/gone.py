@@ -22,12 +22,13 @@ def gone(
     make anew, or to which rows were applied, that are gone with it: who creates it empty would lose them."""
     if not isinstance(error, TableMissing):
         return error
-    if offered(sink, [table], assembly, progress, options):
-        return TableMissing(
-            f"the target has no table {table}: it was dropped there, not upstream",
-            hint=f"make it anew from the storage: {resync_command(table)}",
-            table=str(table),
-        )
+    return _told(table, error, table in offered(sink, [table], assembly, progress, options), assembly, progress)
+
+
+def _told(table: TableName, error: TableMissing, anew: bool, assembly: Assembly, progress: Progress) -> TableMissing:
+    """`anew`: the storage can make it anew."""
+    if anew:
+        return _dropped(table, f"make it anew from the storage: {resync_command(table)}")
     if any(assembly.catalog.owner(folder) == table for folder in progress.folders):
         return TableMissing(
             f"the target has no table {table}: it was dropped there, with the rows that were applied to it",
@@ -49,14 +50,15 @@ def all_gone(
         read[owner] = max(folder.version, read.get(owner, 0))
     there = [name for name, life in lives.items() if _was_there(life, read.get(name, -1), progress)]
     alive = [name for name in there if options.wanted(name) and progress.table(name).state is State.OK]
-    return {name: gone(name, _dropped(name), sink, assembly, progress, options) for name in sorted(sink.missing(alive))}
+    names = sorted(sink.missing(alive))
+    anew = offered(sink, names, assembly, progress, options)
+    lost = {name: _dropped(name, "restore it as it was from a backup of the target") for name in names}
+    return {name: _told(name, error, name in anew, assembly, progress) for name, error in lost.items()}
 
 
-def _dropped(name: TableName) -> TableMissing:
+def _dropped(name: TableName, hint: str) -> TableMissing:
     return TableMissing(
-        f"the target has no table {name}: it was dropped there, not upstream",
-        hint="restore it as it was from a backup of the target",
-        table=str(name),
+        f"the target has no table {name}: it was dropped there, not upstream", hint=hint, table=str(name)
     )
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 TESTED = {
     "consumer/cli/run_text.py:way_back": "tests/e2e/test_hints.py::test_a_table_with_another_type_is_made_anew",
     "consumer/ddl/recover.py:not_kept_hint": "tests/e2e/test_ddl_policy.py",
-    "consumer/pipeline/gone.py:gone": "tests/e2e/test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew",
+    "consumer/pipeline/gone.py:_told": "tests/e2e/test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew",
     "consumer/pipeline/statements.py:_ignore": "tests/e2e/test_ddl_policy.py",
     "consumer/plan/late.py:_overdue": "tests/e2e/test_hints.py::test_a_statement_that_came_late",
     "consumer/plan/statement.py:lacks_old_name": "tests/e2e/test_hints.py::test_a_rename_that_names_no_table",
