@@ -14,12 +14,12 @@ from pyspark import SparkContext, find_spark_home, java_gateway
 from pyspark.sql import SparkSession
 
 from consumer.cli.main import UsageError
-from consumer.sink.mysql.connection import connect
-from consumer.sink.mysql.wire import Connection
+from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.wire import Connection
 from consumer.spark.internals import TELLS_PORT
 
 ROOT = Path(__file__).parent.parent
-GUARDED = {"consumer/sink/mysql/wire.py", "consumer/spark/internals.py"}
+GUARDED = {"consumer/sink/mysql/server/wire.py", "consumer/spark/internals.py"}
 PUBLIC = {"_current_frames", "_exit", "_replace"}
 """Python's own, and documented."""
 

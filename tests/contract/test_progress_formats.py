@@ -30,7 +30,7 @@ from consumer.model.progress import (
     TableProgress,
 )
 from consumer.sink import sink_for
-from consumer.sink.mysql import migrate
+from consumer.sink.mysql.progress import migrate
 from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, Server
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from consumer.sink import sink_for
-from consumer.sink.mysql import lease
+from consumer.sink.mysql.progress import lease
 from tests.servers import MariaDb, free_port
 from tests.support.command_line import DEMO_TABLES, T_CREATED, T_WIDENED, CommandLine, command_line
 

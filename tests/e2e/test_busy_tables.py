@@ -15,7 +15,7 @@ from consumer.model import patience
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
-from consumer.sink.mysql import connection
+from consumer.sink.mysql.server import connection
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader

@@ -15,7 +15,7 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.result import RunResult
-from consumer.sink.mysql import writer
+from consumer.sink.mysql.rows import writer
 from tests.servers import SqlServer
 from tests.support.build import ID
 from tests.support.canal_json import row_line

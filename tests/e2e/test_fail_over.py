@@ -14,7 +14,7 @@ import pytest
 from consumer.errors import Retryable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.sink.mysql.wire import Connection
+from consumer.sink.mysql.server.wire import Connection
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.server_pair import ServerPair
 from tests.servers import MariaDb, mariadb_template

@@ -20,7 +20,7 @@ _COMMAND = re.compile(r"storage-consumer (?:resync|skip-ddl) .*")
 _SKIP = re.compile(r"storage-consumer skip-ddl .*")
 ROOT = Path(__file__).parents[2]
 TESTED = {
-    "consumer/cli/run_text.py:way_back": "tests/e2e/test_hints.py::test_a_table_with_another_type_is_made_anew",
+    "consumer/cli/run_text.py:way_back": "tests/e2e/test_hints.py::test_a_table_of_another_type_is_made_anew",
     "consumer/ddl/recover.py:not_kept_hint": "tests/e2e/test_ddl_policy.py",
     "consumer/pipeline/gone.py:_told": "tests/e2e/test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew",
     "consumer/pipeline/statements.py:_ignore": "tests/e2e/test_ddl_policy.py",
@@ -28,11 +28,11 @@ TESTED = {
     "consumer/plan/statement.py:lacks_old_name": "tests/e2e/test_hints.py::test_a_rename_that_names_no_table",
     "consumer/plan/statement.py:moves_left_out_rows": "tests/e2e/test_narrowed_rules.py",
     "consumer/plan/statement.py:refused_by_policy": "tests/e2e/test_hints.py::test_a_statement_that_the_policy_refuses",
-    "consumer/sink/duckdb/ddl.py:_refused": "tests/e2e/test_refused_statements.py",
-    "consumer/sink/duckdb/merge.py:publish": "tests/e2e/test_hints.py::test_a_table_with_another_type_is_made_anew",
-    "consumer/sink/duckdb/merge.py:_remove": "tests/e2e/test_hints.py::test_a_row_that_was_taken_away_by_hand",
-    "consumer/sink/duckdb/prepare.py:_drift": "tests/e2e/test_hints.py::test_a_column_that_was_dropped_by_hand",
-    "consumer/sink/mysql/ddl_plan.py:refused": "tests/e2e/test_refused_statements.py",
+    "consumer/sink/duckdb/statements/execute.py:_refused": "tests/e2e/test_refused_statements.py",
+    "consumer/sink/duckdb/rows/merge.py:publish": "tests/e2e/test_hints.py::test_a_table_of_another_type_is_made_anew",
+    "consumer/sink/duckdb/rows/merge.py:_remove": "tests/e2e/test_hints.py::test_a_row_that_was_taken_away_by_hand",
+    "consumer/sink/duckdb/tables/prepare.py:_drift": "tests/e2e/test_hints.py::test_a_column_that_was_dropped_by_hand",
+    "consumer/sink/mysql/statements/plan.py:refused": "tests/e2e/test_refused_statements.py",
 }
 """By the function that makes a hint with a command: who follows it."""
 
@@ -170,7 +170,7 @@ def test_a_column_that_was_dropped_by_hand(shop: Shop) -> None:
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
-def test_a_table_with_another_type_is_made_anew(shop: Shop) -> None:
+def test_a_table_of_another_type_is_made_anew(shop: Shop) -> None:
     shop.by_hand("""ALTER TABLE d."it's" ALTER COLUMN v TYPE TINYINT""")
     shop.feed.puts("d.it's", 2, {20: (3, "300")})
     left = shop.once(25)

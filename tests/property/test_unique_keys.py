@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from consumer.model.columns import Column
-from consumer.sink.mysql.writer import MySqlSession, MySqlWriter
+from consumer.sink.mysql.rows.writer import MySqlSession, MySqlWriter
 from tests.integration.mysql.writing import EPOCH, changes, make_target, settings_of
 from tests.servers import MariaDb
 

@@ -19,11 +19,9 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
-from consumer.sink.duckdb import progress as stored
 from consumer.sink.duckdb.connection import Database, lacks_memory
-from consumer.sink.duckdb.ddl import execute
-from consumer.sink.duckdb.ddl_preview import preview, tables_after
-from consumer.sink.duckdb.lease import (
+from consumer.sink.duckdb.progress import store as stored
+from consumer.sink.duckdb.progress.lease import (
     FileLock,
     begin_load,
     begin_staging,
@@ -33,11 +31,13 @@ from consumer.sink.duckdb.lease import (
     raise_epoch,
     staged_file,
 )
-from consumer.sink.duckdb.merge import publish
-from consumer.sink.duckdb.migrate import ensure_schema
-from consumer.sink.duckdb.prepare import prepare
+from consumer.sink.duckdb.progress.migrate import ensure_schema
+from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
-from consumer.sink.duckdb.tables import ReplicaTable, describe, drop_table, has_rows
+from consumer.sink.duckdb.statements.execute import execute
+from consumer.sink.duckdb.statements.preview import preview, tables_after
+from consumer.sink.duckdb.tables.prepare import prepare
+from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_table, has_rows
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
 
@@ -93,12 +93,12 @@ class DuckDbSink:
             return prepare(connection, requests)
 
     def writer(self) -> Writer:
-        from consumer.sink.duckdb.writer import DuckDbWriter  # brings pyarrow, which an idle round does not need
+        from consumer.sink.duckdb.rows.writer import DuckDbWriter  # brings pyarrow, which an idle round does not need
 
         return DuckDbWriter(begin_load(self._settings.staging, self._held()))
 
     def end(self, writer: Writer) -> None:
-        from consumer.sink.duckdb.writer import DuckDbWriter
+        from consumer.sink.duckdb.rows.writer import DuckDbWriter
 
         assert isinstance(writer, DuckDbWriter)
         end_load(writer.folder)

@@ -16,21 +16,21 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
-from consumer.sink.mysql.blanks import blanks_moved, forget_looks
-from consumer.sink.mysql.connection import Flavor, FlavorName, qualified
-from consumer.sink.mysql.ddl import execute_ddls
-from consumer.sink.mysql.ddl_plan import PlannedDdl, plan_ddls
-from consumer.sink.mysql.ddl_preview import DdlPreview
-from consumer.sink.mysql.ddl_records import Records, facts, intents
-from consumer.sink.mysql.driver import Driver
-from consumer.sink.mysql.epochs import LOADS, check_proofs, raise_epoch, raise_lane
-from consumer.sink.mysql.lease import LeaseLock
-from consumer.sink.mysql.migrate import ensure_schema
-from consumer.sink.mysql.prepare import prepare
-from consumer.sink.mysql.progress import consumers, kept, load, register, store
+from consumer.sink.mysql.progress.epochs import LOADS, check_proofs, raise_epoch, raise_lane
+from consumer.sink.mysql.progress.lease import LeaseLock
+from consumer.sink.mysql.progress.migrate import ensure_schema
+from consumer.sink.mysql.progress.store import consumers, kept, load, register, store
+from consumer.sink.mysql.server.connection import Flavor, FlavorName, qualified
+from consumer.sink.mysql.server.driver import Driver
+from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.statement_connections import StatementConnections
-from consumer.sink.mysql.tables import describe, missing
+from consumer.sink.mysql.statements.execute import execute_ddls
+from consumer.sink.mysql.statements.plan import PlannedDdl, plan_ddls
+from consumer.sink.mysql.statements.preview import DdlPreview
+from consumer.sink.mysql.statements.records import Records, facts, intents
+from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
+from consumer.sink.mysql.tables.describe import describe, missing
+from consumer.sink.mysql.tables.prepare import prepare
 
 
 class MySqlSink:
@@ -94,7 +94,7 @@ class MySqlSink:
 
     def writer(self) -> Writer:
         # Arrow comes with it, and a run with nothing to load must not wait for that.
-        from consumer.sink.mysql.writer import MySqlWriter
+        from consumer.sink.mysql.rows.writer import MySqlWriter
 
         lane = next((lane for lane, epoch in self._lanes.items() if epoch is not None), LOADS + len(self._lanes))
         epoch = self._lanes.get(lane) or self._driver.retried(lambda: self._raise_lane(lane))
@@ -102,7 +102,7 @@ class MySqlSink:
         return MySqlWriter(self._settings, epoch, lane, self._driver.epoch.now)
 
     def end(self, writer: Writer) -> None:
-        from consumer.sink.mysql.writer import MySqlWriter
+        from consumer.sink.mysql.rows.writer import MySqlWriter
 
         assert isinstance(writer, MySqlWriter)
         self._lanes[writer.lane] = self._driver.retried(lambda: self._raise_lane(writer.lane))

@@ -14,8 +14,8 @@ from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, ProgressChange, TableProgress
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql import ddl as mysql_ddl
 from consumer.sink.mysql.sink import MySqlSink
+from consumer.sink.mysql.statements import execute as mysql_ddl
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -307,11 +307,12 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     statements = tuple(f"ALTER TABLE `old` ADD INDEX ({column})" for column in ("id, v", "v, id", "v"))
     one_short = (*statements[:crash_after], "CRASH", *statements[crash_after + 1 :])
     sink = acquired(fresh_mariadb)
-    rewritten = "consumer.sink.mysql.ddl_plan.rewritten"
+    rewritten = "consumer.sink.mysql.statements.plan.rewritten"
     monkeypatch.setattr(rewritten, lambda *_, **__: Rewritten("; ".join(one_short), None))
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
     monkeypatch.setattr(
-        "consumer.sink.mysql.ddl_plan.rewritten", lambda *_, **__: Rewritten("; ".join(statements), None, ("three",))
+        "consumer.sink.mysql.statements.plan.rewritten",
+        lambda *_, **__: Rewritten("; ".join(statements), None, ("three",)),
     )
     sink.close()
     again = MySqlSink(settings(fresh_mariadb))

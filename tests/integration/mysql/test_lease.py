@@ -14,12 +14,13 @@ import pytest
 from consumer.errors import BadConfig, LeaseHeld
 from consumer.model.actions import Action
 from consumer.model.progress import ProgressChange
-from consumer.sink.mysql import driver, statement_connections, transactions
-from consumer.sink.mysql.connection import Purpose, connect
-from consumer.sink.mysql.epochs import STATEMENTS, check_epoch
+from consumer.sink.mysql.progress.epochs import STATEMENTS, check_epoch
+from consumer.sink.mysql.rows import transactions
+from consumer.sink.mysql.rows.writer import MySqlWriter
+from consumer.sink.mysql.server import driver, statement_connections
+from consumer.sink.mysql.server.connection import Purpose, connect
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.writer import MySqlWriter
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -141,8 +142,8 @@ def test_writers_of_one_epoch_do_not_wait_for_one_another(fresh_mariadb: MariaDb
 def test_the_lock_is_taken_again_after_a_lost_connection(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.lease._HEARTBEAT_SECONDS", 0.1)
-    monkeypatch.setattr("consumer.sink.mysql.lease._WAIT_SECONDS", 1)
+    monkeypatch.setattr("consumer.sink.mysql.progress.lease._HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr("consumer.sink.mysql.progress.lease._WAIT_SECONDS", 1)
     first = acquired(fresh_mariadb)
     fresh_mariadb.kill_clients()
     time.sleep(1)
@@ -155,7 +156,7 @@ def test_the_lock_is_taken_again_after_a_lost_connection(
 def test_a_writer_whose_machine_is_gone_holds_nobody_up_for_long(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.connection.SILENCE_SECONDS", 2)
+    monkeypatch.setattr("consumer.sink.mysql.server.connection.SILENCE_SECONDS", 2)
     first = acquired(fresh_mariadb)
     late = first.writer()
     assert isinstance(late, MySqlWriter)
@@ -173,8 +174,8 @@ def test_a_writer_whose_machine_is_gone_holds_nobody_up_for_long(
 def test_a_statement_may_take_longer_than_a_client_may_be_silent(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.connection.SILENCE_SECONDS", 2)
-    monkeypatch.setattr("consumer.sink.mysql.lease._HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr("consumer.sink.mysql.server.connection.SILENCE_SECONDS", 2)
+    monkeypatch.setattr("consumer.sink.mysql.progress.lease._HEARTBEAT_SECONDS", 0.2)
     fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (a INT)")
     sink = acquired(fresh_mariadb)
     busy = fresh_mariadb.connect(autocommit=False)

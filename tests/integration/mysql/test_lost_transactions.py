@@ -15,10 +15,10 @@ from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import Window
 from consumer.ports import LoadRequest
-from consumer.sink.mysql import epochs
-from consumer.sink.mysql.ddl_records import Records
+from consumer.sink.mysql.progress import epochs
+from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.writer import MySqlWriter
+from consumer.sink.mysql.statements.records import Records
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.integration.mysql.writing import changes
 from tests.servers import MariaDb

@@ -13,11 +13,11 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
-from consumer.sink.mysql import tables
+from consumer.sink.mysql.rows.values import mysql_target
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.tables import describe
-from consumer.sink.mysql.values import mysql_target
+from consumer.sink.mysql.tables import describe as tables
+from consumer.sink.mysql.tables.describe import describe
 from tests.integration.mysql.steps import settings
 from tests.servers import MariaDb
 

@@ -12,9 +12,9 @@ import pytest
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql import ddl_plan
-from consumer.sink.mysql.ddl_text import ServerNames
 from consumer.sink.mysql.sink import MySqlSink
+from consumer.sink.mysql.statements import plan
+from consumer.sink.mysql.statements.text import ServerNames
 from tests.integration.mysql.steps import UPSTREAM, ddl, settings
 from tests.servers import MariaDb
 
@@ -63,7 +63,7 @@ def test_the_servers_tables_are_asked_for_only_by_statements_that_name_others(
             asked.append("tables")
             return super().tables
 
-    monkeypatch.setattr(ddl_plan, "ServerNames", Counted)
+    monkeypatch.setattr(plan, "ServerNames", Counted)
     sink = MySqlSink(settings(fresh_mariadb))
     sink.acquire(UPSTREAM)
     assert [outcome.error for outcome in sink.apply_ddls([create(1), create(2)], {})] == [None, None]

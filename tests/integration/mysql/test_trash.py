@@ -13,8 +13,8 @@ from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql import ddl as mysql_ddl
 from consumer.sink.mysql.sink import MySqlSink
+from consumer.sink.mysql.statements import execute as mysql_ddl
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 

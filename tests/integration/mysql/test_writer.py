@@ -18,11 +18,11 @@ from consumer.model import patience
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
-from consumer.sink.mysql import connection
-from consumer.sink.mysql.connection import connect
-from consumer.sink.mysql.epochs import raise_epoch
+from consumer.sink.mysql.progress.epochs import raise_epoch
+from consumer.sink.mysql.rows.writer import MySqlWriter
+from consumer.sink.mysql.server import connection
+from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.writer import MySqlWriter
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of, write
 from tests.servers import MariaDb
 
@@ -136,7 +136,7 @@ def test_statements_keep_to_max_allowed_packet(fresh_mariadb: MariaDb) -> None:
 def test_a_killed_batch_is_written_again(
     fresh_mariadb: MariaDb, way: Way, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.writer._PUT_ROWS", 50)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer._PUT_ROWS", 50)
     target = make_target(fresh_mariadb, [_ID, Column("v", "INT")], "id INT PRIMARY KEY, v INT")
     write(fresh_mariadb, target, changes(target, puts=[(str(number), "0") for number in range(200)]))
     everything = changes(
@@ -155,7 +155,7 @@ def test_a_killed_batch_is_written_again(
 def test_a_new_holder_of_the_lease_ends_a_session_between_batches(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.writer._PUT_ROWS", 50)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer._PUT_ROWS", 50)
     target = make_target(fresh_mariadb, [_ID, Column("v", "INT")], "id INT PRIMARY KEY, v INT")
     write(fresh_mariadb, target, changes(target, puts=[("70", "0")]))
     with _locked(fresh_mariadb, "SELECT * FROM db.t WHERE id = 70 FOR UPDATE") as release:

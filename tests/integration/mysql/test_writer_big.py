@@ -9,7 +9,7 @@ import pytest
 from consumer.errors import RowRefused
 from consumer.model.columns import Column
 from consumer.model.steps import Window
-from consumer.sink.mysql.writer import MySqlWriter
+from consumer.sink.mysql.rows.writer import MySqlWriter
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, counted, make_target, settings_of, write
 from tests.servers import MariaDb
 

@@ -11,8 +11,8 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.ports import LoadRequest
-from consumer.sink.mysql.connection import connect
-from consumer.sink.mysql.prepare import prepare
+from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.tables.prepare import prepare
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
 from tests.servers import SqlServer
 

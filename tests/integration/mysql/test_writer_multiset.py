@@ -14,9 +14,9 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import Window
-from consumer.sink.mysql import progress
-from consumer.sink.mysql.connection import connect
-from consumer.sink.mysql.writer import MySqlWriter
+from consumer.sink.mysql.progress import store
+from consumer.sink.mysql.rows.writer import MySqlWriter
+from consumer.sink.mysql.server.connection import connect
 from tests.integration.mysql.test_writer_types import CASES
 from tests.integration.mysql.writing import EPOCH, NAME, counted, make_target, settings_of
 from tests.mysql_server import MySql
@@ -85,7 +85,7 @@ def test_a_lost_answer_to_the_commit_does_not_double_the_rows(
         connection.commit = commit_and_lose
         return connection
 
-    monkeypatch.setattr("consumer.sink.mysql.transactions.connect", connect_and_lose)
+    monkeypatch.setattr("consumer.sink.mysql.rows.transactions.connect", connect_and_lose)
     _write(fresh_mariadb, target, [(2, ("1", "x"))], Window(0, 10))
     assert lost == [True]
     assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t") == [(2,)]
@@ -178,6 +178,6 @@ def _write(
 def _applied(server: MariaDb) -> int:
     connection = server.connect()
     with connection.cursor() as cursor:
-        applied = progress.load(cursor, NAME).table(TableName("db", "t")).applied_ts
+        applied = store.load(cursor, NAME).table(TableName("db", "t")).applied_ts
     connection.close()
     return applied

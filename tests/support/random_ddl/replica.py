@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import consumer.sink.mysql.ddl as mysql_ddl
 import consumer.sink.mysql.sink as mysql_sink
+import consumer.sink.mysql.statements.execute as mysql_ddl
 from consumer import app
 from consumer.app import parts
 from consumer.config.load import load
@@ -18,7 +18,7 @@ from consumer.config.settings import Settings
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.sink import sink_for
-from consumer.sink.mysql.progress import store
+from consumer.sink.mysql.progress.store import store
 from tests.servers import SqlServer
 from tests.support.crashes import CrashingLoader, CrashingSink, Fuse
 from tests.support.observers import Recorder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pymysql
 import pytest
 
-from consumer.sink.mysql import driver
-from consumer.sink.mysql.driver import Driver
+from consumer.sink.mysql.server import driver
+from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.settings import MySqlSettings
 
 

@@ -4,7 +4,7 @@ import pymysql
 import pytest
 
 from consumer import errors
-from consumer.sink.mysql.errors import ALREADY_SO, ERRORS, Doing, translate
+from consumer.sink.mysql.server.errors import ALREADY_SO, ERRORS, Doing, translate
 
 
 def test_every_class_is_one_of_the_tree() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import BadConfig, ConsumerError
-from consumer.sink.mysql.connection import Purpose, connect
+from consumer.sink.mysql.server.connection import Purpose, connect
+from consumer.sink.mysql.server.tls import mode_of
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.mysql.tls import mode_of
 
 SECRET = b"the secret of this machine"
 _OK = b"\x00\x00\x00\x02\x00\x00\x00"

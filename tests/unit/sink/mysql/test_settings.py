@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from consumer.errors import BadConfig
-from consumer.sink.mysql.connection import Flavor, quote
+from consumer.sink.mysql.server.connection import Flavor, quote
 from consumer.sink.mysql.settings import MySqlSettings
 
 

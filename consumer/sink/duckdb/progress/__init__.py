@@ -1,0 +1,1 @@
+"""What is recorded in the file, and by whom."""

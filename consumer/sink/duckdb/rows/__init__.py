@@ -1,0 +1,1 @@
+"""Folded changes into tables: staged by executors, merged by the driver."""

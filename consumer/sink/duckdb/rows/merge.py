@@ -1,0 +1,221 @@
+"""Publishes what writers staged for one table, in the transaction at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, TargetUnavailable
+from consumer.model.commands import resync_command
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.sink.duckdb.connection import literal, qualified, quote
+from consumer.sink.duckdb.rows.refused import refused_row
+from consumer.sink.duckdb.settings import DuckDbTarget
+from consumer.sink.duckdb.tables.replica import ReplicaTable, has_rows
+from consumer.sink.duckdb.types import TEXT, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """`widened` are columns that had to become VARCHAR; `defaulted` rows were new and took the replica's defaults."""
+
+    widened: tuple[str, ...]
+    defaulted: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """The staged files of one table as a FROM clause, and the value of each column as its table takes it."""
+
+    source: str
+    values: tuple[str, ...]
+
+
+def publish(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, paths: Sequence[str]
+) -> Published:
+    """Bring the staged changes into their table.
+
+    Raises RowRefused, SchemaDrift where a new row has no value for a column that rows lack, and CannotBeExact where a
+    row to remove from a table with no key is not there.
+    """
+    listed = f"[{', '.join(map(_pattern, paths))}]"
+    source = f"read_parquet({listed}, union_by_name = true)"
+    present = _staged_columns(connection, target, listed)
+    types = dict(table.types)
+    try:
+        widened = _widen(connection, target, table, source, present)
+        types |= dict.fromkeys(widened, TEXT)
+        staged = _Staged(source, tuple(f"CAST({value} AS {kind})" for value, kind in _values(target, types, present)))
+        defaulted = 0
+        if target.key:
+            defaulted = _merge_keyed(connection, target, table, staged)
+        else:
+            _merge_multiset(connection, target, table.name, staged)
+    except (duckdb.DataError, duckdb.ProgrammingError, duckdb.IntegrityError) as error:
+        values = dict(zip(target.names, _values(target, types, present), strict=True))
+        raise RowRefused(
+            f"the file refuses rows: {str(error).splitlines()[0]}",
+            hint=f"let the column take the value, or empty and reload the table: {resync_command(target.table)}",
+            table=str(target.table),
+            row=refused_row(connection, table.name, source, values, "put" if target.key else "n > 0"),
+        ) from error
+    return Published(widened, defaulted)
+
+
+def _staged_columns(connection: duckdb.DuckDBPyConnection, target: LoadTarget, listed: str) -> frozenset[str]:
+    try:
+        names = connection.execute(f"SELECT DISTINCT name FROM parquet_schema({listed})").fetchall()
+    except duckdb.Error as error:
+        raise TargetUnavailable(
+            f"what was staged for it is gone or damaged: {str(error).splitlines()[0]}",
+            hint="run again: nothing was published, and the rows are staged anew",
+            table=str(target.table),
+        ) from error
+    return frozenset(name for (name,) in names)
+
+
+def _merge_keyed(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged
+) -> int:
+    """Returns how many rows are new and took the replica's defaults in columns that rows lack."""
+    name = qualified(connection, table.name)
+    if target.kept:
+        _complete(connection, target, table, staged)
+    if has_rows(connection, table.name):
+        keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
+        same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
+        connection.execute(f"DELETE FROM {name} t USING (SELECT {keys} FROM {staged.source}) s WHERE {same}")
+    columns = ", ".join(map(quote, target.names))
+    if not target.kept:
+        connection.execute(
+            f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
+        )
+        return 0
+    values = ", ".join(f"v{position}" for position in range(len(target.names)))
+    kept = ", ".join(map(quote, target.kept))
+    completed = ", ".join(f"k{position}" for position in range(len(target.kept)))
+    old = f"SELECT {values}, {completed} FROM completed WHERE there"
+    connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
+    new = f"SELECT {values} FROM completed WHERE NOT there"
+    (inserted,) = connection.execute(f"INSERT INTO {name} ({columns}) {new}").fetchall()[0]
+    connection.execute("DROP TABLE temp.main.completed")
+    return int(inserted)
+
+
+def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
+    """Put the rows to write into the temporary table `completed`, with what the replica holds in the columns that they
+    lack: ``v0 .. vN``, ``k0 .. kM`` by `target.kept`, and whether the row is ``there``."""
+    values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
+    held = [f"{quote(column)} AS k{position}" for position, column in enumerate(target.kept)]
+    held += [f"{quote(target.names[position])} AS h{position}" for position in target.key]
+    kept = ", ".join(f"t.k{position}" for position in range(len(target.kept)))
+    same = " AND ".join(f"t.h{position} = s.v{position}" for position in target.key)
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.there IS NOT NULL AS there "
+        f"FROM (SELECT {values} FROM {staged.source} WHERE put) s "
+        f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified(connection, table.name)}) t ON {same}"
+    )
+    required = [column for column in target.kept if column in table.required]
+    # DuckDB takes one change at a time.
+    defaults = "; ".join(
+        f"ALTER TABLE {qualified(connection, table.name)} ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in required
+    )
+    if required and connection.execute("SELECT 1 FROM completed WHERE NOT there LIMIT 1").fetchall():
+        raise SchemaDrift(
+            f"a new row has no value for the replica's columns {', '.join(required)}, NOT NULL and without a default",
+            hint=f"give them a default, as here the one for numbers: {defaults}",
+            table=str(target.table),
+        )
+
+
+def _merge_multiset(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged
+) -> None:
+    name = qualified(connection, table)
+    aliases = ", ".join(f"v{position}" for position in range(len(target.names)))
+    selected = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE net AS SELECT CAST(sum(n) AS BIGINT) AS n, row_number() OVER () AS id, "
+        f"{aliases} FROM (SELECT n, {selected} FROM {staged.source}) GROUP BY ALL HAVING sum(n) <> 0"
+    )
+    (asked,) = connection.execute("SELECT coalesce(-sum(n), 0) FROM net WHERE n < 0").fetchall()[0]
+    if asked:
+        _remove(connection, target, name, asked)
+    connection.execute(
+        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
+        f"SELECT {aliases} FROM (SELECT *, unnest(range(n)) FROM net WHERE n > 0)"
+    )
+    connection.execute("DROP TABLE temp.main.net")
+
+
+def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str, asked: int) -> None:
+    """Remove `asked` rows in all from the table `name`, of each image as many copies as `net` says.
+
+    Equal rows cannot be told apart: `rowid`, which could, is the column of that name in a table that has one. So all
+    copies of an image go, and those that stay come back.
+    """
+    same = " AND ".join(
+        f"t.{quote(column)} IS NOT DISTINCT FROM net.v{position}" for position, column in enumerate(target.names)
+    )
+    columns = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {columns}, "
+        "row_number() OVER (PARTITION BY net.id) > -net.n AS stays "
+        f"FROM {name} t JOIN net ON {same} WHERE net.n < 0"
+    )
+    (gone,) = connection.execute("SELECT count(*) FROM found WHERE NOT stays").fetchall()[0]
+    if gone != asked:
+        raise CannotBeExact(
+            f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
+            hint=f"empty and reload the table: {resync_command(target.table)}",
+            table=str(target.table),
+        )
+    connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")
+    connection.execute(
+        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) SELECT * EXCLUDE (stays) FROM found WHERE stays"
+    )
+    connection.execute("DROP TABLE temp.main.found")
+
+
+def _widen(
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, source: str, present: frozenset[str]
+) -> tuple[str, ...]:
+    """Make VARCHAR of each typed column for which a value was staged that its type cannot hold."""
+    widened = []
+    for position, (column, name) in enumerate(zip(target.columns, target.names, strict=True)):
+        match table.types[name]:
+            case "JSON":
+                strange = f"SELECT 1 FROM {source} WHERE NOT json_valid(c{position}) LIMIT 1"
+                unfit = bool(connection.execute(strange).fetchall())
+            case "DATE" | "TIMESTAMP":
+                unfit = f"t{position}" in present
+            case _:
+                continue
+        if unfit:
+            connection.execute(
+                f"ALTER TABLE {qualified(connection, table.name)} ALTER {quote(name)} TYPE {TEXT} "
+                f"USING {text_of(column, quote(name))}"
+            )
+            widened.append(name)
+    return tuple(widened)
+
+
+def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Each column's staged value as an SQL expression, and the type that its table column has now."""
+    assert isinstance(target.settings, DuckDbTarget)
+    for position, (column, staged_type) in enumerate(zip(target.columns, target.settings.types, strict=True)):
+        type_now = types[target.names[position]]
+        forms = {"c": f"c{position}", "t": f"t{position}"}
+        if type_now == TEXT and staged_type in ("DATE", "TIMESTAMP"):
+            forms["c"] = text_of(column, forms["c"])
+        there = [form for letter, form in forms.items() if f"{letter}{position}" in present]
+        yield (there[0] if len(there) == 1 else f"coalesce({there[0]}, {there[1]})"), type_now
+
+
+def _pattern(path: str) -> str:
+    """A path as a string literal in which DuckDB sees no wildcard."""
+    return literal("".join(f"[{letter}]" if letter in "*?[" else letter for letter in path))

@@ -1,0 +1,1 @@
+"""Upstream's statements, by what they do to columns and rows."""

@@ -1,0 +1,162 @@
+"""What DROP, TRUNCATE and EXCHANGE PARTITION do to the rows. The caller owns the transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import duckdb
+
+from consumer.ddl.definitions import statement_of
+from consumer.ddl.expressions import NotUnderstood
+from consumer.ddl.partition_clauses import TAKES_ROWS, PartitionClause, partition_clauses
+from consumer.ddl.partitions import positions
+from consumer.ddl.references import exchange_table
+from consumer.model.actions import PARTITION_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.duckdb.connection import qualified, quote
+from consumer.sink.duckdb.statements.partition_members import members
+from consumer.sink.duckdb.tables.replica import ReplicaTable, Upstream, describe, has_rows, visible
+from consumer.sink.duckdb.types import ELEMENTS, TEXT, WIDENING, text_of
+
+Tables = Mapping[TableName, ReplicaTable]
+
+_MOVED = "__storage_consumer_moved"
+_ALL = "TRUE"
+
+
+def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
+    """Delete or move the rows of the partitions that the statement empties or exchanges; most do neither.
+
+    Raises NotUnderstood where it cannot be told which rows those are, unless there are no rows at all.
+    """
+    if step.file.type not in PARTITION_ACTIONS:
+        return
+    table = tables.get(step.file.name)
+    try:
+        clauses = partition_clauses(statement_of(step.file.query))
+        if step.file.type != Action.MULTI_SCHEMA_CHANGE and not clauses:
+            raise NotUnderstood("a statement that names no partition")
+    except NotUnderstood:
+        if any(has_rows(connection, each.name) for each in tables.values()):
+            raise
+        return
+    if len(clauses) > 1 and any(clause.verb in TAKES_ROWS for clause in clauses):
+        raise NotUnderstood("several clauses about partitions in one statement")
+    for clause in clauses:
+        if clause.verb == "EXCHANGE":
+            _exchange(connection, step, clause, tables)
+        elif clause.verb in TAKES_ROWS and table is not None and has_rows(connection, table.name):
+            where = _where(connection, step, clause, _told(table, step))
+            connection.execute(f"DELETE FROM {qualified(connection, table.name)} WHERE {where}")
+
+
+def _where(
+    connection: duckdb.DuckDBPyConnection,
+    step: ApplyDdl,
+    clause: PartitionClause,
+    table: ReplicaTable,
+) -> str:
+    """The condition for the rows of the partitions that `clause` names, tried on every row of `table`."""
+    if clause.all_of_them:
+        return _ALL
+    if step.partitioning is None:
+        raise NotUnderstood("how the table is partitioned: no statement in the storage tells it, or not clearly")
+    chosen = positions(step.partitioning, clause)
+    if len(chosen) == len(step.partitioning.partitions):
+        return _ALL
+    condition = members(step.partitioning, chosen, table)
+    if strange := _count(connection, table, f"({condition}) IS NULL"):
+        raise NotUnderstood(
+            f"{strange} rows of {table.name} are in no partition that its statements define for certain"
+        )
+    return condition
+
+
+def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: PartitionClause, tables: Tables) -> None:
+    """The partition's rows go to the plain table, all of whose rows go to the partitioned one."""
+    names = (step.file.name, _plain_table(step))
+    missing = [name for name in names if name not in tables]
+    if missing:
+        raise NotUnderstood(f"the rows of {missing[0]}: the replica does not have it")
+    columns = _unified(connection, *(_told(tables[name], step) for name in names))
+    found = describe(connection, names)
+    one, other = (_told(found[name], step) for name in names)
+    if not (has_rows(connection, one.name) or has_rows(connection, other.name)):
+        return
+    where = _where(connection, step, clause, one)
+    if where != _ALL and (
+        strange := _count(connection, other, f"({_where(connection, step, clause, other)}) IS NOT TRUE")
+    ):
+        raise NotUnderstood(f"{strange} rows of {other.name} came into a partition that is not theirs")
+    here, there = qualified(connection, one.name), qualified(connection, other.name)
+    own = ", ".join(quote(str(one.spelled(column))) for column in columns)
+    its = ", ".join(quote(str(other.spelled(column))) for column in columns)
+    for statement in (
+        f"CREATE TEMP TABLE {_MOVED} AS SELECT {own} FROM {here} WHERE {where}",
+        f"DELETE FROM {here} WHERE {where}",
+        f"INSERT INTO {here} ({own}) SELECT {its} FROM {there}",
+        f"DELETE FROM {there}",
+        f"INSERT INTO {there} ({its}) SELECT {own} FROM temp.main.{_MOVED}",
+        f"DROP TABLE temp.main.{_MOVED}",
+    ):
+        connection.execute(statement)
+
+
+def _plain_table(step: ApplyDdl) -> TableName:
+    """Raises NotUnderstood for a table that the consumer does not keep."""
+    named = exchange_table(step.file.query)
+    if named is None:
+        raise NotUnderstood("the table that the partition is exchanged with")
+    wanted = ((named.database or step.file.database).lower(), named.table.lower())
+    found = (name for name in step.touches if (name.database.lower(), name.table.lower()) == wanted)
+    name = next(found, None)
+    if name is None:
+        raise NotUnderstood(f"the rows of {named.table}: the table filter leaves it out, or nothing is known of it")
+    return name
+
+
+def _unified(connection: duckdb.DuckDBPyConnection, one: ReplicaTable, other: ReplicaTable) -> list[str]:
+    """The columns of both tables, once each has one type in both: text where one holds it for values that are no date,
+    or no JSON. Raises NotUnderstood for tables that do not have the same columns."""
+    pairs = list(zip(_stored(one), _stored(other), strict=False))
+    if len(_stored(one)) != len(_stored(other)) or any(mine.name.lower() != its.name.lower() for mine, its in pairs):
+        raise NotUnderstood(f"the columns of {other.name}, which are not those of {one.name}")
+    for mine, its in pairs:
+        if mine.family in ELEMENTS and mine.elements != its.elements:
+            raise NotUnderstood(f"the labels of column {mine.name}, which are not known of both tables")
+        types = [table.types[str(table.spelled(mine.name))] for table in (one, other)]
+        if types[0] == types[1]:
+            continue
+        if TEXT not in types or mine.family not in WIDENING or mine.family is not its.family:
+            raise NotUnderstood(f"column {mine.name}, which is {types[0]} in one table and {types[1]} in the other")
+        _make_text(connection, (one, other)[types.index(TEXT) == 0], mine)
+    return [column.name for column in _stored(one)]
+
+
+def _told(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
+    """`table`; one of a snapshot, of which no rows came yet, has upstream's columns from the statement's schema file.
+    Both tables of an EXCHANGE have the same."""
+    if table.upstream is not None:
+        return table
+    columns = visible(step.columns_before or step.file.columns)
+    virtual = frozenset(column.name for column in columns if table.spelled(column.name) is None)
+    return replace(table, upstream=Upstream(columns, virtual))
+
+
+def _stored(table: ReplicaTable) -> tuple[Column, ...]:
+    return () if table.upstream is None else table.upstream.stored
+
+
+def _make_text(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, column: Column) -> None:
+    spelled = quote(str(table.spelled(column.name)))
+    connection.execute(
+        f"ALTER TABLE {qualified(connection, table.name)} ALTER {spelled} TYPE {TEXT} USING {text_of(column, spelled)}"
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, condition: str) -> int:
+    query = f"SELECT count(*) FROM {qualified(connection, table.name)} WHERE {condition}"
+    return int(connection.execute(query).fetchall()[0][0])

@@ -1,0 +1,104 @@
+"""A replica table brought to other columns: which stay, come and go, and how the rows follow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+
+import duckdb
+
+from consumer.ddl.declared import Definition, Definitions
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.duckdb.connection import qualified, quote
+from consumer.sink.duckdb.statements.casts import Value, backfill, converted
+from consumer.sink.duckdb.tables.replica import ReplicaTable, Upstream
+
+_REBUILT = "__storage_consumer_rebuilt"
+
+
+class NameTaken(Exception):
+    """A column that the statement makes has the name of another that is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A column of the new table. `old` is its name in the table so far, None where it is new."""
+
+    name: str
+    old: str | None
+    value: Value
+
+
+def changes(
+    step: ApplyDdl,
+    table: ReplicaTable,
+    before: Upstream,
+    after: Upstream,
+    definitions: Definitions,
+    zone: tzinfo,
+) -> list[_Change]:
+    """The columns of the table once the statement has run. It comes to what the statement itself says: a column that
+    an earlier one should have added or dropped, and was not executed, stays absent, or stays. Raises NameTaken, and
+    NotExact where values have no form in their new type."""
+    known = {column.name.lower(): column for column in before.columns}
+    found: list[_Change] = []
+    for column in after.stored:
+        lowered = column.name.lower()
+        old = definitions.renamed.get(lowered, lowered)
+        spelled = None if lowered in definitions.added else table.spelled(old)
+        if lowered in definitions.added:
+            definition = definitions.columns.get(lowered, Definition())
+            found.append(_Change(column.name, None, backfill(column, definition, step.file.version, zone)))
+        elif spelled is not None:
+            value = Value(table.types[spelled], quote(spelled))
+            if old in known:
+                value = converted(known[old], column, table.types[spelled], quote(spelled), zone)
+            found.append(_Change(column.name, spelled, value))
+    return _with_kept(table, found, definitions.dropped)
+
+
+def _with_kept(table: ReplicaTable, found: list[_Change], dropped: Collection[str]) -> list[_Change]:
+    """`found` with the columns that only the replica has, each behind the column that it stands behind now."""
+    taken = {change.old for change in found}
+    names = {change.name.lower() for change in found}
+    place = 0
+    for name, kind in table.types.items():
+        if name in taken:
+            place = 1 + next(at for at, change in enumerate(found) if change.old == name)
+        elif name.lower() not in dropped:
+            if name.lower() in names:
+                raise NameTaken(
+                    f"the replica has a column {name} already, from before a statement that was not executed"
+                )
+            found.insert(place, _Change(name, name, Value(kind, quote(name))))
+            place += 1
+    return found
+
+
+def reshape(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, changes: Sequence[_Change]) -> None:
+    """Bring the table to the new columns: in place where columns only go, or only come at the end; else by a copy, as
+    the order of columns is upstream's."""
+    name = qualified(connection, table.name)
+    kept = [change for change in changes if change.old is not None]
+    in_place = all(change.value.sql == quote(change.old or "") and change.old == change.name for change in kept)
+    old_names = [change.old for change in kept]
+    if in_place and len(kept) == len(changes) and old_names == [name for name in table.types if name in old_names]:
+        for gone in table.types.keys() - set(old_names):
+            connection.execute(f"ALTER TABLE {name} DROP COLUMN {quote(gone)}")
+    elif in_place and old_names == list(table.types) and list(changes[: len(kept)]) == kept:
+        for change in changes[len(kept) :]:
+            added = quote(change.name)
+            connection.execute(f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}")
+            connection.execute(f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT")
+    else:
+        selected = ", ".join(f"{change.value.sql} AS {quote(change.name)}" for change in changes)
+        copy = TableName(table.name.database, _REBUILT)
+        connection.execute(f"CREATE TABLE {qualified(connection, copy)} AS SELECT {selected} FROM {name}")
+        connection.execute(f"DROP TABLE {name}")
+        _rename_table(connection, copy, table.name.table)
+
+
+def _rename_table(connection: duckdb.DuckDBPyConnection, old: TableName, new: str) -> None:
+    connection.execute(f"ALTER TABLE {qualified(connection, old)} RENAME TO {quote(new)}")

@@ -1,0 +1,1 @@
+"""The replica tables as they are, and how rows fit them."""

@@ -1,0 +1,102 @@
+"""Rows meet their replica table: which columns are written, and by which key their changes are found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import duckdb
+
+from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
+from consumer.model.columns import Column
+from consumer.model.commands import resync_command
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.ports import LoadRequest
+from consumer.sink.duckdb.connection import quote
+from consumer.sink.duckdb.progress.schema import SCHEMA
+from consumer.sink.duckdb.settings import DuckDbTarget
+from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, visible
+from consumer.sink.duckdb.types import duckdb_type
+from consumer.sink.missing import table_missing
+
+_ADD = "add them to the replica by hand, or let [consumer.ddl] execute the statement that does and "
+
+
+def prepare(
+    connection: duckdb.DuckDBPyConnection | None, requests: Sequence[LoadRequest]
+) -> Sequence[LoadTarget | ConsumerError]:
+    """Answers in the order of `requests`; None is a file that is not there yet."""
+    found = {} if connection is None else describe(connection, {request.table for request in requests})
+    return [_answer(request, found.get(request.table)) for request in requests]
+
+
+def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | ConsumerError:
+    try:
+        if request.table.database.lower() == SCHEMA:
+            raise CannotBeExact(
+                f"the database {SCHEMA} is the target's own",
+                hint="route or filter it in the changefeed",
+                table=str(request.table),
+            )
+        if table is None:
+            raise table_missing(request.table, _create_statement(request))
+        return _target(request, table)
+    except TableError as error:
+        return error
+
+
+def _create_statement(request: LoadRequest) -> str:
+    columns = ", ".join(f"{quote(column.name)} {duckdb_type(column)}" for column in visible(request.columns))
+    return f"CREATE TABLE {quote(request.table.database)}.{quote(request.table.table)} ({columns})"
+
+
+def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
+    """Rows are written whole: columns that only the table has are completed from it, by the handle key."""
+    sent = _sent(request, table)
+    missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
+    if missing:
+        raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
+    names = tuple(name for name in table.types if name.lower() in sent)
+    kept = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
+    columns = tuple(sent[name.lower()] for name in names)
+    key = _handle_key(columns, request.unique_keys)
+    if kept and not key:
+        raise _drift(
+            request.table,
+            f"the rows lack the replica's columns {', '.join(kept)}, and without a key no row can keep them",
+        )
+    return LoadTarget(
+        table=request.table,
+        columns=columns,
+        names=names,
+        key=key,
+        settings=DuckDbTarget(tuple(table.types[name] for name in names)),
+        kept=kept,
+        absent=request.absent,
+        virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
+    )
+
+
+def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
+    """The rows' columns by lower-case name. An ENUM or SET goes by the labels that its table was made with."""
+    columns = {column.name.lower(): column for column in visible(request.columns) if column.name not in request.absent}
+    if table.upstream is not None:
+        for known in table.upstream.columns:
+            if known.name in table.upstream.virtual:
+                columns.pop(known.name.lower(), None)
+            elif known.name.lower() in columns:
+                columns[known.name.lower()] = replace(columns[known.name.lower()], elements=known.elements)
+    return columns
+
+
+def _handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Positions of the primary key, else of the first NOT NULL unique key whose columns are all there, else none."""
+    primary = tuple(position for position, column in enumerate(columns) if column.is_pk)
+    places = {column.name.lower(): position for position, column in enumerate(columns)}
+    whole = (key for key in unique_keys if all(name.lower() in places for name in key))
+    return primary or tuple(sorted(places[name.lower()] for name in next(whole, ())))
+
+
+def _drift(name: TableName, text: str, first: str = "") -> SchemaDrift:
+    return SchemaDrift(text, hint=f"{first}empty and reload the table: {resync_command(name)}", table=str(name))

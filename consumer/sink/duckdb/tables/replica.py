@@ -1,0 +1,174 @@
+"""The replica tables: what the file's catalog says of them, and what upstream said, which the catalog does not hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import duckdb
+
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from consumer.sink.duckdb.connection import catalog, qualified, quote, schema
+from consumer.sink.duckdb.progress.schema import exists
+from consumer.sink.duckdb.types import duckdb_type
+
+_MOVED = "__storage_consumer_moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A table's columns as upstream has them, without the hidden ones. `virtual` are names of those that have no rows,
+    and so no column in the replica. An ENUM's or SET's `elements` say that its values are kept as labels."""
+
+    columns: tuple[Column, ...]
+    virtual: frozenset[str] = frozenset()
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns of the replica."""
+        return tuple(column for column in self.columns if column.name not in self.virtual)
+
+
+@dataclass(frozen=True)
+class ReplicaTable:
+    """A table of the file: its name and columns as they are spelled there, with their DuckDB types, in order.
+
+    `upstream` is None for a table that somebody else made. `generated` are columns that the file computes, `required`
+    those that are NOT NULL and have no default.
+    """
+
+    name: TableName
+    types: Mapping[str, str]
+    upstream: Upstream | None
+    generated: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+
+    def spelled(self, column: str) -> str | None:
+        """The table's own spelling of a column name."""
+        return self._spellings.get(column.lower())
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, str]:
+        return {name.lower(): name for name in self.types}
+
+
+def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> dict[TableName, ReplicaTable]:
+    """Those of `names` that exist; case does not tell two names apart, neither upstream nor here."""
+    wanted = {name: (name.database.lower(), name.table.lower()) for name in names}
+    listed = json.dumps([[name.database, name.table] for name in names])
+    is_wanted = (
+        "(lower({0}), lower(table_name)) IN "
+        """(SELECT (lower(pair[1]), lower(pair[2])) FROM (SELECT unnest(from_json($names, '[["VARCHAR"]]')) AS pair))"""
+    )
+    told = (
+        "SELECT database_name, table_name, columns FROM storage_consumer.table_columns "
+        f"WHERE {is_wanted.format('database_name')}"
+    )
+    remembered = {
+        (database.lower(), table.lower()): _parsed(text)
+        for database, table, text in (
+            connection.execute(told, {"names": listed}).fetchall() if exists(connection) else ()
+        )
+    }
+    found: dict[TableName, list[tuple[str, str, bool, bool]]] = {}
+    for database, table, *column in connection.execute(
+        "SELECT table_schema, table_name, column_name, data_type, is_generated = 'ALWAYS', "
+        "is_nullable = 'NO' AND column_default IS NULL FROM information_schema.columns "
+        f"WHERE table_catalog = current_database() AND {is_wanted.format('table_schema')} "
+        "ORDER BY table_schema, table_name, ordinal_position",
+        {"names": listed},
+    ).fetchall():
+        found.setdefault(TableName(database, table), []).append(tuple(column))
+    spelled = {(name.database.lower(), name.table.lower()): name for name in found}
+    return {
+        name: ReplicaTable(
+            spelled[key],
+            {column: kind for column, kind, _, _ in found[spelled[key]]},
+            remembered.get(key),
+            frozenset(column for column, _, generated, _ in found[spelled[key]] if generated),
+            frozenset(column for column, _, _, required in found[spelled[key]] if required),
+        )
+        for name, key in wanted.items()
+        if key in spelled
+    }
+
+
+def create_table(connection: duckdb.DuckDBPyConnection, name: TableName, upstream: Upstream) -> ReplicaTable:
+    """Make an empty table, and its schema where that is missing."""
+    create_schema(connection, name.database)
+    types = {column.name: duckdb_type(column) for column in upstream.stored}
+    body = ", ".join(f"{quote(column)} {kind}" for column, kind in types.items())
+    connection.execute(f"CREATE TABLE {qualified(connection, name)} ({body})")
+    remember(connection, name, upstream)
+    return ReplicaTable(name, types, upstream)
+
+
+def create_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema(connection, database)}")
+
+
+def drop_table(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
+    """Drop the table, if it is there, and what is remembered of it."""
+    connection.execute(f"DROP TABLE IF EXISTS {qualified(connection, name)}")
+    forget(connection, name)
+
+
+def move_table(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, new: TableName) -> None:
+    """Give the table another name, and what is remembered of it with it. To another schema, DuckDB can only copy it."""
+    source, target = qualified(connection, table.name), qualified(connection, new)
+    if table.name.database == new.database:
+        # Over a third name: names that differ in case only are one name to DuckDB.
+        connection.execute(f"ALTER TABLE {source} RENAME TO {quote(_MOVED)}")
+        between = qualified(connection, TableName(new.database, _MOVED))
+        connection.execute(f"ALTER TABLE {between} RENAME TO {quote(new.table)}")
+    else:
+        create_schema(connection, new.database)
+        connection.execute(f"CREATE TABLE {target} AS SELECT * FROM {source}")
+        connection.execute(f"DROP TABLE {source}")
+    forget(connection, table.name)
+    if table.upstream is not None:
+        remember(connection, new, table.upstream)
+
+
+def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
+    """Drop a schema with all its tables. One named `main` or like the file stays, empty: DuckDB cannot drop it."""
+    connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND lower(schema_name) = lower(?)",
+        (database,),
+    )
+    for schema_name, table in connection.fetchall():
+        drop_table(connection, TableName(schema_name, table))
+    if database.lower() not in ("main", catalog(connection).lower()):
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema(connection, database)} CASCADE")
+
+
+def has_rows(connection: duckdb.DuckDBPyConnection, name: TableName) -> bool:
+    return bool(connection.execute(f"SELECT 1 FROM {qualified(connection, name)} LIMIT 1").fetchall())
+
+
+def remember(connection: duckdb.DuckDBPyConnection, name: TableName, upstream: Upstream) -> None:
+    forget(connection, name)
+    text = json.dumps({"columns": [asdict(column) for column in upstream.columns], "virtual": sorted(upstream.virtual)})
+    connection.execute("INSERT INTO storage_consumer.table_columns VALUES (?, ?, ?)", (name.database, name.table, text))
+
+
+def forget(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
+    connection.execute(
+        "DELETE FROM storage_consumer.table_columns "
+        "WHERE lower(database_name) = lower(?) AND lower(table_name) = lower(?)",
+        (name.database, name.table),
+    )
+
+
+def visible(columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(column for column in columns if not column.hidden)
+
+
+def _parsed(text: str) -> Upstream:
+    body = json.loads(text)
+    columns = (Column(**{**column, "elements": tuple(column["elements"])}) for column in body["columns"])
+    return Upstream(tuple(columns), frozenset(body["virtual"]))

@@ -1,0 +1,1 @@
+"""What is recorded in the target, by whom, and in which order."""

@@ -1,0 +1,172 @@
+"""One writer at a time.
+
+Liveness is a server lock (GET_LOCK) on a connection of its own: the server frees it when the holder dies, so the next
+run begins at once. Fencing are the epochs (see epochs.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pymysql
+
+from consumer.errors import ConsumerError, LeaseHeld
+from consumer.sink.mysql.progress.epochs import STATEMENTS, check_epoch
+from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.settings import MySqlSettings
+
+_WAIT_SECONDS = 5
+_HEARTBEAT_SECONDS = 15
+_LAST_STATEMENTS_SECONDS = 5
+
+
+def lock_name(name: str) -> str:
+    """The server lock of the consumer `name`."""
+    return "storage_consumer." + hashlib.sha256(name.encode()).hexdigest()[:40]
+
+
+class LeaseLock:
+    """The server lock of one consumer name, held from `take` to `release` on a connection of its own.
+
+    A thread keeps the connection from idling: where this process's machine dies without a word, the server frees the
+    lock after SILENCE_SECONDS. Where the connection is lost, the thread takes the lock again; if another consumer
+    was faster, the epoch stops this one.
+    """
+
+    def __init__(self, settings: MySqlSettings) -> None:
+        self._settings = settings
+        self._lock_name = lock_name(settings.name)
+        self._connection: pymysql.Connection | None = None
+        self._in_use = threading.Lock()
+        self._guards = 0
+        self._epoch = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self) -> None:
+        """Raises LeaseHeld when it is not free within a few seconds, TargetUnavailable, BadConfig."""
+        self._connection = self._taken()
+        self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
+        self._thread.start()
+
+    def follow(self, cursor: pymysql.cursors.Cursor) -> None:
+        """Take the lock where `cursor` is, unless it is held there: the target's address can lead to another server
+        now. Raises as `take`; pymysql's errors of `cursor` pass through."""
+        cursor.execute("SELECT IS_USED_LOCK(%s)", (self._lock_name,))
+        holder = cursor.fetchone()[0]
+        with self._in_use:
+            ours = self._connection
+            if ours is not None and ours.open and ours.thread_id() == holder:
+                return
+            if ours is not None and ours.open:
+                ours.close()
+            self._connection = self._taken()
+
+    @contextmanager
+    def guarding(self, epoch: int) -> Iterator[None]:
+        """While it lasts nobody takes over: whoever tries waits for the transaction that is open meanwhile. Statements
+        commit by themselves, so their own connections cannot hold the epoch. For several threads. Raises LeaseHeld."""
+        with self._in_use:
+            self._epoch = epoch
+            if not self._guards:
+                self._begin_guard(self._connected())
+            self._guards += 1
+        try:
+            yield
+        finally:
+            with self._in_use:
+                self._guards -= 1
+                if not self._guards and self._connection is not None and self._connection.open:
+                    self._end_guard(self._connection)
+
+    def release(self) -> None:
+        """Free the lock. It may be called twice. A statement that still runs is waited for, for some seconds: nobody
+        is to take over between its guard and itself."""
+        deadline = time.monotonic() + _LAST_STATEMENTS_SECONDS
+        while self._guards and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_HEARTBEAT_SECONDS)
+        if self._connection is not None and self._connection.open:
+            self._connection.close()
+        self._connection = None
+
+    def _beat(self) -> None:
+        while not self._stop.wait(_HEARTBEAT_SECONDS):
+            try:
+                with self._in_use:
+                    self._beat_once()
+            except (pymysql.MySQLError, ConsumerError):
+                continue  # the next beat tries again; until then the epoch is the guard
+
+    def _beat_once(self) -> None:
+        lost = self._connection is None or not self._connection.open
+        connection = self._connected()
+        if not self._get(connection, 0):
+            connection.close()
+        elif lost and self._guards:
+            self._begin_guard(connection)
+
+    def _taken(self) -> pymysql.Connection:
+        """A new connection that has the lock."""
+        connection = connect(self._settings, "dml", autocommit=True)
+        try:
+            if not self._get(connection, _WAIT_SECONDS):
+                raise LeaseHeld(
+                    f"another consumer named {self._settings.name!r} is at work: {self._holder(connection)}",
+                    hint="wait until it has ended, or end it; another --name is for another upstream, not for the same"
+                    " tables",
+                )
+        except pymysql.MySQLError as error:
+            connection.close()
+            raise translate(error, "start") from error
+        except LeaseHeld:
+            connection.close()
+            raise
+        return connection
+
+    def _connected(self) -> pymysql.Connection:
+        if self._connection is None or not self._connection.open:
+            self._connection = connect(self._settings, "dml", autocommit=True)
+        return self._connection
+
+    def _begin_guard(self, connection: pymysql.Connection) -> None:
+        try:
+            connection.begin()
+            with connection.cursor() as cursor:
+                check_epoch(cursor, self._settings.name, self._epoch, STATEMENTS)
+        except pymysql.MySQLError as error:
+            connection.close()
+            raise translate(error, "start") from error
+        except ConsumerError:
+            self._end_guard(connection)  # whoever raises the epochs would wait for it
+            raise
+
+    def _end_guard(self, connection: pymysql.Connection) -> None:
+        try:
+            connection.rollback()
+        except pymysql.MySQLError:
+            connection.close()
+
+    def _get(self, connection: pymysql.Connection, seconds: int) -> bool:
+        """Taking a lock that this connection has already is a success, so this is the heartbeat too."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT COALESCE(IS_USED_LOCK(%s) = CONNECTION_ID(), 0)", (self._lock_name,))
+            if cursor.fetchone()[0]:
+                return True
+            cursor.execute("SELECT GET_LOCK(%s, %s)", (self._lock_name, seconds))
+            return bool(cursor.fetchone()[0])
+
+    def _holder(self, connection: pymysql.Connection) -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT holder, since FROM storage_consumer.lease WHERE name = %s AND slot = 0", (self._settings.name,)
+            )
+            row = cursor.fetchone()
+        return f"{row[0]} since {row[1]} UTC" if row else "it is just starting"

@@ -1,0 +1,1 @@
+"""The executors' side: folded changes into tables."""

@@ -1,0 +1,50 @@
+"""Puts that bring texts ending in blanks into unique keys (see `blanks`), and the look for such texts in the table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+
+from consumer.errors import RowsCollide
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName
+from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.tables.blanks import TABLE, folded_name, shown_columns
+
+
+def end_in_blanks(target: LoadTarget, puts: pa.Table) -> bool:
+    """Whether rows of `puts` bring such a text."""
+    columns = (puts.column(f"c{position}") for position in mysql_target(target).padded)
+    return any(pc.any(pc.ends_with(column, " ")).as_py() for column in columns)
+
+
+def look_for_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
+    """Whether the table holds such a text; recorded in the transaction at hand. It reads an index of each column."""
+    settings = mysql_target(target)
+    table, found = qualified(settings.database, settings.table), False
+    for position in settings.padded:
+        cursor.execute(f"SELECT 1 FROM {table} WHERE {quote(target.names[position])} LIKE '% ' LIMIT 1")
+        found = found or cursor.fetchone() is not None
+    record_blanks(cursor, target, found)
+    return found
+
+
+def record_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget, found: bool) -> None:
+    """Record what the table may hold, in the transaction at hand."""
+    settings = mysql_target(target)
+    name = folded_name(TableName(settings.database, settings.table))
+    cursor.execute(
+        f"REPLACE INTO {TABLE} (database_name, table_name, looked_at, found) VALUES (%s, %s, %s, %s)",
+        (*name, shown_columns(target.names, settings.padded), found),
+    )
+
+
+def may_lose(target: LoadTarget) -> RowsCollide:
+    """The table needs another way of writing than REPLACE: its load is to be planned again."""
+    columns = shown_columns(target.names, mysql_target(target).padded)
+    return RowsCollide(
+        f"texts in {columns} of unique keys end in blanks, which the target passes over and upstream may not",
+        table=str(target.table),
+    )

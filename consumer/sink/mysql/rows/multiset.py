@@ -1,0 +1,137 @@
+"""Tables with no key: rows are counted. Rows and progress change in one transaction, so a window takes effect once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+
+from consumer.errors import CannotBeExact, RowRefused
+from consumer.model.columns import Family
+from consumer.model.load import LoadTarget, Receipt
+from consumer.model.names import TableName
+from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
+from consumer.model.steps import Window
+from consumer.sink.mysql.progress.store import store
+from consumer.sink.mysql.rows import replace
+from consumer.sink.mysql.rows.batches import pieces
+from consumer.sink.mysql.rows.deletes import same_bytes
+from consumer.sink.mysql.rows.values import key_literals, mysql_target, sql
+from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.tables.rounded import near
+from consumer.sink.progress_rows import begins_too_early
+
+_ROWS = 20_000
+_BYTES = 32 << 20
+_RESYNC = "resync the table: it is emptied and loaded again"
+
+
+def apply(
+    cursor: pymysql.cursors.Cursor,
+    settings: MySqlSettings,
+    epoch: int,
+    target: LoadTarget,
+    changes: pa.Table,
+    window: Window,
+    packet: int,
+) -> Receipt:
+    """Add and remove the copies that `changes` (``n int64, c0 .. cN``) count, and move the table's progress, in the
+    transaction at hand. Raises ProgressMoved, CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass through."""
+    counts = changes.column("n")
+    added, removed = changes.filter(pc.greater(counts, 0)), changes.filter(pc.less(counts, 0))
+    receipt = Receipt(puts=_total(added), deletes=-_total(removed))
+    applied = _locked_progress(cursor, settings.name, target.table)
+    if applied >= window.upto:
+        return receipt
+    if applied > window.after:
+        raise begins_too_early(target.table, window, applied)
+    for rows in pieces(removed, _ROWS, _BYTES):
+        _remove(cursor, target, rows, packet)
+    for rows in pieces(added, _ROWS, _BYTES):
+        replace.put(cursor, target, _copies(rows), packet, "INSERT")
+    change = ProgressChange(tables={target.table: TableProgress(window.upto, reason=MOVED_BY_WRITER)})
+    store(cursor, settings.name, epoch, change, touched=[target.table])
+    return receipt
+
+
+def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName) -> int:
+    """The table's applied-ts, which no other transaction can move until this one ends.
+
+    A table that is where the global applied-ts is has no row of its own: it gets one, as there is nothing else to lock.
+    """
+    key = (name, table.database, table.table)
+    cursor.execute(
+        "INSERT IGNORE INTO storage_consumer.table_progress "
+        "(name, database_name, table_name, applied_ts, state, reason, hint) "
+        "SELECT name, %s, %s, applied_ts, 'ok', '', '' FROM storage_consumer.consumer WHERE name = %s",
+        (table.database, table.table, name),
+    )
+    cursor.execute(
+        "SELECT applied_ts FROM storage_consumer.table_progress "
+        "WHERE name = %s AND database_name = %s AND table_name = %s FOR UPDATE",
+        key,
+    )
+    row = cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+def _total(changes: pa.Table) -> int:
+    return int(pc.sum(changes.column("n"), min_count=0).as_py())
+
+
+def _copies(changes: pa.Table) -> pa.Table:
+    counts = changes.column("n").to_numpy()
+    return changes.take(np.repeat(np.arange(changes.num_rows), counts))
+
+
+def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Table, packet: int) -> None:
+    settings = mysql_target(target)
+    head = f"DELETE FROM {qualified(settings.database, settings.table)} WHERE ".encode()
+    for condition, count in zip(_conditions(target, changes), changes.column("n").to_pylist(), strict=True):
+        statement = b"%b%b LIMIT %d" % (head, condition, -count)
+        if len(statement) >= packet:
+            raise RowRefused(
+                f"a row to be removed takes {len(statement)} bytes, the target's max_allowed_packet is {packet}",
+                hint="raise max_allowed_packet on the target's server, then run again",
+                table=str(target.table),
+            )
+        cursor.execute(statement)
+        if cursor.rowcount != -count:
+            shown = condition[:300].decode(errors="replace")
+            raise CannotBeExact(
+                f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}",
+                hint=_RESYNC,
+                table=str(target.table),
+            )
+
+
+def _conditions(target: LoadTarget, changes: pa.Table) -> Iterator[bytes]:
+    """One a row: every column holds the very value."""
+    positions = tuple(range(len(target.columns)))
+    literals = key_literals(target, changes, positions)
+    parts = [_same(target, position, literal) for position, literal in zip(positions, literals, strict=True)]
+    return iter(sql(*parts, between=" AND ").to_pylist())
+
+
+def _same(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:
+    name = quote(target.names[position])
+    settings = mysql_target(target)
+    match target.columns[position].family, settings.data_types[position]:
+        case _, "vector":  # it is compared with no NULL
+            return sql(f"HEX({name}) <=> HEX(", literal, ")")
+        case Family.JSON, "json":  # 1 and 1.0 are equal, and written in two ways
+            typed = sql("CAST(", literal, " AS JSON)")
+            text = same_bytes(f"CAST({name} AS CHAR)", sql("CAST(", typed, " AS CHAR)"))
+            return sql(f"{name} <=> ", typed, " AND ", text)
+        case ((Family.TEXT | Family.JSON), _):
+            return same_bytes(name, literal)
+        case ((Family.BIT | Family.ENUM | Family.SET | Family.YEAR), _):
+            return sql(f"CAST({name} AS UNSIGNED) <=> ", literal)
+    equal = sql(f"{name} <=> ", literal)
+    if (rounded := near(name, settings.column_types[position], literal)) is not None:
+        return sql("(", equal, " OR ", rounded, ")")
+    return equal

@@ -1,0 +1,45 @@
+"""Rows with what is no value of its type, which no statement can be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pyarrow as pa
+
+from consumer.codec.refused import first_refused
+from consumer.errors import CorruptFile, RowRefused
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.rows.values import by_key, key_literals, literals
+from consumer.sink.refused import are_puts, refused_change
+
+
+@contextmanager
+def rows_told(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
+    """Makes of a CorruptFile, where it is about values of `changes`, a RowRefused that tells the row."""
+    try:
+        yield
+    except CorruptFile as error:
+        refused = _refused(target, changes)
+        if refused is None:
+            raise
+        raise refused from error
+
+
+def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
+    """The error of the first of `changes` that has what is no value, None where all have values."""
+    try:
+        _convert(target, changes)
+    except CorruptFile:
+        wrong, found = first_refused(partial(_convert, target), changes)
+        return refused_change(found, target, changes.slice(wrong, 1))
+    return None
+
+
+def _convert(target: LoadTarget, changes: pa.Table) -> None:
+    """Raises CorruptFile where `changes` have what is no value."""
+    if target.key:
+        by_key(target, changes)
+    key_literals(target, changes, target.key or tuple(range(len(target.columns))))
+    literals(target, changes.filter(are_puts(changes)))

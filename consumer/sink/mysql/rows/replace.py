@@ -1,0 +1,129 @@
+"""Puts by statements of many rows, strict: the way where LOAD DATA cannot go, and the way that finds a refused row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+
+from consumer.errors import RowRefused
+from consumer.fold.identity import identities
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.rows.batches import Piece, joined
+from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql
+from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.server.errors import translate
+
+Verb = Literal["REPLACE", "INSERT"]
+
+_STATEMENT_ROWS = 1000
+_STATEMENT_BYTES = 1 << 20
+_SHOWN_CHARACTERS = 200
+
+
+def put(
+    cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int, verb: Verb = "REPLACE"
+) -> None:
+    """Write `rows` (columns ``c0 .. cN``) in the transaction at hand; `packet` is the server's max_allowed_packet.
+
+    Raises RowRefused for a row that the target does not store as it is (the transaction is then rolled back) and
+    CorruptFile; pymysql's errors of the connection and of locks pass through.
+    """
+    put = _Put(cursor, target, packet, verb)
+    zeros = pc.greater(error_values(target, rows), 0)
+    if pc.any(zeros).as_py():
+        with not_strict(cursor):
+            put.write(rows.filter(zeros))
+        rows = rows.filter(pc.invert(zeros))
+    put.write(rows)
+
+
+class _Put:
+    def __init__(self, cursor: pymysql.cursors.Cursor, target: LoadTarget, packet: int, verb: Verb) -> None:
+        settings = mysql_target(target)
+        names = ", ".join(quote(name) for name in target.names)
+        self._cursor, self._target, self._packet = cursor, target, packet
+        self._head = f"{verb} INTO {qualified(settings.database, settings.table)} ({names}) VALUES ".encode()
+
+    def write(self, rows: pa.Table) -> None:
+        for piece in self._statements(rows):
+            part = rows.slice(piece.start, piece.stop - piece.start)
+            reason = self._refusal(part, piece)
+            if reason:
+                raise self._refused(part, reason)
+
+    def _statements(self, rows: pa.Table) -> Iterator[Piece]:
+        tuples = sql("(", sql(*literals(self._target, rows), between=","), "),")
+        limit = min(_STATEMENT_BYTES, self._packet - len(self._head) - 1)
+        return joined(tuples, b",", _STATEMENT_ROWS, limit)
+
+    def _refusal(self, rows: pa.Table, piece: Piece) -> str:
+        """Why the target does not store the rows of `piece` as they are, in its own words; "" when it did.
+
+        Every warning is a changed value: strict mode leaves a note where it cuts blanks or digits off. Each '' error
+        value of an ENUM, which only comes without strict mode, has one warning, and is stored all the same.
+        """
+        statement = self._head + piece.text
+        if len(statement) >= self._packet:
+            return f"it takes {len(statement)} bytes, the target's max_allowed_packet is {self._packet}"
+        try:
+            self._cursor.execute(statement)
+        except pymysql.MySQLError as error:
+            known = translate(error)
+            if not isinstance(known, RowRefused):
+                raise
+            return known.message
+        expected = pc.sum(error_values(self._target, rows)).as_py()
+        return "" if self._cursor.warning_count == expected else self._warnings()
+
+    def _warnings(self) -> str:
+        self._cursor.execute("SHOW WARNINGS")
+        return "; ".join(dict.fromkeys(str(row[2]) for row in self._cursor.fetchall()))[:_SHOWN_CHARACTERS]
+
+    def _refused(self, rows: pa.Table, reason: str) -> RowRefused:
+        """Look for the row by halving: not every message tells its number, and one that does counts from anywhere."""
+        while rows.num_rows > 1:
+            middle = rows.num_rows // 2
+            first, second = rows.slice(0, middle), rows.slice(middle)
+            rows = first if (found := self._probe(first)) else second
+            reason = found or self._probe(second) or reason
+        self._cursor.connection.rollback()
+        return RowRefused(
+            f"the target refuses the row {_shown_key(self._target, rows)}: {reason}",
+            table=str(self._target.table),
+            hint="let the target's column take the value, or resync the table",
+            row=int(identities(rows, self._target.key)[0]),
+        )
+
+    def _probe(self, rows: pa.Table) -> str:
+        self._cursor.connection.rollback()
+        reasons = (self._refusal(rows.slice(p.start, p.stop - p.start), p) for p in self._statements(rows))
+        return next(filter(None, reasons), "")
+
+
+@contextmanager
+def not_strict(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
+    """For rows with the '' error value (0) of an ENUM, which strict mode refuses to store although it is right.
+
+    The connection does not outlive an error in here, so no later statement meets this mode.
+    """
+    cursor.execute("SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '')")
+    try:
+        yield
+    except BaseException:
+        cursor.connection.close()
+        raise
+    cursor.execute("SET SESSION sql_mode = CONCAT('STRICT_TRANS_TABLES,', @@sql_mode)")
+
+
+def _shown_key(target: LoadTarget, rows: pa.Table) -> str:
+    """``id=5, b='x'`` of the first row; its first columns where it has no key."""
+    first = rows.slice(0, 1)
+    positions = target.key or tuple(range(min(3, len(target.names))))
+    values = (first.column(f"c{position}")[0].as_py() for position in positions)
+    shown = (f"{target.names[position]}={value!r}" for position, value in zip(positions, values, strict=True))
+    return ", ".join(shown)[:_SHOWN_CHARACTERS]

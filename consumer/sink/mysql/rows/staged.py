@@ -1,0 +1,185 @@
+"""Puts that are staged in the session, then written row by row in the place of the rows with the very same keys: no
+other row is touched, and one that is equal in a unique key ends the load. So are written
+
+- rows of a table with a unique key that may compare more coarsely than upstream's, or that upstream may not have;
+- rows that lack some of the target's columns, which are completed from it;
+- rows with key columns that the target computes, which nobody may write.
+
+All in one transaction, and all staged rows are completed before one is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pymysql
+
+from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
+from consumer.model.columns import Family
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.progress.schema import SCHEMA
+from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.server.errors import DUPLICATE, errno
+
+_STAGE, _KEPT = "stage", "stage_kept"
+STAGE, KEPT = qualified(SCHEMA, _STAGE), qualified(SCHEMA, _KEPT)
+_ROW = "storage_consumer_row"
+"""A staged row's number, and the stage's key: some servers take no table without one."""
+_KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
+
+
+def is_staged(target: LoadTarget) -> bool:
+    settings = mysql_target(target)
+    return bool(target.kept or settings.checked or settings.computed)
+
+
+def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
+    """Make the session's empty temporary tables for rows of `target`. They are made outside transactions, as servers
+    with GTIDs ask for, and end the one at hand."""
+    settings = mysql_target(target)
+    types = zip(settings.column_types, settings.collations, strict=True)
+    _make(cursor, target, STAGE, f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
+    if target.kept:
+        _make(cursor, target, KEPT, f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.kept, settings.kept_types)
+    cursor.connection.commit()
+    if settings.flavor != "tidb":
+        # Rows that are only looked at are not locked then: sessions would wait for one another at every gap.
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def _make(
+    cursor: pymysql.cursors.Cursor,
+    target: LoadTarget,
+    stage: str,
+    own: str,
+    names: Sequence[str],
+    types: Sequence[tuple[str, str]],
+) -> None:
+    settings = mysql_target(target)
+    cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage}")
+    if settings.flavor == "tidb":  # it has no CREATE TABLE .. SELECT
+        columns = (
+            f"{quote(name)} {kind}{f' COLLATE {collation}' if collation else ''} NULL"
+            for name, (kind, collation) in zip(names, types, strict=True)
+        )
+        cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}, {', '.join(columns)})")
+        return
+    table = qualified(settings.database, settings.table)
+    cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}) AS SELECT {_listed(names)} FROM {table} LIMIT 0")
+
+
+def staged(target: LoadTarget) -> LoadTarget:
+    """The stage, as a target of the same rows."""
+    plain = replace(mysql_target(target), database=SCHEMA, table=_STAGE, checked=False, padded=(), computed=())
+    return replace(target, settings=plain, kept=())
+
+
+def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
+    """Write the staged rows, in the transaction at hand. Returns how many of them are new in the target.
+
+    Raises SchemaDrift where a new row would have no value for a column, RowsCollide where a row is equal, in a unique
+    key, to another one of the load or of the target, CannotBeExact where the target computes other keys than upstream
+    did; pymysql's errors pass through.
+    """
+    new = _complete(cursor, target) if target.kept else 0
+    table = _table(target)
+    # With an alias for the table servers ask for a database to be chosen.
+    cursor.execute(f"DELETE {table} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}")
+    try:
+        for statement in _inserts(target, new):
+            cursor.execute(statement)
+    except pymysql.MySQLError as error:
+        if errno(error) not in DUPLICATE:
+            raise
+        raise _collision(target, str(error.args[-1])) from error
+    _check_computed(cursor, target)
+    return new
+
+
+def _inserts(target: LoadTarget, new: int) -> list[str]:
+    computed, table = mysql_target(target).computed, _table(target)
+    written = [name for name in target.names if name not in computed]
+    columns, values = _listed(written), _listed(written, "s.")
+    if not target.kept:
+        return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {STAGE} s ORDER BY s.{_ROW}"]
+    kept, old, joined = _listed(target.kept), _listed(target.kept, "k."), f"JOIN {KEPT} k ON k.{_ROW} = s.{_ROW}"
+    completed = f"INSERT INTO {table} ({columns}, {kept}) SELECT {values}, {old} FROM {STAGE} s {joined}"
+    fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {STAGE} s LEFT {joined} WHERE k.{_ROW} IS NULL"
+    return [completed, fresh] if new else [completed]
+
+
+def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
+    """Take what the target's rows hold in the columns that the staged ones lack; returns how many rows are new."""
+    settings, table = mysql_target(target), _table(target)
+    old = _listed(target.kept, f"{table}.")
+    there = f"SELECT s.{_ROW}, {old} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}"
+    cursor.execute(f"INSERT INTO {KEPT} ({_ROW}, {_listed(target.kept)}) {there}")
+    found = int(cursor.rowcount)
+    cursor.execute(f"SELECT COUNT(*) FROM {STAGE}")
+    new = int(cursor.fetchone()[0]) - found
+    if new and settings.required:
+        names = _listed(settings.required)
+        defaults = ", ".join(f"ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in settings.required)
+        raise SchemaDrift(
+            f"a new row has no value for the target table's columns {names}, which are NOT NULL and have no default",
+            hint=f"give them a default, as here the one for numbers: ALTER TABLE {table} {defaults}",
+            table=str(target.table),
+        )
+    return new
+
+
+def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
+    computed = mysql_target(target).computed
+    if not any(target.names[position] in computed for position in target.key):
+        return
+    table, first = _table(target), quote(target.names[target.key[0]])
+    joined = f"{STAGE} s LEFT JOIN {table} ON {_same_handle(target)}"
+    cursor.execute(f"SELECT 1 FROM {joined} WHERE {table}.{first} IS NULL LIMIT 1")
+    if cursor.fetchone():
+        names = _listed(computed)
+        raise CannotBeExact(
+            f"the target computes other values of its key's columns {names} than upstream did",
+            hint=f"make them plain columns in {target.table}, then resync the table",
+            table=str(target.table),
+        )
+
+
+def _collision(target: LoadTarget, said: str) -> RowsCollide:
+    found = _KEY_NAME.search(said)
+    key = f"unique key {quote(found[1])}" if found else "unique keys"
+    return RowsCollide(
+        f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
+        f" upstream's, or which upstream does not have: one of them would be lost ({said})",
+        hint=f"give the columns of the {key} a collation that compares as upstream does (utf8mb4_bin, or one with NO"
+        " PAD where upstream's keys differ in trailing blanks), or drop the key where upstream has none; then run"
+        " again, or resync the table where its rows are not upstream's",
+        table=str(target.table),
+    )
+
+
+def _same_handle(target: LoadTarget) -> str:
+    """The condition that rows `s` of the stage and those of the table have the very same key."""
+    return " AND ".join(_same(target, position) for position in target.key)
+
+
+def _same(target: LoadTarget, position: int) -> str:
+    name = quote(target.names[position])
+    there = f"{_table(target)}.{name}"
+    equal = f"{there} = s.{name}"
+    if target.columns[position].family is not Family.TEXT:
+        return equal
+    # As deletes do: 'a' and 'a ' are two keys, though most collations take them for equal.
+    one, other = (f"CAST(CONVERT({side} USING utf8mb4) AS BINARY)" for side in (there, f"s.{name}"))
+    return f"{equal} AND {one} = {other}"
+
+
+def _table(target: LoadTarget) -> str:
+    settings = mysql_target(target)
+    return qualified(settings.database, settings.table)
+
+
+def _listed(names: Sequence[str], before: str = "") -> str:
+    return ", ".join(f"{before}{quote(name)}" for name in names)

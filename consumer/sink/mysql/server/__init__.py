@@ -1,0 +1,1 @@
+"""The server: how it is reached, what its errors mean."""

@@ -1,0 +1,179 @@
+"""Connections to the target, with the session that each purpose needs, and the quoting of names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pymysql
+from pymysql.constants import CLIENT
+
+from consumer.errors import BadConfig
+from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.tls import HINT, tls_options, unproven
+from consumer.sink.mysql.server.wire import Connection
+from consumer.sink.mysql.settings import MySqlSettings
+
+Purpose = Literal["dml", "ddl"]
+FlavorName = Literal["mysql", "mariadb", "tidb"]
+
+_SQL_MODES: dict[Purpose, str] = {
+    # ALLOW_INVALID_DATES: TiDB holds '2023-02-31' where its user's mode let it in. Strict: a changed value is an error.
+    "dml": "STRICT_TRANS_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
+    # The default mode less what refuses statements that upstream has taken already.
+    "ddl": "NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
+}
+SESSION_MARK = "@storage_consumer_session"
+"""Holds the purpose of each session that is set as one of ours."""
+_LOCK_WAIT_SECONDS = 10
+"""For a row or a table that others hold: whoever waits queues up in front of the target's readers."""
+_ALL_STATEMENTS = 15
+"""Of a Galera node: whichever kind a statement is of, it sees what was committed on any node before it began. The next
+connection may be one to another node, which applies a little later."""
+_READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
+SILENCE_SECONDS = 90
+"""After so long without a word the server takes a client for dead: it ends the connection, and frees what its
+transaction holds. No session of ours is silent in the middle of a transaction; one that idles between two is opened
+anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """What kind of server it is: its name, and its own version (TiDB's, not the MySQL version it speaks)."""
+
+    name: FlavorName
+    version: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Flavor:
+        """From ``SELECT VERSION()``: ``8.0.36``, ``10.11.6-MariaDB-1``, ``8.0.11-TiDB-v7.5.0``."""
+        name: FlavorName = "tidb" if "TiDB" in text else "mariadb" if "MariaDB" in text else "mysql"
+        own = text.rpartition("TiDB-")[2] if name == "tidb" else text.removeprefix("5.5.5-")
+        found = re.search(r"\d+(?:\.\d+)*", own)
+        return cls(name, tuple(int(part) for part in found.group().split(".")) if found else ())
+
+
+def flavor_of(connection: pymysql.Connection) -> Flavor:
+    """Ask the server what it is."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        return Flavor.parse(cursor.fetchone()[0])
+
+
+def connect(
+    settings: MySqlSettings, purpose: Purpose, autocommit: bool = False, *, loads: bool = False
+) -> pymysql.Connection:
+    """A connection whose session is set for `purpose`: "dml" for rows and progress, "ddl" for upstream's statements.
+    `loads`: it may send rows by LOAD DATA LOCAL.
+
+    Raises BadConfig (login, certificates) and TargetUnavailable. pymysql does not reconnect by itself, so a
+    connection has this session for all its life.
+    """
+    try:
+        connection = _open(settings, purpose, autocommit, loads)
+    except pymysql.MySQLError as error:
+        raise _translated(settings, error) from error
+    try:
+        flavor = flavor_of(connection)
+        with connection.cursor() as cursor:
+            values = _session(settings, purpose, flavor)
+            if flavor.name != "tidb" and is_in_a_cluster(cursor):
+                values.append(f"SESSION wsrep_sync_wait = {_ALL_STATEMENTS}")
+            cursor.execute("SET " + ", ".join([*values, f"{SESSION_MARK} = '{purpose}'"]))
+            if purpose == "ddl" and flavor.name != "tidb":
+                _declare_timestamps(cursor)
+    except pymysql.MySQLError as error:
+        connection.close()
+        raise _translated(settings, error) from error
+    return connection
+
+
+def check_session(mark: str | None, purpose: Purpose) -> None:
+    """`mark` is what SESSION_MARK holds: raises BadConfig where the session is none that `connect` has set. A proxy
+    that pools connections gives each transaction some session of the server, with settings that are not ours."""
+    if mark != purpose:
+        raise BadConfig(
+            "statements of one connection reach several sessions of the server: a proxy before it pools connections",
+            hint="name the server itself in --downstream-uri, or have the proxy keep a session for each connection",
+        )
+
+
+def quote(name: str) -> str:
+    """`name` as an identifier in a statement."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(database: str, table: str) -> str:
+    """``database.table`` as identifiers in a statement."""
+    return f"{quote(database)}.{quote(table)}"
+
+
+def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bool) -> pymysql.Connection:
+    return Connection(
+        host=settings.host,
+        port=settings.port,
+        unix_socket=settings.socket or None,
+        user=settings.user,
+        password=settings.password,
+        charset="utf8mb4",
+        collation="utf8mb4_bin",
+        autocommit=autocommit,
+        # Only the flag: with `local_infile` pymysql would open the files that a server asks for.
+        client_flag=CLIENT.LOCAL_FILES if loads else 0,
+        **tls_options(settings),
+        connect_timeout=settings.connect_timeout,
+        read_timeout=_READ_TIMEOUT_SECONDS[purpose],
+    )
+
+
+def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[str]:
+    """The assignments of one SET statement."""
+    values: dict[str, Any] = {
+        "sql_mode": _SQL_MODES[purpose],
+        "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
+        "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
+        "unique_checks": 1,
+        "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
+        "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS,
+        "net_read_timeout": SILENCE_SECONDS,
+        "net_write_timeout": SILENCE_SECONDS,
+        # A statement's own connection goes before the transaction that guards it (see lease.py).
+        "wait_timeout": SILENCE_SECONDS if purpose == "dml" else SILENCE_SECONDS // 2,
+        # What TiDB means by a CREATE that names no character set.
+        "character_set_server": "utf8mb4",
+        "collation_server": "utf8mb4_bin",
+    }
+    if flavor.name == "tidb":
+        values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
+    else:
+        values["lock_wait_timeout"] = _LOCK_WAIT_SECONDS
+    if flavor.name == "mariadb" and purpose == "ddl":
+        values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
+        values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
+    return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
+
+
+def is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
+    """Whether it is a node of a Galera cluster."""
+    cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
+    row = cursor.fetchone()
+    return row is not None and row[1] == "ON"
+
+
+def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:
+    """Make a bare TIMESTAMP column nullable, as TiDB means it. Servers that cannot be told so are refused: they would
+    store the present time for NULL."""
+    cursor.execute("SELECT @@explicit_defaults_for_timestamp")
+    if not cursor.fetchone()[0]:
+        cursor.execute("SET SESSION explicit_defaults_for_timestamp = 1")
+
+
+def _literal(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _translated(settings: MySqlSettings, error: pymysql.MySQLError) -> Exception:
+    known = BadConfig(str(error.args[-1]), hint=HINT) if unproven(error) else translate(error, "start")
+    known.message = f"{settings.user}@{settings.address}: {known.message}"
+    return known

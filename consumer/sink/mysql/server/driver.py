@@ -1,0 +1,103 @@
+"""The driver's own connection: opened when needed, again after a loss, and its transactions under the epoch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import pymysql
+
+from consumer.errors import BadConfig, TargetUnavailable
+from consumer.sink.mysql.progress.epochs import DriverEpoch
+from consumer.sink.mysql.server.connection import SILENCE_SECONDS, Flavor, Purpose, connect
+from consumer.sink.mysql.server.errors import Doing, translate
+from consumer.sink.mysql.settings import MySqlSettings
+
+Result = TypeVar("Result")
+
+
+class Driver:
+    """One connection, which one thread uses at a time. Every pymysql error leaves here as a ConsumerError."""
+
+    def __init__(self, settings: MySqlSettings) -> None:
+        self._settings = settings
+        self._connection: pymysql.Connection | None = None
+        self._used = 0.0
+        self._in_use = threading.RLock()
+        self._epoch: DriverEpoch | None = None
+
+    @property
+    def flavor(self) -> Flavor:
+        """What the server is, from its greeting."""
+        return Flavor.parse(self._open().get_server_info())
+
+    @contextmanager
+    def cursor(self, doing: Doing = "start") -> Iterator[pymysql.cursors.Cursor]:
+        """A cursor in a transaction that is rolled back at the end, for reading; DDL on it commits by itself."""
+        with self._in_use:
+            connection = self._open()
+            try:
+                connection.begin()  # a new snapshot, and the session is known to be alive
+                with connection.cursor() as cursor:
+                    yield cursor
+                connection.rollback()
+            except pymysql.MySQLError as error:
+                self.close()
+                raise translate(error, doing) from error
+            except BaseException:
+                self.close()
+                raise
+
+    @property
+    def epoch(self) -> DriverEpoch:
+        """Raises BadConfig before `begins_at`."""
+        if self._epoch is None:
+            raise BadConfig("the target was not acquired: only the one writer of a consumer name may write")
+        return self._epoch
+
+    def begins_at(self, epoch: int | None) -> None:
+        """From now on the driver's lane is at `epoch`; None: this is not the writer any more."""
+        self._epoch = None if epoch is None else DriverEpoch(self._settings.name, epoch)
+
+    @contextmanager
+    def transaction(self) -> Iterator[pymysql.cursors.Cursor]:
+        """A write transaction, committed at the end. Raises LeaseHeld unless the driver's epoch is in force,
+        ProgressMoved where the target went back behind it."""
+        with self.cursor() as cursor, self.writing(cursor):
+            yield cursor
+
+    @contextmanager
+    def writing(self, cursor: pymysql.cursors.Cursor, purpose: Purpose = "dml") -> Iterator[None]:
+        """`transaction`, on the connection of `cursor`, whose transaction begins with it. pymysql's errors pass
+        through."""
+        with self._in_use:
+            self.epoch.raise_in(cursor, purpose)
+            yield
+            cursor.connection.commit()
+            self.epoch.committed()
+
+    def retried(self, action: Callable[[], Result]) -> Result:
+        """Run `action`, on a new connection where the old one was lost: the server may have ended it while it idled.
+        Whoever wants to wait longer calls again."""
+        try:
+            return action()
+        except TargetUnavailable:
+            return action()
+
+    def close(self) -> None:
+        """Give the connection up; the next use opens another. A transaction at hand is rolled back by the server."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(pymysql.MySQLError):  # closed already, by the server or by another thread that gives it up
+                connection.close()
+
+    def _open(self) -> pymysql.Connection:
+        if time.monotonic() - self._used > SILENCE_SECONDS / 2:
+            self.close()
+        if self._connection is None or not self._connection.open:
+            self._connection = connect(self._settings, "dml")
+        self._used = time.monotonic()
+        return self._connection

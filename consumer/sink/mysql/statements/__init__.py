@@ -1,0 +1,1 @@
+"""Upstream's statements, rewritten for the server and run there."""

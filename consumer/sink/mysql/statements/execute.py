@@ -1,0 +1,148 @@
+"""Upstream's statements on the target: intent, execution, fact.
+
+MySQL commits a statement by itself, so a crash can fall between the statement and its record. The intent holds what
+the touched tables looked like before; who finds an intent with no fact looks at them and knows whether it ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pymysql
+
+from consumer.errors import ConsumerError
+from consumer.model.actions import DROP_ACTIONS, Action
+from consumer.model.names import TableName
+from consumer.model.progress import DdlRecord, DdlState
+from consumer.model.steps import ApplyDdl
+from consumer.ports import DdlOutcome
+from consumer.sink.mysql.server.connection import FlavorName
+from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
+from consumer.sink.mysql.server.statement_connections import StatementConnections
+from consumer.sink.mysql.statements.databases import adopt_database, use_database
+from consumer.sink.mysql.statements.plan import PlannedDdl, refused, translated
+from consumer.sink.mysql.statements.records import Records
+from consumer.sink.mysql.statements.state import look_again, wait_for_running, was_executed
+from consumer.sink.mysql.statements.trash import is_there, left_to_do
+from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
+
+_DATABASE_EXISTS = 1007
+
+
+def execute_ddls(
+    connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, records: Records
+) -> list[DdlOutcome]:
+    """Run the statements, those of several steps side by side. An error stays in its step's outcome."""
+    if len(planned) <= 1:
+        return [_outcome(connections, plan, flavor, records) for plan in planned]
+    with ThreadPoolExecutor(min(connections.most, len(planned)), "ddl") as pool:
+        return list(pool.map(lambda plan: _outcome(connections, plan, flavor, records), planned))
+
+
+def _outcome(connections: StatementConnections, plan: PlannedDdl, flavor: FlavorName, records: Records) -> DdlOutcome:
+    try:
+        with connections.cursor() as cursor:
+            records.check(cursor, plan.step.id)
+            note = _run(cursor, plan, flavor, records) or plan.note
+            records.prove(cursor)
+            return DdlOutcome(plan.step, note=note)
+    except ConsumerError as error:
+        return DdlOutcome(plan.step, error)
+
+
+def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, records: Records) -> str:
+    """Execute what of the step has not been executed; returns a note. Raises ConsumerError."""
+    step, before = plan.step, plan.before
+    try:
+        if plan.trash is not None:
+            return _move(cursor, plan, plan.trash, flavor, records)
+        if plan.resumed:
+            wait_for_running(cursor, before.tables, flavor)
+            now = look_again(cursor, before, before.at, flavor)
+            if was_executed(step, before, now):
+                before = replace(now, at=before.at + 1)
+        if not use_database(cursor, step) and step.standing == step.file.name:
+            return _was_not_there(step)
+        _set_zone(cursor, plan.time_zone, step)
+        if plan.timestamp is not None:
+            cursor.execute(f"SET timestamp = {plan.timestamp!r}")
+        note = ""
+        for number in range(before.at, len(plan.statements)):
+            if plan.resumed or number > plan.before.at:  # it may have waited long since it was checked
+                records.check(cursor, step.id)
+            if number > plan.before.at:
+                records.save(
+                    cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump())
+                )
+            try:
+                note = _execute(cursor, step, plan.statements[number]) or note
+            except pymysql.MySQLError as error:
+                if number > plan.before.at or not _ended_since(cursor, plan, error, flavor):
+                    raise
+        if plan.timestamp is not None:
+            cursor.execute("SET timestamp = DEFAULT")
+        _set_zone(cursor, UTC, step)
+    except pymysql.MySQLError as error:
+        raise translated(error, step) from error
+    return note
+
+
+def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None:
+    try:
+        cursor.execute("SET time_zone = %s", (zone,))
+    except pymysql.MySQLError as error:
+        if errno(error) != UNKNOWN_ZONE:
+            raise
+        raise refused(
+            step,
+            f"the statement turns times of {zone} into others, and the target does not know that zone",
+            "load the zone tables into the target, with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql, and run again",
+        ) from error
+
+
+def _move(
+    cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName, records: Records
+) -> str:
+    """The table goes to the trash, or comes back; returns a note."""
+    name = plan.step.file.name
+    if plan.resumed:
+        wait_for_running(cursor, plan.before.tables, flavor)
+        records.check(cursor, plan.step.id)
+    use_database(cursor, plan.step)
+    left = left_to_do(cursor, plan.step, trash, flavor)
+    for statement in left:
+        cursor.execute(statement)
+    if plan.step.file.type == Action.RECOVER_TABLE:
+        return f"{name} came back from {trash}"
+    if plan.step.file.type != Action.DROP_SCHEMA and not is_there(cursor, trash, flavor):
+        return "" if left else f"{name} was to be dropped and was not there"
+    return f"{name} is kept as {trash}"
+
+
+def _ended_since(
+    cursor: pymysql.cursors.Cursor, plan: PlannedDdl, error: pymysql.MySQLError, flavor: FlavorName
+) -> bool:
+    """Whether the statement is already so by itself: an earlier run's, that the server ended after it was looked for.
+    An error alone proves nothing: the target may have been so before."""
+    if not plan.resumed or errno(error) not in ALREADY_SO:
+        return False
+    return was_executed(plan.step, plan.before, look_again(cursor, plan.before, plan.before.at, flavor))
+
+
+def _was_not_there(step: ApplyDdl) -> str:
+    return f"{step.file.name} was to be dropped and was not there"
+
+
+def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
+    try:
+        cursor.execute(statement)
+    except pymysql.MySQLError as error:
+        number = errno(error)
+        if number in MISSING and step.file.type in DROP_ACTIONS | {Action.DROP_SCHEMA}:
+            return _was_not_there(step)
+        if number == _DATABASE_EXISTS and step.file.type == Action.CREATE_SCHEMA:
+            return adopt_database(cursor, step, statement)
+        raise
+    return ""

@@ -1,0 +1,145 @@
+"""What is to be done of upstream's statements, given what the target is like and what earlier runs recorded of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pymysql
+
+from consumer.ddl.recover import not_kept_hint
+from consumer.ddl.tokens import split_statements
+from consumer.errors import ConsumerError, DdlRefused
+from consumer.model.actions import CREATE_ACTIONS, Action
+from consumer.model.commands import refused_hint
+from consumer.model.ddl_policy import trash_taken
+from consumer.model.names import TableName
+from consumer.model.progress import DdlId, DdlRecord, DdlState
+from consumer.model.steps import ApplyDdl
+from consumer.ports import DdlOutcome
+from consumer.sink.mysql.progress.schema import is_reserved
+from consumer.sink.mysql.server.connection import FlavorName, qualified
+from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.statements.hash_partitions import misplaced
+from consumer.sink.mysql.statements.state import BeforeState, before_state, look_again
+from consumer.sink.mysql.statements.text import ServerNames, TargetNow, rewritten
+from consumer.sink.mysql.statements.trash import is_taken, is_there
+from consumer.sink.mysql.statements.zone import UTC, agreed_zone, session_zone
+
+_STATEMENT_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDdl:
+    """A step on its way. `statements` is its query as the target takes it; `resumed`: an earlier run had the intent
+    and may have executed it; `timestamp` is the moment, in seconds, that its CURRENT_TIMESTAMP means. `trash`: nothing
+    of that, the table is moved there, or back from there. `time_zone` is the session's."""
+
+    step: ApplyDdl
+    statements: tuple[str, ...]
+    before: BeforeState
+    resumed: bool
+    note: str = ""
+    timestamp: float | None = None
+    trash: TableName | None = None
+    time_zone: str = UTC
+
+    def intent(self) -> DdlRecord:
+        return DdlRecord(self.step.id, DdlState.INTENT, self.before.dump())
+
+
+def plan_ddls(
+    cursor: pymysql.cursors.Cursor,
+    steps: Sequence[ApplyDdl],
+    unfinished: Mapping[DdlId, DdlRecord],
+    flavor: FlavorName,
+    zone: str,
+) -> list[PlannedDdl | DdlOutcome]:
+    """Look at what the steps touch; a step that cannot be is answered at once. pymysql's errors pass through, but for
+    those that say what is wrong with one step (a name that the server cannot hold). `zone` is the changefeed's."""
+    server = ServerNames(cursor, flavor)
+    plans: list[PlannedDdl | DdlOutcome] = []
+    for step in steps:
+        try:
+            plans.append(_planned(cursor, step, unfinished.get(step.id), server, zone))
+        except pymysql.MySQLError as error:
+            refusal = translated(error, step)
+            if not isinstance(refusal, DdlRefused):
+                raise
+            plans.append(DdlOutcome(step, refusal))
+    return plans
+
+
+def _planned(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, record: DdlRecord | None, server: ServerNames, zone: str
+) -> PlannedDdl | DdlOutcome:
+    if is_reserved(step.file.database):
+        return DdlOutcome(step, refused(step, f"the database {step.file.database} is the target's own"))
+    resumed = record is not None and record.state is DdlState.INTENT
+    before = _before(cursor, step, record, server.flavor)
+    if not resumed and (reason := _obstacle(cursor, step, before, server.flavor)):
+        return DdlOutcome(step, refused(step, reason))
+    if not resumed and step.trash is not None and is_taken(cursor, step, step.trash, server.flavor):
+        return DdlOutcome(step, refused(step, *trash_taken(step.trash)))
+    if step.trash is not None and _uses_trash(cursor, step, step.trash, resumed, server.flavor):
+        return PlannedDdl(step, (), before, resumed, trash=step.trash)
+    if step.standing != step.file.name:
+        dropped = (f"DROP TABLE {qualified(step.standing.database, step.standing.table)}",)
+        return PlannedDdl(step, dropped, before, resumed, f"{step.file.name} stood as {step.standing}")
+    try:
+        text = rewritten(step, server, TargetNow(cursor), zone=zone)
+        zone = agreed_zone(step, zone, lambda: server.nodes_in_utc)
+    except DdlRefused as error:
+        lost = step.file.type == Action.RECOVER_TABLE
+        hint = not_kept_hint(step.file.name, step.file.version) if lost else ""
+        return DdlOutcome(step, refused(step, error.message, hint))
+    statements, note = tuple(split_statements(text.text)), "; ".join(text.notes)
+    return PlannedDdl(step, statements, before, resumed, note, text.timestamp, time_zone=session_zone(step, zone))
+
+
+def _before(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, record: DdlRecord | None, flavor: FlavorName
+) -> BeforeState:
+    """The state before `step`: what the intent says. A refused one starts from the state as it is now, with the
+    statement that was refused."""
+    if record is None:
+        return before_state(cursor, step, flavor)
+    known = BeforeState.parse(record.before)
+    return known if record.state is DdlState.INTENT else look_again(cursor, known, known.at, flavor)
+
+
+def _obstacle(cursor: pymysql.cursors.Cursor, step: ApplyDdl, before: BeforeState, flavor: FlavorName) -> str | None:
+    """Why a step that has not begun cannot be executed."""
+    creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
+    if creates and before.exists(step.file.name):
+        return "a table of this name is there"
+    return misplaced(cursor, step, flavor)
+
+
+def _uses_trash(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, resumed: bool, flavor: FlavorName
+) -> bool:
+    """A table comes back from the trash when it is there, or came back from it before this run died."""
+    if step.file.type != Action.RECOVER_TABLE:
+        return True
+    return is_there(cursor, trash, flavor) or (resumed and is_there(cursor, step.file.name, flavor))
+
+
+def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
+    known = translate(error, "ddl")
+    if isinstance(known, DdlRefused):
+        return refused(step, known.message)
+    known.table, known.version = str(step.file.name), step.file.version
+    return known
+
+
+def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
+    name, version = step.file.name, step.file.version
+    shown = step.file.query if len(step.file.query) <= _STATEMENT_SHOWN else step.file.query[:_STATEMENT_SHOWN] + " ..."
+    return DdlRefused(
+        f"{reason}; the statement: {shown}",
+        hint=hint or refused_hint(name, version),
+        table=str(name),
+        path=step.file.path,
+        version=version,
+    )

@@ -1,0 +1,130 @@
+"""What a step executes on this server: upstream's text, rewritten for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+import pymysql
+
+from consumer.ddl.rewrite_mysql import Rewritten, rewrite
+from consumer.ddl.timestamp_defaults import in_session_zone
+from consumer.model.actions import INDEX_ACTIONS, Action
+from consumer.model.indexes import TableIndexes
+from consumer.model.names import TableName
+from consumer.model.partitions import PartitionKind
+from consumer.model.steps import ApplyDdl
+from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
+from consumer.sink.mysql.statements.zone import agreed_zone, offset_at
+from consumer.sink.mysql.tables.indexes import table_indexes
+
+
+class ServerNames:
+    """What the server has, asked once for all statements of a wave: the tables only when a statement names others."""
+
+    def __init__(self, cursor: pymysql.cursors.Cursor, flavor: FlavorName) -> None:
+        self.flavor = flavor
+        self._cursor = cursor
+
+    @cached_property
+    def tables(self) -> frozenset[TableName]:
+        self._cursor.execute("SELECT table_schema, table_name FROM information_schema.tables")
+        return frozenset(TableName(database, table) for database, table in self._cursor.fetchall())
+
+    @cached_property
+    def nodes_in_utc(self) -> bool | None:
+        """Whether the nodes of this Galera cluster run in UTC, summer and winter; None where it is in none."""
+        if not is_in_a_cluster(self._cursor):
+            return None
+        times = ("2024-01-01 00:00:00", "2024-07-01 00:00:00")
+        same = " AND ".join(f"CONVERT_TZ('{time}', '+00:00', 'SYSTEM') = '{time}'" for time in times)
+        self._cursor.execute(f"SELECT {same}")
+        return bool(self._cursor.fetchone()[0])
+
+    @cached_property
+    def collations(self) -> frozenset[str]:
+        self._cursor.execute(
+            "SELECT collation_name FROM information_schema.collations WHERE collation_name IS NOT NULL"
+        )
+        return frozenset(name for (name,) in self._cursor.fetchall())
+
+
+class _Others(Collection[TableName]):
+    """The server's tables with `more`, but for `own`; nobody has looked for them before they are needed."""
+
+    def __init__(self, server: ServerNames, more: Collection[TableName], own: TableName) -> None:
+        self._server, self._more, self._own = server, more, own
+
+    def __iter__(self) -> Iterator[TableName]:
+        return (name for name in self._server.tables.union(self._more) if name != self._own)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        return name != self._own and (name in self._server.tables or name in self._more)
+
+
+class TargetNow:
+    """What the server's tables are like, where the statements in the storage do not tell."""
+
+    def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
+        self._cursor = cursor
+
+    def indexes(self, table: TableName) -> TableIndexes:
+        return table_indexes(self._cursor, table)
+
+    def by_key(self, table: TableName) -> bool:
+        """Whether it is partitioned BY KEY."""
+        self._cursor.execute(
+            "SELECT partition_method FROM information_schema.partitions"
+            " WHERE table_schema = %s AND table_name = %s LIMIT 1",
+            (table.database, table.table),
+        )
+        row = self._cursor.fetchone()
+        return bool(row and row[0] and "KEY" in row[0])
+
+
+def rewritten(
+    step: ApplyDdl, server: ServerNames, now: TargetNow, more: Collection[TableName] = (), *, zone: str = "UTC"
+) -> Rewritten:
+    """The text of `step` for this server. Raises DdlRefused where it has no right form there.
+
+    `more` are tables that will be there by then. `zone` is the changefeed's.
+    """
+    file, action = step.file, _action(step)
+    zone = agreed_zone(step, zone, lambda: server.nodes_in_utc)
+    before, there = step.indexes, None
+    if action in INDEX_ACTIONS and (not before.whole or before.skips):
+        there = now.indexes(file.name)
+        before = before if before.whole else before.beside(there)
+    return rewrite(
+        in_session_zone(file.query, file.columns, offset_at(step, zone)),
+        action=action,
+        database=file.database,
+        known=_Others(server, more, file.name),
+        planned={*step.touches} - {file.name},
+        flavor=server.flavor,
+        version=file.version,
+        own=file.name,
+        old_name=step.old_name,
+        supported_collations=server.collations,
+        before=before,
+        there=there,
+        charset=step.charset,
+        key_partitioned=_by_key(step, action, now),
+    )
+
+
+def _action(step: ApplyDdl) -> Action:
+    try:
+        return Action(step.file.type)
+    except ValueError:
+        return Action.NONE
+
+
+def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
+    if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
+        return False
+    told = step.partitioning
+    return now.by_key(step.file.name) if told is None else told.kind is PartitionKind.KEY

@@ -1,0 +1,1 @@
+"""The target's tables as they are, and how rows fit them."""

@@ -1,0 +1,198 @@
+"""What the target's tables look like, read from information_schema in a few queries for any number of tables."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pymysql
+
+from consumer.model.names import TableName, same_name
+from consumer.sink.mysql.server.errors import NOT_A_NAME, errno
+
+_PLAIN = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
+_ESCAPED = re.compile(r"''|\\[\\nr0]")
+_SINGLE_LOOKUPS = 20
+"""Up to so many tables of a database are asked for one by one: the server then opens only those."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A column: `type` is COLUMN_TYPE (``int(11) unsigned``), `data_type` DATA_TYPE (``int``), both lower case but for
+    labels; `collation` is "" for what is no text, `expression` for what is not generated."""
+
+    name: str
+    data_type: str
+    type: str
+    collation: str
+    nullable: bool
+    generated: bool
+    default: str | None
+    extra: str
+    expression: str
+
+    @property
+    def virtual(self) -> bool:
+        """Whether it is a generated column that is computed when it is read."""
+        return "VIRTUAL" in self.extra.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class UniqueKey:
+    """`columns` in key order. `not_null`: none of them can be NULL. `prefix`: one of them counts only in part, or is an
+    expression, so the key says less than its columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    not_null: bool
+    prefix: bool
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """A table of the target, under the target's own spelling. `kind` is TABLE_TYPE: ``BASE TABLE``, ``VIEW``, ..."""
+
+    name: TableName
+    kind: str
+    engine: str
+    columns: tuple[TargetColumn, ...]
+    unique_keys: tuple[UniqueKey, ...]
+    triggers: bool
+
+    def column(self, name: str) -> TargetColumn | None:
+        """The column of this name; MySQL knows column names without case."""
+        return self._by_name.get(same_name(name))
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, TargetColumn]:
+        return {same_name(column.name): column for column in self.columns}
+
+
+def describe(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
+    """Those of `names` that exist, under the names as given; one that the server cannot spell does not. pymysql's other
+    errors pass through."""
+    try:
+        return _described(cursor, names)
+    except pymysql.MySQLError as error:
+        if errno(error) not in NOT_A_NAME:
+            raise
+    half, listed = len(names) // 2, list(names)
+    parts = (listed[:half], listed[half:]) if half else ()
+    return {name: table for part in parts for name, table in describe(cursor, part).items()}
+
+
+def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
+    spelled = _Spelling(cursor)
+    columns: dict[TableName, list[TargetColumn]] = defaultdict(list)
+    parts: dict[TableName, dict[str, list[tuple[Any, ...]]]] = defaultdict(lambda: defaultdict(list))
+    heads: dict[TableName, tuple[str, str]] = {}
+    for database, tables in _by_database(names):
+        where, values = _where(database, tables)
+        for row in _rows(cursor, _TABLES_QUERY.format(where=where), values):
+            heads[TableName(*row[:2])] = (row[2], row[3] or "")
+        for row in _rows(cursor, _COLUMNS_QUERY.format(where=where), values):
+            columns[TableName(*row[:2])].append(_column(row[2:]))
+        for row in _rows(cursor, _KEYS_QUERY.format(where=where), values):
+            parts[TableName(*row[:2])][row[2]].append(row[3:])
+    triggered = _triggered(cursor, {name.database for name in heads})
+    found = {
+        spelled.key(name): TargetTable(
+            name, kind, engine, tuple(columns[name]), tuple(_unique_keys(parts[name])), name in triggered
+        )
+        for name, (kind, engine) in heads.items()
+    }
+    return {name: found[spelled.key(name)] for name in names if spelled.key(name) in found}
+
+
+def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
+    """Those of `names` that the server does not have: one list of names for each database, no table is opened."""
+    spelled = _Spelling(cursor)
+    databases = sorted({name.database for name in names})
+    there = {spelled.key(TableName(*row)) for row in _rows(cursor, _NAMES_QUERY, (databases,))} if databases else set()
+    return {name for name in names if spelled.key(name) not in there}
+
+
+def labels(column_type: str) -> tuple[str, ...]:
+    """The labels of an ENUM or SET from its COLUMN_TYPE: ``enum('a','it''s')`` -> ``('a', "it's")``."""
+    quoted = re.findall(r"'((?:[^']|'')*)'", column_type, re.DOTALL)
+    return tuple(_ESCAPED.sub(lambda found: _PLAIN[found.group()], text) for text in quoted)
+
+
+_NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
+_TABLES_QUERY = """
+SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {where}"""
+_COLUMNS_QUERY = """
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT,
+  EXTRA, GENERATION_EXPRESSION
+FROM information_schema.COLUMNS WHERE {where} ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"""
+_KEYS_QUERY = """
+SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, NULLABLE
+FROM information_schema.STATISTICS WHERE {where} AND NON_UNIQUE = 0"""
+_TRIGGERS_QUERY = """
+SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS
+WHERE EVENT_OBJECT_SCHEMA IN %s"""
+
+
+class _Spelling:
+    """How the server compares table names: byte for byte, or without case (lower_case_table_names)."""
+
+    def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
+        cursor.execute("SELECT @@lower_case_table_names, VERSION()")
+        lower, version = cursor.fetchone()
+        self._folds = int(lower) != 0 or "TiDB" in version
+
+    def key(self, name: TableName) -> TableName:
+        return TableName(name.database.lower(), name.table.lower()) if self._folds else name
+
+
+def _by_database(names: Collection[TableName]) -> Iterator[tuple[str, list[str]]]:
+    grouped: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        grouped[name.database].append(name.table)
+    for database, tables in grouped.items():
+        step = 1 if len(tables) <= _SINGLE_LOOKUPS else len(tables)
+        for start in range(0, len(tables), step):
+            yield database, tables[start : start + step]
+
+
+def _where(database: str, tables: Sequence[str]) -> tuple[str, tuple[Any, ...]]:
+    if len(tables) == 1:
+        return "TABLE_SCHEMA = %s AND TABLE_NAME = %s", (database, tables[0])
+    return "TABLE_SCHEMA = %s AND TABLE_NAME IN %s", (database, tables)
+
+
+def _rows(cursor: pymysql.cursors.Cursor, query: str, values: tuple[Any, ...]) -> Sequence[tuple[Any, ...]]:
+    cursor.execute(query, values)
+    rows: Sequence[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def _column(row: Sequence[Any]) -> TargetColumn:
+    name, data_type, full_type, collation, nullable, default, extra, expression = row
+    # EXTRA is "VIRTUAL GENERATED" or "STORED GENERATED"; MySQL's "DEFAULT_GENERATED" is an expression default.
+    generated = bool(re.search(r"\b(VIRTUAL|STORED|PERSISTENT)\b", extra, re.IGNORECASE))
+    null = nullable == "YES"
+    return TargetColumn(
+        name, data_type.lower(), full_type, collation or "", null, generated, default, extra, expression or ""
+    )
+
+
+def _unique_keys(parts: Mapping[str, list[tuple[Any, ...]]]) -> Iterator[UniqueKey]:
+    for name, rows in parts.items():
+        rows.sort(key=lambda row: row[0])
+        yield UniqueKey(
+            name,
+            tuple(column or "" for _, column, _, _ in rows),
+            not_null=all(nullable != "YES" for _, _, _, nullable in rows),
+            prefix=any(part is not None or column is None for _, column, part, _ in rows),
+        )
+
+
+def _triggered(cursor: pymysql.cursors.Cursor, databases: Collection[str]) -> set[TableName]:
+    if not databases:
+        return set()
+    return {TableName(*row) for row in _rows(cursor, _TRIGGERS_QUERY, (list(databases),))}

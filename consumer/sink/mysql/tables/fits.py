@@ -1,0 +1,78 @@
+"""Whether a column of the target holds every value of upstream's as it is.
+
+Strict mode refuses what is out of range, and notes what is cut off; what is named here a server changes without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from consumer.model.columns import Column, Family
+from consumer.sink.mysql.tables.describe import TargetColumn, labels
+
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+_LONG_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BLOBS = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_SAME: dict[Family, frozenset[str]] = {
+    Family.INTEGER: _INTEGERS | {"decimal"} | _LONG_TEXTS,
+    Family.DECIMAL: frozenset({"decimal"}) | _LONG_TEXTS,
+    Family.FLOAT: frozenset({"float", "double"}),
+    Family.DOUBLE: frozenset({"double"}),
+    Family.YEAR: frozenset({"year"}) | _INTEGERS | _LONG_TEXTS,
+    Family.DATE: frozenset({"date", "datetime"}) | _LONG_TEXTS,
+    Family.DATETIME: frozenset({"datetime"}) | _LONG_TEXTS,
+    Family.TIMESTAMP: frozenset({"timestamp"}),
+    Family.TIME: frozenset({"time"}) | _LONG_TEXTS,
+    Family.TEXT: _LONG_TEXTS,
+    Family.BINARY: _BLOBS,
+    Family.JSON: frozenset({"json"}) | _LONG_TEXTS,
+}
+"""The types that hold a family's values unchanged; families that are not named are the writer's to check."""
+
+_UNROUNDED: dict[Family, int] = {Family.FLOAT: 12, Family.DOUBLE: 22}
+"""ColumnPrecision of a FLOAT or DOUBLE that upstream rounds to no digits; (M,0) has its own M, and no ColumnScale."""
+
+
+def misfit(column: Column, target: TargetColumn) -> str:
+    """What the target's column would change, "" for nothing."""
+    allowed = _SAME.get(column.family)
+    if allowed is None:
+        return ""
+    if column.type in ("CHAR", "BINARY") and target.data_type == column.type.lower():
+        longer = column.type == "BINARY" and column.length is not None and _numbers(target)[:1] != [column.length]
+        return "its values would be padded with zero bytes" if longer else ""
+    if target.data_type not in allowed:
+        return "its values would be changed"
+    if target.data_type in ("datetime", "timestamp", "time") and (_numbers(target) or [0])[0] < (column.scale or 0):
+        return "its fractions of seconds would be rounded"
+    if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):
+        return "its digits behind the point would be rounded"
+    return ""
+
+
+def mislabelled(upstream: Sequence[str], target: TargetColumn) -> str:
+    """Which number is one label upstream and another one in the target, "" for none: the target may have more."""
+    there = labels(target.type) if target.data_type in ("enum", "set") else ()
+    for number, label in enumerate(upstream, 1):
+        # MySQL and MariaDB show characters outside the basic plane as '?'.
+        shown = {label.rstrip(" "), re.sub("[^\u0000-\uffff]", "?", label).rstrip(" ")}
+        if there and (len(there) < number or there[number - 1].rstrip(" ") not in shown):
+            other = repr(there[number - 1]) if number <= len(there) else "no label"
+            return f"label {number} is {label!r} upstream and {other} in the target"
+    return ""
+
+
+def _is_cut(column: Column, target: TargetColumn) -> bool:
+    digits = _numbers(target)[1:]
+    if not digits:
+        return target.data_type == "decimal" and bool(column.scale)
+    if column.family in _UNROUNDED and column.scale is None and column.length in (None, _UNROUNDED[column.family]):
+        return True
+    return (column.scale or 0) > digits[0]
+
+
+def _numbers(target: TargetColumn) -> list[int]:
+    """The numbers in ``decimal(10,2)``, ``datetime(3)``, ``binary(8)``."""
+    found = re.match(r"\w+\(([\d,]+)\)", target.type)
+    return [int(number) for number in found[1].split(",")] if found else []

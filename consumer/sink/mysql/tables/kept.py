@@ -1,0 +1,74 @@
+"""Columns of a target table that the rows do not have: which they are, and where their values cannot be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from consumer.errors import SchemaDrift
+from consumer.model.names import same_name
+from consumer.ports import LoadRequest
+from consumer.sink.mysql.server.connection import quote
+from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
+
+IN_LINE = "bring the target table's columns in line, or empty and reload it: resync"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """`required` are those that are NOT NULL without a default; `types` are all their types and collations. `together`:
+    all rows of a load must be completed before the first of them is written, as unique values may move between them."""
+
+    names: tuple[str, ...]
+    required: tuple[str, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+    together: bool = False
+
+
+def kept_columns(request: LoadRequest, table: TargetTable, written: Sequence[str], key: Sequence[int]) -> Kept:
+    """The columns of `table` beside those `written` and those that it computes; `key` are positions in `written`.
+
+    Raises SchemaDrift where a row of the target cannot be found again, or could be removed without anybody asking.
+    """
+    there = {same_name(name) for name in written}
+    kept = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
+    if not kept:
+        return Kept(())
+    names = tuple(column.name for column in kept)
+    if not key:
+        raise _drift(request, f"{_lack(names)}, and without a key no row can keep them")
+    handle = {same_name(written[position]) for position in key}
+    others = [unique for unique in table.unique_keys if {same_name(name) for name in unique.columns} != handle]
+    for unique in others:
+        if not _is_written(unique, there) and not _stays_apart(unique, kept):
+            raise _drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
+    return Kept(
+        names,
+        tuple(column.name for column in kept if not column.nullable and column.default is None and not _counts(column)),
+        tuple((column.type, column.collation) for column in kept),
+        any(_is_written(unique, there) for unique in others),
+    )
+
+
+def _is_written(unique: UniqueKey, written: set[str]) -> bool:
+    return all(same_name(name) in written for name in unique.columns)
+
+
+def _stays_apart(unique: UniqueKey, kept: Sequence[TargetColumn]) -> bool:
+    """Whether rows that keep their values, and new rows with defaults, can never be equal in `unique`."""
+    columns = [next((column for column in kept if column.name == name), None) for name in unique.columns]
+    own = [column for column in columns if column is not None]
+    fresh = any(_counts(column) or (column.nullable and column.default in (None, "NULL")) for column in own)
+    return len(own) == len(columns) and fresh
+
+
+def _counts(column: TargetColumn) -> bool:
+    return "auto_increment" in column.extra.lower()
+
+
+def _lack(names: Sequence[str]) -> str:
+    return f"the rows lack the target table's columns {', '.join(map(quote, names))}"
+
+
+def _drift(request: LoadRequest, text: str) -> SchemaDrift:
+    return SchemaDrift(text, hint=IN_LINE, table=str(request.table))

@@ -1,0 +1,270 @@
+"""Rows meet their target table: which columns are written, by which key, and why a table cannot be loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pymysql
+
+from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
+from consumer.model.columns import Column, Family
+from consumer.model.load import LoadTarget
+from consumer.model.names import TableName, same_name
+from consumer.ports import LoadRequest
+from consumer.sink.missing import table_missing
+from consumer.sink.mysql.progress.schema import is_reserved
+from consumer.sink.mysql.server.connection import Flavor, qualified, quote
+from consumer.sink.mysql.server.errors import MISSING, errno
+from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
+from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
+from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels
+from consumer.sink.mysql.tables.fits import misfit, mislabelled
+from consumer.sink.mysql.tables.kept import IN_LINE, kept_columns
+from consumer.sink.mysql.tables.rounded import refuse_indistinct
+from consumer.sink.mysql.tables.session_times import refuse_session_times
+from consumer.sink.mysql.tables.unique_keys import trust_in
+
+_TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
+_LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
+
+
+def prepare(
+    cursor: pymysql.cursors.Cursor, requests: Sequence[LoadRequest], settings: MySqlSettings
+) -> Sequence[LoadTarget | ConsumerError]:
+    """Answers in the order of `requests`. pymysql's errors pass through."""
+    found = describe(cursor, {request.table for request in requests})
+    blanks = _known_blanks(cursor, [table.name for table in found.values()])
+    cursor.execute("SELECT @@local_infile, VERSION()")
+    local_infile, version = cursor.fetchone()
+    shared = _Shared(settings, Flavor.parse(version), bool(local_infile), blanks)
+    return [_answer(request, found, shared) for request in requests]
+
+
+def create_statement(request: LoadRequest) -> str:
+    """The CREATE TABLE that a schema file allows: collations and other keys, it does not say. TiDB's own collation
+    tells apart whatever upstream does."""
+    lines = [f"  {quote(column.name)} {_type(column)}" for column in _visible(request)]
+    keys = [tuple(column.name for column in _visible(request) if column.is_pk)]
+    keys += [] if keys[0] else [*request.unique_keys[:1]]
+    lines += [
+        f"  {'PRIMARY KEY' if number == 0 else 'UNIQUE KEY'} ({', '.join(map(quote, key))})"
+        for number, key in enumerate(keys)
+        if key
+    ]
+    table = qualified(request.table.database, request.table.table)
+    return f"CREATE TABLE {table} (\n" + ",\n".join(lines) + "\n) COLLATE = utf8mb4_bin"
+
+
+class _Shared:
+    def __init__(
+        self, settings: MySqlSettings, flavor: Flavor, local_infile: bool, blanks: Mapping[TableName, Blanks]
+    ) -> None:
+        self.settings, self.flavor, self.local_infile, self.blanks = settings, flavor, local_infile, blanks
+
+
+def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) -> Mapping[TableName, Blanks]:
+    try:
+        return known_blanks(cursor, tables)
+    except pymysql.MySQLError as error:
+        if errno(error) not in MISSING:
+            raise
+        return {}
+
+
+def _answer(
+    request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared
+) -> LoadTarget | ConsumerError:
+    try:
+        return _target(request, found, shared)
+    except TableError as error:
+        return error
+
+
+def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared) -> LoadTarget:
+    if is_reserved(request.table.database):
+        raise CannotBeExact(
+            f"the database {request.table.database} is the target's own",
+            hint="route or filter it in the changefeed",
+            table=str(request.table),
+        )
+    table = found.get(request.table)
+    if table is None:
+        raise table_missing(request.table, create_statement(request))
+    _check_table(request.table, table, shared.settings)
+    refuse_indistinct(request.table, table)
+    refuse_session_times(request.table, table, shared.settings.time_zone)
+    columns = _decoded_columns(request, table)
+    _check_types(request.table, columns)
+    _check_labels(request, columns)
+    names = tuple(target.name for _, target in columns)
+    key = _handle_key(request, table, names)
+    kept = kept_columns(request, table, names, key)
+    trust = trust_in(request, table, names, key)
+    blanks = shared.blanks.get(table.name)
+    checked = bool(key) and bool(trust.unproven or request.collided or (trust.padded and blanks and blanks.found))
+    if not key and table.engine.lower() not in _TRANSACTIONAL:
+        raise CannotBeExact(
+            f"a table with no key needs transactions, its engine {table.engine} has none",
+            hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} ENGINE = InnoDB",
+            table=str(request.table),
+        )
+    handle = {same_name(names[position]) for position in key}
+    whole = kept.together or (checked and (request.together or request.collided))
+    return LoadTarget(
+        table=request.table,
+        columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
+        names=names,
+        key=key,
+        ordered=whole,
+        whole=whole,
+        settings=MySqlTarget(
+            data_types=tuple(target.data_type for _, target in columns),
+            column_types=tuple(target.type for _, target in columns),
+            collations=tuple(target.collation for _, target in columns),
+            flavor=shared.flavor.name,
+            local_infile=shared.local_infile,
+            secondary_unique=any(_folded(unique.columns) != handle for unique in table.unique_keys),
+            database=table.name.database,
+            table=table.name.table,
+            auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
+            required=kept.required,
+            checked=checked,
+            padded=trust.padded,
+            looked=is_known(blanks, names, trust.padded),
+            kept_types=kept.types,
+            computed=tuple(target.name for _, target in columns if target.generated),
+        ),
+        kept=kept.names,
+        absent=request.absent,
+        virtual=tuple(column.name for column in table.columns if column.virtual),
+    )
+
+
+def _check_table(name: TableName, table: TargetTable, settings: MySqlSettings) -> None:
+    if "VIEW" in table.kind:
+        raise CannotBeExact(
+            f"{name} is a view in the target, rows cannot be written to it",
+            hint="drop the view, then resync the table",
+            table=str(name),
+        )
+    if table.triggers and not settings.allow_triggers:
+        raise CannotBeExact(
+            f"the target table {name} has triggers, which would change rows beside those of upstream",
+            hint="drop them, or allow them with allow-triggers=true in --downstream-uri",
+            table=str(name),
+        )
+
+
+def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
+    """The columns that both sides have, in the target's order: those to write, and those that the target computes where
+    a unique key of it needs the rows' own values."""
+    sent = {same_name(column.name): column for column in _visible(request)}
+    missing = [column.name for column in sent.values() if table.column(column.name) is None]
+    if missing:
+        raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
+    keyed = {name for unique in table.unique_keys for name in _folded(unique.columns)}
+    return [
+        (sent[same_name(column.name)], column)
+        for column in table.columns
+        if same_name(column.name) in sent
+        if not column.generated or (same_name(column.name) in keyed and not column.virtual)
+    ]
+
+
+def _check_types(name: TableName, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+    for column, target in columns:
+        if reason := misfit(column, target):
+            raise SchemaDrift(
+                f"column {quote(column.name)} is {_type(column)} upstream and {target.type} in the target: {reason}",
+                hint=f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(target.name)} "
+                f"{_type(column)}; then run again, or resync the table where rows are in it",
+                table=str(name),
+            )
+
+
+def _check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+    for column, target in columns:
+        known = request.labels.get(column.name.lower(), ())
+        if wrong := mislabelled(known, target):
+            name = request.table
+            like_upstream = _type(replace(column, elements=known))
+            raise SchemaDrift(
+                f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
+                hint=f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(target.name)} "
+                f"{like_upstream}; then run again, or resync the table where rows are in it",
+                table=str(name),
+            )
+
+
+def _drift(name: TableName, text: str) -> SchemaDrift:
+    return SchemaDrift(text, hint=IN_LINE, table=str(name))
+
+
+def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[int, ...]:
+    """Positions of the handle key in `names`.
+
+    REPLACE finds a row by the target's own unique keys, so the target must have one with exactly these columns. Rows
+    never have a virtual column: a key with one is no handle upstream either, and rows are told apart by all they have.
+    """
+    declared = tuple(column.name for column in request.columns if column.is_pk)
+    candidates = [unique for unique in table.unique_keys if unique.not_null]
+    if declared:
+        key = next((unique for unique in candidates if _folded(unique.columns) == _folded(declared)), None)
+        if key is None:
+            other = "DROP PRIMARY KEY, " if any(unique.name == "PRIMARY" for unique in table.unique_keys) else ""
+            raise CannotBeExact(
+                f"the target table has no unique NOT NULL key on the primary key's columns {_listed(declared)}",
+                hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} {other}ADD PRIMARY KEY"
+                f" ({', '.join(map(quote, declared))}); then run again",
+                table=str(request.table),
+            )
+    else:
+        virtual = {same_name(column.name) for column in table.columns if column.virtual}
+        exact = [unique for unique in candidates if not unique.prefix and virtual.isdisjoint(_folded(unique.columns))]
+        written = _folded(names)
+        key = min(exact, key=lambda unique: (not _folded(unique.columns) <= written, len(unique.columns)), default=None)
+    if key is None:
+        return ()
+    positions = {same_name(name): number for number, name in enumerate(names)}
+    unwritten = [column for column in key.columns if same_name(column) not in positions]
+    if unwritten:
+        raise CannotBeExact(f"its key has columns that the rows lack: {_listed(unwritten)}", table=str(request.table))
+    return tuple(positions[same_name(column)] for column in key.columns)
+
+
+def _visible(request: LoadRequest) -> list[Column]:
+    return [column for column in request.columns if not column.hidden and column.name not in request.absent]
+
+
+def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column:
+    """The target's own labels come first: a number that they give means the same label there."""
+    if column.family not in (Family.ENUM, Family.SET) or target.data_type not in ("enum", "set"):
+        return column
+    found = labels(target.type)
+    # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
+    lost = flavor.name != "tidb" and any("?" in label for label in found)
+    return column if lost else replace(column, elements=found)
+
+
+def _folded(names: Sequence[str]) -> set[str]:
+    return {same_name(name) for name in names}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quote, names))
+
+
+def _type(column: Column) -> str:
+    text = "VARCHAR" if column.type == "VAR_STRING" else column.type
+    if column.type == "DECIMAL" or (column.family in (Family.FLOAT, Family.DOUBLE) and column.scale):
+        text += f"({column.length}, {column.scale or 0})"
+    elif text in _LENGTH_TYPES and column.length is not None:
+        text += f"({column.length})"
+    elif column.family in (Family.DATETIME, Family.TIMESTAMP, Family.TIME) and column.scale:
+        text += f"({column.scale})"
+    elif column.family in (Family.ENUM, Family.SET):
+        text += "(" + ", ".join("'" + label.replace("'", "''") + "'" for label in column.elements) + ")"
+    if column.unsigned and column.family in (Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE):
+        text += " UNSIGNED"
+    return text + ("" if column.nullable else " NOT NULL")
