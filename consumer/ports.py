@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
+from consumer.model.events import Event
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Part, Receipt
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
-from consumer.model.work import Work
 
 ArrowTable = Any
 """A pyarrow.Table; named here without importing pyarrow, which layers 0-1 do without."""
@@ -238,36 +238,7 @@ class Sink(Protocol):
 
 
 class Observer(Protocol):
-    """Told of everything worth telling, as it happens, from the driver's thread but for `work_moved`. Never raises."""
+    """Told of everything worth telling, as it happens."""
 
-    def doing(self, what: str) -> None:
-        """What the driver is at from now on, where no work is in hand."""
-
-    def idle(self, applied_ts: int) -> None:
-        """All is applied up to `applied_ts`: the driver waits until it looks again."""
-
-    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None:
-        """`tables` have `files` of `size` bytes to be read."""
-
-    def work_started(self, work: Work) -> None: ...
-
-    def work_moved(self, work: Work, part: Part) -> None:
-        """On any thread, also when the work has ended."""
-
-    def work_ended(self, work: Work) -> None:
-        """Whether it went through or not: `step_finished` tells of what did."""
-
-    def step_finished(self, row: AuditRow, seconds: float, size: int = 0) -> None:
-        """`size` are the bytes of change files that were read for it."""
-
-    def table_stopped(self, table: TableName, error: ConsumerError) -> None: ...
-
-    def retrying(self, what: str, error: ConsumerError, seconds: float | None) -> None:
-        """`what` did not go through, and is tried again: for `seconds` from now on, None: until it does. Told of each
-        try that fails."""
-
-    def passed(self, what: str) -> None:
-        """`what` has gone through, of which `retrying` has told."""
-
-    def note(self, text: str) -> None:
-        """Something a person should read once a run: a guarantee that is off, paths of no known form."""
+    def tell(self, event: Event) -> None:
+        """From the driver's thread, but for WorkMoved. Never raises."""

@@ -18,6 +18,7 @@ from consumer.app.parts import (
 )
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, Retryable
+from consumer.model.events import Doing, Idle, Note, NoteKind, Retrying, RetryPassed
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.timekeeper import now
@@ -31,8 +32,9 @@ from consumer.plan.assembly import Assembly
 from consumer.ports import Loader, Observer
 from consumer.sink.progress_rows import is_replay
 
-_BACK_AND_FORTH = (
-    "checkpoint-ts in `metadata` has gone backwards more than once: look whether two changefeeds write to this prefix"
+_BACK_AND_FORTH = Note(
+    NoteKind.CHECKPOINT,
+    "checkpoint-ts in `metadata` has gone backwards more than once: look whether two changefeeds write to this prefix",
 )
 
 
@@ -42,7 +44,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
     with open_parts(settings, loader) as parts:
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
-        observer.doing("looks for new files")
+        observer.tell(Doing("looks for new files"))
         return one_round(parts, manager, parts.reader.listing(checkpoint, manager.ledger.progress), started)
 
 
@@ -58,7 +60,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
                 hint="go on with `once`, or choose another --name and an empty target",
             )
         manager = manager_of(settings, parts, observer)
-        observer.doing("looks for files")
+        observer.tell(Doing("looks for files"))
         listing = parts.reader.listing(checkpoint)
         tables = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
         full = [] if settings.start_ts else parts.sink.has_rows(tables)
@@ -81,20 +83,20 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
             while not stop.is_set():
                 try:
                     manager = manager or manager_of(settings, parts, observer, wait=0.0)
-                    observer.doing("looks for new files")
+                    observer.tell(Doing("looks for new files"))
                     listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
                     backwards += listing.checkpoint < checkpoint
                     if backwards > 1:
-                        observer.note(_BACK_AND_FORTH)
+                        observer.tell(_BACK_AND_FORTH)
                     manager.run_round(listing)
                     rounds, checkpoint = rounds + 1, listing.checkpoint
-                    observer.passed("round")
-                    observer.idle(manager.ledger.progress.applied_ts)
+                    observer.tell(RetryPassed("round"))
+                    observer.tell(Idle(manager.ledger.progress.applied_ts))
                 except LeaseHeld:
                     raise
                 except Retryable as error:
-                    observer.retrying("round", error, None)
-                    observer.doing("waits to try again")
+                    observer.tell(Retrying("round", error, None))
+                    observer.tell(Doing("waits to try again"))
                 stop.wait(settings.flush_interval)
         except KeyboardInterrupt:
             if manager is None:
@@ -126,7 +128,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         )
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
-        observer.doing("looks for files")
+        observer.tell(Doing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         for kept in kept_elsewhere(parts.sink, [table]).values():

@@ -28,21 +28,21 @@ def with_rows(
     with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
         found = list(pool.map(lambda pair: _sniff(files, catalog, *pair), chosen))
     seen = [sniffed for sniffed in found if sniffed is not None]
-    doubts = [
+    notes = [
         f"{file.path} is not of a form that TiCDC writes: no row of {schema.name} was found in it"
         for (file, schema), sniffed in zip(chosen, found, strict=True)
         if sniffed is None
     ]
     if not seen:
-        return replace(detected, sampled=len(chosen)), doubts
+        return replace(detected, sampled=len(chosen)), notes
     kinds = Counter(sniffed.marks for sniffed in seen).most_common()
     alike = [sniffed for sniffed in seen if sniffed.marks == kinds[0][0]]
     shown = protocol_of(alike[0].dialect).agreed(alike)
     if len(kinds) > 1 or not shown.consistent:
-        doubts.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
-    doubts += _unproven(shown.unproven)
+        notes.append("files differ in protocol or options: the changefeed was changed, or two of them write here")
+    notes += _unproven(shown.unproven)
     detected = replace(detected, unproven=(*detected.unproven, *shown.unproven))
-    return replace(detected, dialect=shown.dialect, commit_ts=shown.commit_ts, sampled=len(chosen)), doubts
+    return replace(detected, dialect=shown.dialect, commit_ts=shown.commit_ts, sampled=len(chosen)), notes
 
 
 def _unproven(keys: Sequence[str]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from consumer.config.uri import redact
 from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, StorageUnavailable
 from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render
+from consumer.model.events import Doing
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.names import MAX_TSO
@@ -42,7 +43,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     checkpoint, missing = _checkpoint(reader)
     if checkpoint is None and (above := reader.elsewhere()):
         return _not_here(reader, f"there is no changefeed's storage here, but above it: did you mean {above}?")
-    observer.doing("looks for files")
+    observer.tell(Doing("looks for files"))
     listing = reader.listing(MAX_TSO if checkpoint is None else checkpoint)
     wanted = settings.table_filter.matches
     assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))
@@ -53,7 +54,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     options = survey_options(assembly.catalog, data)
     if settings.date_separator is None and options.date_separator == "year":
         return inspect(settings.model_copy(update={"date_separator": "year"}), observer, time_range)
-    detected, doubts = with_rows(files, options, data, assembly.catalog)
+    detected, of_rows = with_rows(files, options, data, assembly.catalog)
     tables = survey_tables(assembly)
     if time_range and detected.dialect is not None:
         tables = _with_times(FsspecReader(storage, settings.date_separator, dialect=detected.dialect), assembly, tables)
@@ -63,7 +64,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
         tables,
         tuple(sorted({file.database for file in assembly.catalog.files})),
         detected,
-        (*missing, *_years(options), *doubts, *_mismatch(settings, detected), *_findings(assembly, files, data)),
+        (*missing, *_years(options), *of_rows, *_mismatch(settings, detected), *_findings(assembly, files, data)),
         changefeed_toml(detected),
         _command(settings, detected) if tables else "",
     )
@@ -125,7 +126,7 @@ def _mismatch(settings: Settings, detected: Detected) -> Iterator[str]:
 def _findings(assembly: Assembly, files: Files, data: Sequence[DataFile]) -> Iterator[str]:
     if not assembly.catalog.files and not data:
         yield "there is nothing that TiCDC writes: check the bucket and the prefix"
-    yield from notes(assembly, Progress())
+    yield from (note.text for note in notes(assembly, Progress()))
     yield from (error.sentence() for _, error in sorted(assembly.broken.items()))
     schemaless = (file for file in data if assembly.catalog.schema(file.folder) is None)
     folders = sorted({file.path.rpartition("/")[0] for file in schemaless})

@@ -10,6 +10,7 @@ from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
 from consumer.model.commands import in_a_replay
+from consumer.model.events import Doing, Note, NoteKind
 from consumer.model.files import Bounds, Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, ms_to_tso, tso_to_ms
@@ -49,10 +50,10 @@ def replay(
                 hint="try again once it is past --to-ts, or leave --to-ts out to replay what is there",
             )
         manager = manager_of(named, parts, observer)
-        observer.doing("looks for files")
+        observer.tell(Doing("looks for files"))
         listing = parts.reader.listing(last, manager.ledger.progress)
         if _only_milliseconds(parts.reader, listing):
-            observer.note(WHOLE_MILLISECONDS)
+            observer.tell(Note(NoteKind.COMMIT_TS, WHOLE_MILLISECONDS))
             first, last = _end_of_millisecond(first), min(_end_of_millisecond(last), checkpoint)
         start = ProgressChange(applied_ts=first, start_ts=first)
         manager.ledger.begin(lambda progress: start if progress.is_empty and first else None)

@@ -6,7 +6,7 @@ A TSO has more digits than jq 1.6 and JavaScript keep of a number: beside each s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -40,8 +40,8 @@ def print_json(body: Mapping[str, Any]) -> None:
     print(json.dumps(body), flush=True)
 
 
-def run_as_json(result: RunResult) -> dict[str, Any]:
-    """What once, run, backfill, replay and resync did: tables by name, the sums over them."""
+def run_as_json(result: RunResult, notes: Sequence[str]) -> dict[str, Any]:
+    """What once, run, backfill, replay and resync did: tables by name, the sums over them, and what to know of it."""
     return {
         "checkpoint_ts": result.checkpoint_ts or None,
         "tables": {str(name): _table(table) for name, table in sorted(result.tables.items())},
@@ -49,7 +49,7 @@ def run_as_json(result: RunResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "spark_seconds": round(result.spark_seconds, 3),
         "rounds": result.rounds,
-        "notes": list(result.notes),
+        "notes": list(notes),
     } | _reason(result.error)
 
 

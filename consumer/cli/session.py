@@ -24,7 +24,7 @@ from consumer.config.uri import redact, scrubber
 from consumer.errors import ConsumerError, Interrupted
 from consumer.model.result import RunResult
 from consumer.observe.logs import Log, LogSettings
-from consumer.observe.observer import LogObserver
+from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
 
 BUG = 1
@@ -40,18 +40,16 @@ class Call:
 
     settings: Settings
     head: Head
-    observer: LogObserver
+    observer: CommandObserver
     options: str
     stop: threading.Event
 
     def finish(self, result: RunResult) -> int:
         """Print a run's result; its exit code."""
         self.observer.close_bar()
-        for note in result.notes:
-            self.observer.note(note)
-        self.show(lambda: run_as_json(result), lambda: print_run(result), result.exit_code)
+        self.show(lambda: run_as_json(result, self.observer.notes), lambda: print_run(result), result.exit_code)
         options = f"{self.options} --name {result.name}" if result.name else self.options
-        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.told)]
+        lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.reasons)]
         for line in (*lines, *masked_note(lines)):
             print(line, file=sys.stderr)
         if result.error is not None:
@@ -94,7 +92,7 @@ def execute(
         with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
             try:
                 for note in loaded.notes:
-                    call.observer.note(note)
+                    call.observer.tell(note)
                 return body(call)
             finally:
                 call.observer.close()
@@ -119,7 +117,7 @@ def _profiling(settings: Settings) -> AbstractContextManager[object]:
     return serving()
 
 
-def _observer(settings: Settings, options: str, endless: bool) -> LogObserver:
+def _observer(settings: Settings, options: str, endless: bool) -> CommandObserver:
     level = "debug" if settings.verbose else settings.log_level
     on_terminal = settings.log_file is None and sys.stderr.isatty() and not settings.verbose
     with_bar = on_terminal and settings.log_format == "text" and level == "info"
@@ -128,7 +126,7 @@ def _observer(settings: Settings, options: str, endless: bool) -> LogObserver:
     log = Log(LogSettings(shown, settings.log_format, settings.log_file, settings.scrub))
     places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
     summed_up = settings.log_file is None and settings.log_format == "text" and not endless
-    return LogObserver(log, with_bar, places, options, summed_up)
+    return CommandObserver(log, with_bar, places, options, summed_up)
 
 
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:
@@ -165,7 +163,7 @@ class _Failure:
 
     def left(self, seconds: float) -> int:
         """`run` was told to stop while a step was in hand, and left it."""
-        self._tell(run_as_json(RunResult(seconds=seconds)), DONE)
+        self._tell(run_as_json(RunResult(seconds=seconds), ()), DONE)
         return DONE
 
     def _tell(self, body: dict[str, Any], exit_code: int) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.model.load import FileSlice
 from consumer.ports import RangeReader
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from consumer.codec.batches import Flags, Ints, Origin
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.lines import Block, LineEnds
 
 LineAt = Callable[[int], int]

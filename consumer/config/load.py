@@ -16,6 +16,7 @@ from consumer.config.settings import Settings, env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.config.values import UNPROVEN
 from consumer.errors import BadConfig
+from consumer.model.events import Note, NoteKind
 
 CONFIG_ENV = "STORAGE_CONSUMER_CONFIG"
 _PREFIX = "STORAGE_CONSUMER_"
@@ -33,7 +34,7 @@ class Loaded:
     """The settings, and what a person should know of how they were read."""
 
     settings: Settings
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def load(
@@ -49,14 +50,14 @@ def load(
     _of_uri(raw, spelt)
     _check_secrets(raw, spelt)
     raw["unproven"] = _unsaid(raw, file)
-    notes = tuple(f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored)
-    notes += tuple(f"{path}: {effect}" for effect in file.effects)
+    told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
+    told += [f"{path}: {effect}" for effect in file.effects]
     settings = _checked(kind, raw, spelt)
     if kind is Settings:
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
-    return Loaded(settings, notes)
+    return Loaded(settings, tuple(Note(NoteKind.SETTING, text) for text in told))
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -135,6 +135,10 @@ class AuditRow:
     dropped_rows: int = 0
     statement: str = ""
 
+    @property
+    def rows(self) -> int:
+        return self.puts + self.deletes
+
 
 @dataclass(frozen=True, slots=True)
 class ProgressChange:

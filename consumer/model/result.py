@@ -33,9 +33,8 @@ class TableResult:
 @dataclass(slots=True)
 class RunResult:
     """The outcome of once, backfill, replay or run. `seconds` include `spark_seconds` (starting the session; 0.0: no
-    session was started). `name` is what the progress is kept under where that is not --name. `notes` are things a
-    person should read once. `ended` is when, in milliseconds since 1970.
-    `error`: why it ended before its end."""
+    session was started). `name` is what the progress is kept under where that is not --name. `ended` is when, in
+    milliseconds since 1970. `error`: why it ended before its end."""
 
     checkpoint_ts: int = 0
     tables: dict[TableName, TableResult] = field(default_factory=dict)
@@ -43,7 +42,6 @@ class RunResult:
     spark_seconds: float = 0.0
     rounds: int = 0
     exit_code: int = 0
-    notes: list[str] = field(default_factory=list)
     ended: int = 0
     error: ConsumerError | None = None
     name: str = ""

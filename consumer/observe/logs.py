@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import time
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from functools import cache
@@ -43,8 +44,10 @@ class LogSettings:
 class Log:
     """A logger made when its first line is written: a run with nothing to say does not load structlog."""
 
-    def __init__(self, settings: LogSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: LogSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._clock = settings, clock
+        self.said = clock()
+        """When a line that is more than a detail was written last."""
         self._file = _open(settings.file) if settings.file else None
         for name in _QUIET:
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -62,6 +65,8 @@ class Log:
         self._write("error", event, values)
 
     def _write(self, level: str, event: str, values: dict[str, object]) -> None:
+        if level != "debug":
+            self.said = self._clock()
         if _LEVELS[level] >= _LEVELS[self._settings.level]:
             getattr(_logger(self._settings, _Lines(self._file)), level)(event, **values)
 
@@ -113,6 +118,8 @@ def _logger(settings: LogSettings, lines: _Lines) -> Any:
 
 def _as_text(_logger: object, _name: str, event: Event) -> str:
     head = f"{event.pop('timestamp')} {event.pop('level'):<7} {event.pop('event')}"
+    if "kind" in event:  # a note, whose text says all of it
+        return head
     # A hint can hold a command: quoted like the other values it could not be pasted.
     hint = event.pop("hint", "")
     line = " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])

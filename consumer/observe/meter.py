@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from consumer.model.events import Event, RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.load import Part
 from consumer.model.texts import duration_text
-from consumer.model.work import Work
 
 _SHOWN = 60
 
@@ -51,33 +51,22 @@ class Meter:
         self._total, self._done, self._first = 0, Part(), 0.0
         self._in_hand: dict[Work, _InHand] = {}
 
-    def begin(self, total: int) -> None:
-        """A round of `total` bytes begins; what the one before had in hand is forgotten."""
+    def tell(self, event: Event) -> None:
         with self._lock:
-            self._total, self._done, self._first, self._in_hand = total, Part(), 0.0, {}
-
-    def started(self, work: Work) -> None:
-        with self._lock:
-            now = self._clock()
-            self._in_hand[work] = _InHand(now)
-            if not work.statement:
-                self._first = self._first or now
-
-    def moved(self, work: Work, part: Part) -> None:
-        """A part of `work` is done; of no account once all of it has ended."""
-        with self._lock:
-            if work in self._in_hand:
-                self._in_hand[work].part += part
-
-    def ended(self, work: Work) -> None:
-        """What came of it is told by `finished`."""
-        with self._lock:
-            self._in_hand.pop(work, None)
-
-    def finished(self, part: Part) -> None:
-        """So much is in the target."""
-        with self._lock:
-            self._done += part
+            match event:
+                case RoundStarted():
+                    # What the round before had in hand is forgotten.
+                    self._total, self._done, self._first, self._in_hand = event.bytes, Part(), 0.0, {}
+                case WorkStarted(work):
+                    now = self._clock()
+                    self._in_hand[work] = _InHand(now)
+                    self._first = self._first or (0.0 if work.statement else now)
+                case WorkMoved(work, part) if work in self._in_hand:
+                    self._in_hand[work].part += part
+                case WorkEnded(work):
+                    self._in_hand.pop(work, None)
+                case StepFinished(row, _, size):
+                    self._done += Part(size, row.changes, row.rows)
 
     def reading(self) -> Reading:
         with self._lock:

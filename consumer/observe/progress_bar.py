@@ -7,7 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from consumer.model.events import Event, Idle, Retrying
+from consumer.model.names import tso_to_time
 from consumer.model.texts import duration_text, size_text
+from consumer.observe.activity import Activity
 from consumer.observe.meter import Reading
 
 if TYPE_CHECKING:
@@ -15,16 +18,31 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 _WIDTH = 20
+SHOWN_AFTER = 1.0
+"""What takes no longer than this passes without a bar."""
 
 
 class ProgressBar:
-    """On stderr, gone for good when it is stopped. `doing` says what the driver is at, and `read` how far it is."""
+    """On stderr, gone for good when it is stopped. `read` says how far the work in hand is."""
 
-    def __init__(self, doing: Callable[[], str], read: Callable[[], Reading]) -> None:
-        self._doing, self._read = doing, read
+    def __init__(self, activity: Activity, read: Callable[[], Reading], clock: Callable[[], float]) -> None:
+        self._activity, self._read, self._clock = activity, read, clock
+        self._up_to_date = ""
         self._live: Live | None = None
         self._stopped = False
         self._lock = threading.Lock()
+
+    def tell(self, event: Event) -> None:
+        if isinstance(event, Idle):
+            place = f"{tso_to_time(event.applied_ts):%Y-%m-%d %H:%M:%S} UTC"
+            self._up_to_date = f"all is applied up to {place}, waits for new files"
+        elif isinstance(event, Retrying):
+            self._up_to_date = ""
+
+    def beat(self) -> None:
+        """Show it, unless all is over at once. On any thread."""
+        if self._clock() - self._activity.begun >= SHOWN_AFTER or self._read().oldest:
+            self.show()
 
     def show(self) -> None:
         """Show it, where it is not there. On any thread."""
@@ -49,6 +67,13 @@ class ProgressBar:
             if self._live is not None:
                 self._live.stop()
                 self._live = None
+
+    def _doing(self) -> str:
+        """What to say where no work is in hand: an idle `run` looks again and again, which is not worth a word while
+        it takes no time."""
+        activity = self._activity
+        quick = self._clock() - activity.since < SHOWN_AFTER
+        return self._up_to_date if self._up_to_date and (quick or activity.applied_ts is not None) else activity.what
 
     def _line(self) -> RenderableType:
         from rich.progress_bar import ProgressBar as Bar

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,8 @@ from consumer.errors import (
     TargetBusy,
     TargetUnavailable,
 )
+from consumer.model.events import Event, Retrying, RetryPassed, StepFinished, TableStopped
+from consumer.observe.logs import Log
 
 SAY_AGAIN_AFTER = 60.0
 """Seconds after which trouble that goes on is told again."""
@@ -43,54 +44,49 @@ class _Trouble:
     whats: set[str] = field(default_factory=set)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A line about trouble: `event`, and what belongs to it."""
-
-    event: str
-    values: dict[str, object]
-
-
 class Troubles:
     """An outage is one trouble, whatever meets it; what befalls one table is one of that table."""
 
-    def __init__(self, places: Places, clock: Callable[[], float] = time.monotonic) -> None:
-        self._places, self._clock = places, clock
+    def __init__(self, log: Log, places: Places, clock: Callable[[], float]) -> None:
+        self._log, self._places, self._clock = log, places, clock
         self._known: dict[str, _Trouble] = {}
 
-    def failed(self, what: str, error: ConsumerError, seconds: float | None) -> Told | None:
-        """What to say of another failure of `what`, which is tried for `seconds` more; None: nothing, it was said."""
+    def tell(self, event: Event) -> None:
+        match event:
+            case Retrying(what, error, seconds):
+                self._failed(what, error, seconds)
+            case RetryPassed(what):
+                self._passed(what)
+            case StepFinished(row):
+                self._passed(str(row.table))
+            case TableStopped(table):
+                self._known.pop(str(table), None)  # it is no longer tried
+
+    def _failed(self, what: str, error: ConsumerError, seconds: float | None) -> None:
         now, place = self._clock(), self._places.of(error)
         outage = isinstance(error, TargetUnavailable | StorageUnavailable | CheckpointMissing)
         key = place if outage else error.table or what
         trouble = self._known.get(key)
-        event = "trying again" if trouble is None else "still trying"
+        line = "trying again" if trouble is None else "still trying"
         if trouble is None:
             trouble = self._known[key] = _Trouble(now, now)
         elif now - trouble.said < SAY_AGAIN_AFTER:
             trouble.whats.add(what)
-            return None
+            return
         trouble.said = now
         trouble.whats.add(what)
         values: dict[str, object] = {"what": what, "at": place, "error": error.sentence(), "until": _until(seconds)}
         if error.hint and not isinstance(error, TargetUnavailable | TargetBusy):
             values["hint"] = error.hint
-        if event == "still trying":
+        if line == "still trying":
             values["seconds"] = round(now - trouble.since)
-        return Told(event, values)
+        self._log.warning(line, **values)
 
-    def passed(self, what: str) -> list[Told]:
-        """What to say now that `what` went through, or a step of the table of that name."""
-        over = [key for key, trouble in self._known.items() if key == what or what in trouble.whats]
-        found = [(key, self._known.pop(key)) for key in over]
-        return [
-            Told("goes on again", {"what": what, "at": key, "seconds": round(self._clock() - trouble.since, 1)})
-            for key, trouble in found
-        ]
-
-    def forget(self, table: str) -> None:
-        """The table of that name is stopped: it is no longer tried."""
-        self._known.pop(table, None)
+    def _passed(self, what: str) -> None:
+        """`what` went through, or a step of the table of that name."""
+        for key in [key for key, trouble in self._known.items() if key == what or what in trouble.whats]:
+            seconds = round(self._clock() - self._known.pop(key).since, 1)
+            self._log.warning("goes on again", what=what, at=key, seconds=seconds)
 
 
 def _until(seconds: float | None) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from consumer.errors import ConsumerError, Retryable
+from consumer.model.events import Event, Retrying, TableStopped, Work, WorkEnded
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.model.steps import LoadRows
-from consumer.model.work import Work
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions
 from consumer.pipeline.deferred import Deferred
@@ -61,6 +61,9 @@ class RoundContext:
     def progress(self) -> Progress:
         return self.ledger.progress
 
+    def tell(self, event: Event) -> None:
+        self.ports.observer.tell(event)
+
     def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
         """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
         if self.options.dialect.timeless or self.options.accept_gap:
@@ -70,13 +73,13 @@ class RoundContext:
 
     def defer(self, names: Sequence[TableName], what: str, error: Retryable, again: Callable[[], None]) -> None:
         """The step in hand of `names` did not go through now; the others go on, and `again` lets it be tried later."""
-        self.ports.observer.retrying(what, error, self.deferred.add(names, error, again))
+        self.tell(Retrying(what, error, self.deferred.add(names, error, again)))
 
     def followed(self, work: Work, then: Callable[[Any], None]) -> Callable[[Any], None]:
         """`then`, once the observer has been told that `work` is no longer in hand."""
 
         def ended(result: Any) -> None:
-            self.ports.observer.work_ended(work)
+            self.tell(WorkEnded(work))
             then(result)
 
         return ended
@@ -91,4 +94,4 @@ class RoundContext:
         self.stopped[name] = error
         self.deferred.settled([name])
         self.ledger.record(self.consumers[name].stop(error))
-        self.ports.observer.table_stopped(name, error)
+        self.tell(TableStopped(name, error))

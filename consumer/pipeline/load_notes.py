@@ -5,29 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from consumer.errors import CannotBeExact
+from consumer.model.events import Note, NoteKind
 from consumer.model.load import Dialect, LoadOutcome
 from consumer.model.names import TableName
 
-NO_COMMIT_TS = (
+NO_COMMIT_TS = Note(
+    NoteKind.COMMIT_TS,
     "rows carry no commit-ts, only milliseconds: transactions of one millisecond are told apart by their place in the"
     " files, and a target read at a checkpoint may show part of its millisecond;"
-    " enable-tidb-extension=true in the changefeed's sink URI sets commit-ts on"
+    " enable-tidb-extension=true in the changefeed's sink URI sets commit-ts on",
 )
 
-NO_TIME = (
+NO_TIME = Note(
+    NoteKind.COMMIT_TS,
     "CSV rows carry no commit-ts: their place in the files is their order, and a file is applied wholly, its rows above"
     " the checkpoint too. After a restart of the changefeed, rows are for a while what they were before, and rows from"
     " before a TRUNCATE may come back; a key that is in the files of two dispatchers or partitions stops its table;"
-    " include-commit-ts=true in the changefeed's [sink.csv] sets commit-ts on"
+    " include-commit-ts=true in the changefeed's [sink.csv] sets commit-ts on",
 )
-KEY_LOSS = (
+KEY_LOSS = Note(
+    NoteKind.OLD_KEYS,
     "CSV with output-raw-change-event=true and without old values or commit-ts does not tell the old keys of updates:"
     " where a key was changed upstream, the row under its old key stays, or a row that took the key is lost, as"
-    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] tell them"
+    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] tell"
+    " them",
 )
 
 
-def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[str]:
+def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[Note]:
     """`key_loss`: the old keys of rows may not be told, which was accepted."""
     for outcome in done:
         if outcome.task.target.kept and outcome.puts:
@@ -35,29 +40,32 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> I
     if any(stat.coarse_ts for outcome in done for stat in outcome.files):
         yield NO_COMMIT_TS
     for outcome in done:
-        yield from _doubts(outcome)
+        yield from _unproven(outcome)
     if done and dialect.timeless:
         yield NO_TIME
     if done and key_loss:
         yield KEY_LOSS
 
 
-def _kept_note(outcome: LoadOutcome) -> str:
-    return (
+def _kept_note(outcome: LoadOutcome) -> Note:
+    text = (
         f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.kept)}: rows that"
         " are there keep their values, new rows, also those whose key changed, get the columns' defaults"
     )
+    return Note(NoteKind.KEPT_COLUMNS, text, outcome.table)
 
 
-def _doubts(outcome: LoadOutcome) -> Iterator[str]:
+def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
     """Values that are in the target as the files have them, and may not be what upstream has."""
     if lost := sum(stat.lost_texts for stat in outcome.files):
-        yield f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
+        text = f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
+        yield Note(NoteKind.LOST_TEXT, text, outcome.table, lost)
     if doubled := sum(stat.doubled_times for stat in outcome.files):
-        yield (
+        text = (
             f"{outcome.table}: {doubled} TIMESTAMP values are in an hour that the changefeed's clock shows twice, and"
             " can be an hour off; a changefeed under --tz UTC has none"
         )
+        yield Note(NoteKind.DOUBLED_TIME, text, outcome.table, doubled)
 
 
 def ambiguous_key(table: TableName, column: str) -> CannotBeExact:

@@ -20,13 +20,13 @@ from consumer.errors import (
     TableError,
 )
 from consumer.model.columns import Family
+from consumer.model.events import Doing, Retrying, StepFinished, Work, WorkMoved, WorkStarted
 from consumer.model.files import Bounds
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
-from consumer.model.work import Work
 from consumer.pipeline import refused_rows
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.gone import gone
@@ -34,7 +34,7 @@ from consumer.pipeline.kept import new_and_kept
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
-from consumer.ports import Writer
+from consumer.ports import Moved, Writer
 
 SINGLE_TASK_BYTES = 128 << 20
 """What one task may hold at once: the round size of tables that only one task can load."""
@@ -97,7 +97,7 @@ class LoadRunner:
             self._loads[task.number] = version.load
             tasks.append(task)
         if tasks:
-            context.ports.observer.doing("prepares loads; the first ones start Spark")
+            context.tell(Doing("prepares loads; the first ones start Spark"))
             self._waiting += [_Load(list(group)) for group in context.ports.loader.split(tasks)]
             self._launch()
         return replan
@@ -114,13 +114,14 @@ class LoadRunner:
             self._connections += width
             writer = context.ledger.patiently("begin a load", context.ports.sink.writer)
             work = load.work()
-            context.ports.observer.work_started(work)
-            moved = partial(context.ports.observer.work_moved, work)
-            call = partial(
-                refused_rows.load, context.ports.loader, load.tasks, writer, context.ports.reader.range_reader(), moved
-            )
+            context.tell(WorkStarted(work))
+            ranges, moved = context.ports.reader.range_reader(), self._moved(work)
+            call = partial(refused_rows.load, context.ports.loader, load.tasks, writer, ranges, moved)
             ended = partial(self._ended, load, writer, width, now())
             context.side.start("load", call, context.followed(work, ended))
+
+    def _moved(self, work: Work) -> Moved:
+        return lambda part: self._context.tell(WorkMoved(work, part))
 
     def _ended(
         self, load: _Load, writer: Writer, width: int, started: float, result: Sequence[LoadOutcome] | BaseException
@@ -144,7 +145,7 @@ class LoadRunner:
                 raise error
             if isinstance(error, JobBroken):
                 self._breaks[outcome.table] += 1
-                self._context.ports.observer.retrying(f"load {outcome.table}", error, None)
+                self._context.tell(Retrying(f"load {outcome.table}", error, None))
                 broken.append(outcome.task)
             elif isinstance(error, Retryable):
                 self._loads.pop(outcome.task.number)
@@ -232,9 +233,9 @@ class LoadRunner:
             load, consumer = self._loads.pop(outcome.task.number), context.consumers[outcome.table]
             context.deferred.settled([outcome.table])
             context.round.loaded(load, consumer.read(load, outcome))
-            context.ports.observer.step_finished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes)
+            context.tell(StepFinished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes))
         for note in notes_of(done, context.options.dialect, context.options.key_loss):
-            context.ports.observer.note(note)
+            context.tell(note)
         for outcome in outcomes:
             if outcome.error is not None and not isinstance(outcome.error, Retryable):
                 self._failed(self._loads.pop(outcome.task.number), outcome.task.target, outcome.error)
@@ -272,7 +273,7 @@ class LoadRunner:
                 )
             )
             try:
-                context.ports.observer.doing("records what was loaded")
+                context.tell(Doing("records what was loaded"))
                 context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
             except TableError as error:
                 if isinstance(error, LoadFailed) and len(done) > 1:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from consumer.errors import ConsumerError
+from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
+from consumer.model.progress import Progress, State
 from consumer.model.result import TableResult
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import Lessons, Ports, RoundContext
@@ -50,6 +51,7 @@ class ConsumerManager:
 
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
+        began, progress = now(), self.ledger.progress
         with self.ledger.round():
             context = self.context = self._begun(listing, seconds)
             statements, loads = StatementRunner(context), LoadRunner(context)
@@ -58,6 +60,15 @@ class ConsumerManager:
             for database in finish(context):
                 del self.results[database]
             self.stopped = {n: c.state.error for n, c in context.consumers.items() if c.state.error is not None}
+            self._tell_end(context, progress, now() - began)
+
+    def _tell_end(self, context: RoundContext, before: Progress, seconds: float) -> None:
+        states = {name: result.state for name, result in self.results.items()}
+        for name in sorted(name for name, place in before.tables.items() if place.state is State.STOPPED):
+            if states.get(name) == "ok":
+                context.tell(TableResumed(name))
+        waiting = sum(state == "waits" for state in states.values())
+        context.tell(RoundFinished(context.assembly.checkpoint, seconds, len(self.stopped), waiting))
 
     def left(self) -> None:
         """A signal ended the round in the middle: the results tell what is recorded of each table."""
@@ -69,7 +80,7 @@ class ConsumerManager:
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
         for note in notes(assembly, ledger.progress):
-            ports.observer.note(note)
+            ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
         round_ = assembly.round(states, options.dialect.timeless, options.date_order)
@@ -85,13 +96,13 @@ class ConsumerManager:
             self.beside(),
             self.stopped,
         )
-        for name, error in assembly.faults(ledger.progress, options.accept_gap):
+        for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)
         if options.dialect.timeless and not options.date_order:
             _check_dates(context)
         unread = [entry.file for state in states.values() for entry in state.unread]
         busy, size = sum(bool(state.unread) for state in states.values()), sum(file.size for file in unread)
-        ports.observer.round_started(assembly.checkpoint, busy, len(unread), size)
+        context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
 
     def _assembly(self, listing: Listing) -> Assembly:

@@ -12,7 +12,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.plan.assembly import Assembly
-from consumer.plan.late import settle_doubts
+from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.plan.undecided import check_decided, check_protocol
@@ -43,7 +43,7 @@ class RoundOptions:
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
         found = self._looked_at_whole(reader, listing, progress)
-        if not found.doubts_gap(progress, self.accept_gap):
+        if not found.finds_new_gap(progress, self.accept_gap):
             return found
         full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
         return self._looked_at_whole(reader, full, progress)
@@ -71,5 +71,5 @@ class RoundOptions:
 
     def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
         """What is recorded before the round of `assembly` begins; it is made anew then."""
-        changes = (settle_doubts(assembly.files, progress), let_in(assembly, progress, self.policy_of))
+        changes = (settle_moved(assembly.files, progress), let_in(assembly, progress, self.policy_of))
         return ProgressChange().merged(*filter(None, changes)) if any(changes) else None

@@ -46,7 +46,7 @@ def preview(
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),
-        tuple(notes(found.assembly, progress)),
+        tuple(note.text for note in notes(found.assembly, progress)),
         tuple(_stopped(found, sink, options)),
     )
 
@@ -88,7 +88,7 @@ class _Preview:
         self._round = assembly.round(states, timeless, options.date_order)
 
     def steps(self) -> Iterator[_Planned]:
-        for name, error in self.assembly.faults(self.progress, self._accept_gap):
+        for name, error in self.assembly.errors(self.progress, self._accept_gap):
             self._stop(name, error)
         while True:
             before = self._round.changes

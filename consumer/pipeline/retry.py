@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from consumer.errors import Retryable
 from consumer.model import patience
+from consumer.model.events import Retrying, RetryPassed
 from consumer.ports import Observer
 
 T = TypeVar("T")
@@ -20,9 +21,9 @@ def patiently(what: str, call: Callable[[], T], observer: Observer, seconds: flo
     def told(error: Retryable, left: float) -> None:
         nonlocal failed
         failed = True
-        observer.retrying(what, error, left)
+        observer.tell(Retrying(what, error, left))
 
     result = patience.patiently(call, seconds, told)
     if failed:
-        observer.passed(what)
+        observer.tell(RetryPassed(what))
     return result

@@ -12,10 +12,10 @@ from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved,
 from consumer.model.actions import Action
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
+from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkStarted
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
-from consumer.model.work import Work
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.kept import kept_elsewhere
 from consumer.plan.standing import OVERTAKEN
@@ -73,7 +73,7 @@ class StatementRunner:
         """`then`, for the end of `chunk`, which is in hand from now on."""
         names = tuple(statement.file.name for statement, _ in chunk)
         work = Work(names, statement=" ".join(chunk[0][0].file.query.split()))
-        self._context.ports.observer.work_started(work)
+        self._context.tell(WorkStarted(work))
         return self._context.followed(work, then)
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
@@ -159,7 +159,8 @@ class StatementRunner:
         record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
         context.ledger.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))
         self._done(statement, row, 0.0)
-        context.ports.observer.note(f"{name}: not executed, as {reason}: {statement.file.query}")
+        text = f"{name}: not executed, as {reason}: {statement.file.query}"
+        context.tell(Note(NoteKind.STATEMENT, text, name))
 
     def _follow(self, statement: Statement, outcome: DdlOutcome, seconds: float) -> None:
         context, name = self._context, statement.file.name
@@ -176,7 +177,7 @@ class StatementRunner:
         row = AuditRow("ddl", name, statement.version, statement.version, statement=statement.file.query)
         self._done(statement, row, seconds)
         if outcome.note:
-            context.ports.observer.note(f"{name}: {outcome.note}")
+            context.tell(Note(NoteKind.STATEMENT, f"{name}: {outcome.note}", name))
 
     def _done(self, statement: Statement, row: AuditRow, seconds: float) -> None:
         """The statement is recorded: the round goes on behind it."""
@@ -188,15 +189,14 @@ class StatementRunner:
         for gone in (*moved, *statement.drops):
             if gone in context.consumers:
                 context.consumers[gone].drop(statement.version)
-        context.ports.observer.step_finished(row, seconds)
+        context.tell(StepFinished(row, seconds))
 
     def _tell_lost(self, statement: Statement) -> None:
         for table in sorted(self._context.round.ended(statement)) if statement.heals else ():
             lost = self._context.round.lost(table, statement.until(table))
             if lost:
-                self._context.ports.observer.note(
-                    f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"
-                )
+                text = f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"
+                self._context.tell(Note(NoteKind.UNREAD_FILES, text, table, len(lost)))
 
     def _check_files(self, statement: Statement) -> None:
         """A table that begins with `statement` must have all of its files before the first of them is read."""

@@ -14,6 +14,7 @@ from consumer.errors import (
     StorageChanged,
     StorageUnavailable,
 )
+from consumer.model.events import Note, NoteKind
 from consumer.model.files import DataFile
 from consumer.model.names import TableName
 from consumer.pipeline.context import RoundContext
@@ -36,7 +37,8 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
         return False
     state.unread = [other for other in state.unread if other is not entry]
     state.put_off.add(file.path)
-    context.ports.observer.note(f"{table}: {file.path} is not complete yet, and is left to a later round")
+    text = f"{table}: {file.path} is not complete yet, and is left to a later round"
+    context.tell(Note(NoteKind.INCOMPLETE_FILE, text, table))
     return True
 
 

@@ -38,7 +38,7 @@ def seen_rows(folders: Mapping[Folder, FolderProgress], floor: int, position: in
     return found
 
 
-def settle_doubts(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:
+def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progress) -> ProgressChange | None:
     """What to record where writers have moved tables by themselves: rows up to there were read, of any of the table's
     unread `files`. None where there are no such tables."""
     moved = {name: place.applied_ts for name, place in progress.tables.items() if place.moved_by_writer}

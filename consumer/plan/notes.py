@@ -2,48 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from consumer.layout.paths import directory_of
+from consumer.model.events import Note, NoteKind
+from consumer.model.files import DataFile, SchemaFile
+from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.plan.assembly import Assembly
-from consumer.plan.hazards import hazards
+from consumer.plan.catalog import Catalog
+from consumer.plan.partitioned import is_new_architecture, shares_partitions
 from consumer.plan.unread import rewritten_files
 
 SHOWN = 3
+_Files = Mapping[TableName, Sequence[DataFile]]
+_TWO_FEEDS = "look whether two changefeeds, or a re-created one, write to this prefix"
 
 
-def notes(assembly: Assembly, progress: Progress) -> Iterator[str]:
-    """What a person should read once."""
+def notes(assembly: Assembly, progress: Progress) -> Iterator[Note]:
+    """What the storage does not hold as one changefeed writes it, and what the progress does not fit."""
     unknown = assembly.listing.unknown
     if unknown:
         shown = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
-        yield f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
-    yield from hazards(assembly.catalog, assembly.files)
+        text = f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
+        yield Note(NoteKind.UNKNOWN_PATHS, text, count=len(unknown))
+    yield from storage_notes(assembly.catalog, assembly.files)
     yield from _rewritten(assembly, progress)
-    for folder in sorted(assembly.whole):
-        yield f"{directory_of(folder)}: files that were read are written anew: all of its files are looked at"
-    for name, place in sorted(progress.tables.items()):
-        if place.state is State.EMPTYING:
-            yield f"{name}: the table that the target has goes first: {place.reason}"
-    if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
-        shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
-        more = ", ..." if len(overdue) > SHOWN else ""
-        yield f"{len(overdue)} statements are older than the progress and were not executed: {shown}{more}"
+    yield from _statements(assembly, progress)
     if 0 < progress.start_ts == progress.applied_ts < min((f.version for f in assembly.catalog.files), default=0):
-        yield (
+        text = (
             f"nothing in the storage is as old as the start, {progress.start_ts}: make sure that the changefeed"
             " began at or before it"
         )
+        yield Note(NoteKind.START, text)
     if assembly.checkpoint < progress.applied_ts:
-        yield (
+        text = (
             f"checkpoint-ts {assembly.checkpoint} is below what was applied already ({progress.applied_ts}):"
             " nothing to do until TiCDC is past it again"
         )
+        yield Note(NoteKind.CHECKPOINT, text)
 
 
-def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[str]:
+def storage_notes(catalog: Catalog, files: _Files) -> Iterator[Note]:
+    """Signs that a storage does not hold what one changefeed should have written. `files` are in file order."""
+    yield from _two_protocols(files)
+    yield from _two_schemas(catalog)
+    is_new = is_new_architecture(catalog)
+    for name, group in sorted(files.items()):
+        if not is_new and shares_partitions(catalog.by_table.get(name, ()), group):
+            text = (
+                f"{name} is partitioned, and its paths have no partition level: if TiCDC's classic architecture wrote"
+                " them, partitions have overwritten one another's files and rows are missing;"
+                " enable-partition-separator = true prevents it"
+            )
+            yield Note(NoteKind.OVERWRITTEN_PARTITIONS, text, name)
+
+
+def _two_protocols(files: _Files) -> Iterator[Note]:
+    kinds = {file.path.rpartition(".")[2]: file.path for group in files.values() for file in group}
+    if len(kinds) > 1:
+        shown = ", ".join(kinds[kind] for kind in sorted(kinds))
+        yield Note(NoteKind.TWO_CHANGEFEEDS, f"there are files of two protocols, as {shown}: {_TWO_FEEDS}")
+
+
+def _two_schemas(catalog: Catalog) -> Iterator[Note]:
+    """TiCDC writes one schema file for one version of a table."""
+    versions: defaultdict[tuple[str, int], list[SchemaFile]] = defaultdict(list)
+    for file in catalog.files:
+        versions[file.root, file.version].append(file)
+    twice = [group for group in versions.values() if len({file.checksum for file in group}) > 1]
+    for one, other, *_ in twice[:SHOWN]:
+        text = f"{one.name} has schema files of one version that differ, {one.path} and {other.path}: {_TWO_FEEDS}"
+        yield Note(NoteKind.TWO_CHANGEFEEDS, text, one.name)
+
+
+def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[Note]:
     files = [file for name, group in assembly.files.items() if assembly.wanted(name) for file in group]
     for file, size in rewritten_files(files, progress.folders):
         how = f"has {file.size} bytes as before" if file.size == size else f"had {size} bytes and has {file.size} now"
-        yield f"{file.path} was written anew after it was read ({how}): rows in it that are new are applied"
+        text = f"{file.path} was written anew after it was read ({how}): rows in it that are new are applied"
+        yield Note(NoteKind.REWRITTEN_FILE, text)
+    for folder in sorted(assembly.whole):
+        text = f"{directory_of(folder)}: files that were read are written anew: all of its files are looked at"
+        yield Note(NoteKind.REWRITTEN_FILE, text)
+
+
+def _statements(assembly: Assembly, progress: Progress) -> Iterator[Note]:
+    for name, place in sorted(progress.tables.items()):
+        if place.state is State.EMPTYING:
+            yield Note(
+                NoteKind.EMPTIED_TABLE, f"{name}: the table that the target has goes first: {place.reason}", name
+            )
+    if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
+        shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
+        more = ", ..." if len(overdue) > SHOWN else ""
+        text = f"{len(overdue)} statements are older than the progress and were not executed: {shown}{more}"
+        yield Note(NoteKind.STATEMENT, text, count=len(overdue))

@@ -13,7 +13,7 @@ from consumer.model.inspection import Detected, InspectedTable
 from consumer.model.names import TableName
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from consumer.plan.hazards import is_new_architecture, is_partitioned, tells_partitions
+from consumer.plan.partitioned import is_new_architecture, is_partitioned, tells_partitions
 
 CLASSIC, NEW = "classic", "new"
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for
-from consumer.codec.doubts import with_doubts
+from consumer.codec.unproven import with_unproven
 from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
@@ -73,7 +73,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
         stats.append(decoder.stat)
     refuse_late(stats, task)
     written = pa.concat_tables([table for _, _, table in files])
-    results: list[Result] = [*with_doubts(stats, written, task.target, task.dialect.clock.doubled)]
+    results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
     net = fold_keyless(files, task.target.table, task.parts if task.never_split else ())
     if net.num_rows:
         results.append(session.write_multiset(task.target, net, task.window))
@@ -96,7 +96,7 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
         if rows >= max(FOLD_ROWS, folded.num_rows):
             folded, pile, rows = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False), [], 0
     changes = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False) if pile else folded
-    return with_doubts(stats, changes, task.target, task.dialect.clock.doubled), changes
+    return with_unproven(stats, changes, task.target, task.dialect.clock.doubled), changes
 
 
 def decode_to_buckets(

@@ -103,7 +103,7 @@ def test_without_commit_ts_places_order_rows_and_every_file_counts_once(feed: Fe
     rows_of(feed, "d.t", 10, "I - 1,1", "U - 1,2", "I - 2,5")
     feed.checkpoint(20)
     file = tmp_path / "replica.duckdb"
-    assert once(feed, f"duckdb:///{file}").notes == [NO_TIME]
+    assert once(feed, f"duckdb:///{file}").notes == [NO_TIME.text]
     rows_of(feed, "d.t", 10, "D - 2,5", "U - 1,3")
     feed.truncate("d.t", 30)
     rows_of(feed, "d.t", 30, "I - 3,1")
@@ -136,7 +136,7 @@ def test_a_table_with_no_key_stops_where_it_cannot_be_right(
     assert words in stopped[T].message
 
 
-@pytest.mark.parametrize(("old_values", "notes"), [(False, [KEY_LOSS]), (True, [])])
+@pytest.mark.parametrize(("old_values", "notes"), [(False, [KEY_LOSS.text]), (True, [])])
 def test_a_loss_of_keys_that_was_accepted_is_told(
     feed: Feed, tmp_path: Path, old_values: bool, notes: list[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.events import NoteKind
 from consumer.model.names import TableName
 from tests.support.build import ID
 from tests.support.feed import Feed, MemoryReplica
@@ -48,6 +49,8 @@ def test_they_are_counted_and_taken_for_the_first_of_two_moments(tmp_path: Path)
     assert len(found.seen.notes) == 2
     assert any(note.startswith("d.t: 2 texts hold U+FFFD") for note in found.seen.notes)
     assert any(note.startswith("d.t: 2 TIMESTAMP values are in an hour") for note in found.seen.notes)
+    about = {(note.kind, note.table, note.count) for note in found.seen.noted}
+    assert about == {(NoteKind.LOST_TEXT, T, 2), (NoteKind.DOUBLED_TIME, T, 2)}
 
 
 def test_a_clock_that_never_goes_back_leaves_no_doubt_of_times(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
 from consumer.model import timekeeper
+from consumer.model.events import RoundStarted
 from consumer.model.files import SchemaFile, StoredFile
 from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager
@@ -132,8 +133,10 @@ def _end(world: World) -> None:
 class Told(Recorder):
     checkpoint = 0
 
-    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None:
-        self.checkpoint = checkpoint
+    def tell(self, event: Any) -> None:
+        super().tell(event)
+        if isinstance(event, RoundStarted):
+            self.checkpoint = event.checkpoint
 
 
 def _idle(world: World, observer: Told) -> None:

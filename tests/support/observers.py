@@ -1,46 +1,37 @@
-"""An Observer that keeps what it is told."""
+"""An observer that keeps what it is told."""
 
 from __future__ import annotations
 
 from consumer.errors import ConsumerError
-from consumer.model.load import Part
+from consumer.model.events import Event, Note, Retrying, StepFinished, TableResumed, TableStopped, Work, WorkStarted
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
-from consumer.model.work import Work
 
 
 class Recorder:
     def __init__(self) -> None:
         self.steps: list[AuditRow] = []
         self.stopped: dict[TableName, ConsumerError] = {}
-        self.notes: list[str] = []
+        self.resumed: list[TableName] = []
+        self.noted: list[Note] = []
         self.retries: list[str] = []
         self.begun: list[Work] = []
 
-    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None: ...
+    def tell(self, event: Event) -> None:
+        match event:
+            case WorkStarted(work):
+                self.begun.append(work)
+            case StepFinished(row):
+                self.steps.append(row)
+            case TableStopped(table, error):
+                self.stopped[table] = error
+            case TableResumed(table):
+                self.resumed.append(table)
+            case Retrying(what, error):
+                self.retries.append(f"{what}: {error}")
+            case Note() if event not in self.noted:
+                self.noted.append(event)
 
-    def doing(self, what: str) -> None: ...
-
-    def idle(self, applied_ts: int) -> None: ...
-
-    def work_started(self, work: Work) -> None:
-        self.begun.append(work)
-
-    def work_moved(self, work: Work, part: Part) -> None: ...
-
-    def work_ended(self, work: Work) -> None: ...
-
-    def step_finished(self, row: AuditRow, seconds: float, size: int = 0) -> None:
-        self.steps.append(row)
-
-    def table_stopped(self, table: TableName, error: ConsumerError) -> None:
-        self.stopped[table] = error
-
-    def retrying(self, what: str, error: ConsumerError, seconds: float | None) -> None:
-        self.retries.append(f"{what}: {error}")
-
-    def passed(self, what: str) -> None: ...
-
-    def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+    @property
+    def notes(self) -> list[str]:
+        return [note.text for note in self.noted]

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from consumer.codec.ends import FileEnds
-from consumer.codec.faults import DAMAGED
+from consumer.codec.errors import DAMAGED
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import Dialect

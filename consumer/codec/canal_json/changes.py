@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, Origin, change_schema
-from consumer.codec.canal_json.faults import RowLines
+from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import Rows
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
 from consumer.model.clock import Clock

@@ -6,10 +6,10 @@ import numpy as np
 
 from consumer.codec.batches import Ints
 from consumer.codec.canal_json.changes import ChangeBuilder
-from consumer.codec.canal_json.faults import RowLines
+from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.lines import JsonEnds
 from consumer.codec.canal_json.rows import RowParser
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, LineAt
 from consumer.model.load import Dialect, FileSlice, LoadTarget

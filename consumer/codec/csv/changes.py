@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, Origin, change_schema
-from consumer.codec.csv.faults import Records
+from consumer.codec.csv.errors import Records
 from consumer.codec.csv.form import RowForm
 from consumer.codec.csv.rows import RowLayout, Rows
 from consumer.codec.csv.values import canonical, is_quoted, may_be_text

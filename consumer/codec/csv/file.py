@@ -7,7 +7,7 @@ import numpy as np
 from consumer.codec.batches import Ints
 from consumer.codec.csv.cells import CellReader, Cells, NotCells
 from consumer.codec.csv.changes import CsvChangeBuilder
-from consumer.codec.csv.faults import CsvPlace, Records
+from consumer.codec.csv.errors import CsvPlace, Records
 from consumer.codec.csv.form import RowForm, splittable
 from consumer.codec.csv.lines import Header, RecordEnds
 from consumer.codec.csv.rows import RowLayout, read_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from consumer.codec.csv.form import OPERATIONS, RowForm
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.lines import LineEnds
 from consumer.model.load import FileSlice
 from consumer.ports import RangeReader

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints
 from consumer.codec.csv.cells import Cells
-from consumer.codec.csv.faults import Records
+from consumer.codec.csv.errors import Records
 from consumer.codec.csv.form import OPERATIONS, RowForm
 from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget

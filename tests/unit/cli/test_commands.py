@@ -12,6 +12,7 @@ import pytest
 
 from consumer.cli.main import COMMANDS
 from consumer.errors import GapFound, LeaseHeld
+from consumer.model.events import Note, NoteKind
 from consumer.model.inspection import Detected, InspectResult
 from consumer.model.names import TableName
 from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus, TargetDdl
@@ -329,12 +330,12 @@ def test_a_bug_is_called_one_and_shows_its_trace_only_with_v(app: FakeApp, capsy
 
 def test_notes_are_said_once(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
     def note(observer: object) -> RunResult:
-        observer.note("no commit-ts")  # type: ignore[attr-defined]
-        observer.note("no commit-ts")  # type: ignore[attr-defined]
-        return RunResult(notes=["no commit-ts", "unknown path"])
+        observer.tell(Note(NoteKind.STATEMENT, "no commit-ts"))  # type: ignore[attr-defined]
+        observer.tell(Note(NoteKind.STATEMENT, "no commit-ts"))  # type: ignore[attr-defined]
+        return RunResult()
 
     app.action = note
-    assert exit_code("once", "--upstream-uri", UPSTREAM) == 0
-    told = capsys.readouterr().err
-    assert told.count("no commit-ts") == 1
-    assert told.count("unknown path") == 1
+    assert exit_code("once", "--upstream-uri", UPSTREAM, "--json") == 0
+    told = capsys.readouterr()
+    assert told.err.count("no commit-ts") == 1
+    assert json.loads(told.out.splitlines()[-1])["notes"] == ["no commit-ts"]

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from consumer.model.events import Note, NoteKind, RoundStarted, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.model.result import RunResult
-from consumer.model.work import Work
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 
@@ -21,12 +21,12 @@ class Terminal(io.StringIO):
 
 def work(observer: object) -> RunResult:
     load = Work((TableName("a", "b"),), files=1, bytes=1000)
-    observer.round_started(1, 1, 1, 1000)  # type: ignore[attr-defined]
-    observer.work_started(load)  # type: ignore[attr-defined]
+    observer.tell(RoundStarted(1, 1, 1, 1000))  # type: ignore[attr-defined]
+    observer.tell(WorkStarted(load))  # type: ignore[attr-defined]
     observer.beat()  # type: ignore[attr-defined]
-    observer.work_ended(load)  # type: ignore[attr-defined]
-    observer.step_finished(AuditRow("load", TableName("a", "b"), 0, 1, changes=5), 0.1)  # type: ignore[attr-defined]
-    observer.note("mind this")  # type: ignore[attr-defined]
+    observer.tell(WorkEnded(load))  # type: ignore[attr-defined]
+    observer.tell(StepFinished(AuditRow("load", TableName("a", "b"), 0, 1, changes=5), 0.1))  # type: ignore[attr-defined]
+    observer.tell(Note(NoteKind.STATEMENT, "mind this"))  # type: ignore[attr-defined]
     return RunResult()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.codec import lines as lines_module
 from consumer.codec.canal_json.lines import JsonEnds
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.lines import TAIL_BYTES, SliceLines
 from consumer.errors import CorruptFile
 from consumer.model.load import FileSlice

@@ -9,12 +9,24 @@ from typing import Any
 import pytest
 
 from consumer.errors import CheckpointMissing, TableError, TargetBusy, TargetUnavailable
+from consumer.model.events import (
+    Doing,
+    Idle,
+    Retrying,
+    RetryPassed,
+    RoundStarted,
+    StepFinished,
+    TableStopped,
+    Work,
+    WorkMoved,
+    WorkStarted,
+)
 from consumer.model.load import Part
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
-from consumer.model.work import Work
+from consumer.observe.heartbeat import IDLE_SECONDS, SILENT_SECONDS
 from consumer.observe.logs import Log, LogSettings
-from consumer.observe.observer import IDLE_SECONDS, SILENT_SECONDS, LogObserver
+from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import SAY_AGAIN_AFTER, Places
 from tests.unit.observe.test_progress_bar import Clock
 
@@ -27,9 +39,9 @@ class Told:
 
     def __init__(self, file: Path) -> None:
         self._file, self.clock = file, Clock()
-        log = Log(LogSettings(format="json", file=str(file)))
+        log = Log(LogSettings(format="json", file=str(file)), self.clock)
         places = Places("s3://bucket/cdc", "mysql://u@h/")
-        self.observer = LogObserver(log, places=places, clock=self.clock, pulse_seconds=3600)
+        self.observer = CommandObserver(log, places=places, clock=self.clock, pulse_seconds=3600)
 
     def after(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -49,14 +61,14 @@ def told(tmp_path: Path) -> Told:
 
 def test_a_long_load_says_how_far_it_is(told: Told) -> None:
     load = Work((ORDERS,), files=3, bytes=1000)
-    told.observer.round_started(9, 1, 3, 1000)
-    told.observer.work_started(load)
+    told.observer.tell(RoundStarted(9, 1, 3, 1000))
+    told.observer.tell(WorkStarted(load))
     started = told.lines()
     assert [line["event"] for line in started] == ["round started", "load started"]
     assert (started[1]["table"], started[1]["files"], started[1]["bytes"]) == ("shop.orders", 3, 1000)
     told.after(SILENT_SECONDS - 1)
     assert told.lines() == []
-    told.observer.work_moved(load, Part(500, 40))
+    told.observer.tell(WorkMoved(load, Part(500, 40)))
     told.after(1)
     told.after(1)
     (line,) = told.lines()
@@ -66,7 +78,7 @@ def test_a_long_load_says_how_far_it_is(told: Told) -> None:
 
 
 def test_what_takes_long_beside_loads_is_named(told: Told) -> None:
-    told.observer.doing("looks for new files")
+    told.observer.tell(Doing("looks for new files"))
     told.after(SILENT_SECONDS)
     (line,) = told.lines()
     assert (line["event"], line["doing"], line["seconds"]) == ("at work", "looks for new files", 10)
@@ -74,9 +86,9 @@ def test_what_takes_long_beside_loads_is_named(told: Told) -> None:
 
 def test_an_idle_run_says_so_now_and_then(told: Told) -> None:
     for _ in range(2):
-        told.observer.doing("looks for new files")
-        told.observer.round_started(9, 0, 0, 0)
-        told.observer.idle(9)
+        told.observer.tell(Doing("looks for new files"))
+        told.observer.tell(RoundStarted(9, 0, 0, 0))
+        told.observer.tell(Idle(9))
         told.after(SILENT_SECONDS)
     (line,) = told.lines()
     assert line["event"] == "nothing new, waits for new files"
@@ -85,28 +97,28 @@ def test_an_idle_run_says_so_now_and_then(told: Told) -> None:
 
 
 def test_an_outage_is_one_trouble_whatever_meets_it(told: Told) -> None:
-    told.observer.retrying("commit", DOWN, 30.0)
+    told.observer.tell(Retrying("commit", DOWN, 30.0))
     (first,) = told.lines()
     assert (first["level"], first["event"], first["what"]) == ("warning", "trying again", "commit")
     assert (first["at"], first["error"]) == ("mysql://u@h/", "nobody listens")
     assert first["until"].endswith("Z")
-    told.observer.retrying("commit", DOWN, 29.0)
-    told.observer.retrying("round", DOWN, None)
+    told.observer.tell(Retrying("commit", DOWN, 29.0))
+    told.observer.tell(Retrying("round", DOWN, None))
     assert told.lines() == []
     told.clock.now += SAY_AGAIN_AFTER
-    told.observer.retrying("round", DOWN, None)
+    told.observer.tell(Retrying("round", DOWN, None))
     (again,) = told.lines()
     assert (again["event"], again["seconds"], again["until"]) == ("still trying", 60, "it goes through")
-    told.observer.passed("commit")
+    told.observer.tell(RetryPassed("commit"))
     (over,) = told.lines()
     assert (over["level"], over["event"], over["seconds"]) == ("warning", "goes on again", 60.0)
-    told.observer.passed("round")
+    told.observer.tell(RetryPassed("round"))
     assert told.lines() == []
 
 
 def test_the_storage_s_trouble_is_not_the_target_s(told: Told) -> None:
-    told.observer.retrying("round", CheckpointMissing("no metadata", hint="wait for it"), None)
-    told.observer.retrying("commit", DOWN, 5.0)
+    told.observer.tell(Retrying("round", CheckpointMissing("no metadata", hint="wait for it"), None))
+    told.observer.tell(Retrying("commit", DOWN, 5.0))
     assert [(line["at"], line.get("hint")) for line in told.lines()] == [
         ("s3://bucket/cdc", "wait for it"),
         ("mysql://u@h/", None),
@@ -115,10 +127,10 @@ def test_the_storage_s_trouble_is_not_the_target_s(told: Told) -> None:
 
 def test_a_table_s_trouble_ends_with_its_next_step_or_its_stop(told: Told) -> None:
     busy = TargetBusy("locked", table="shop.orders")
-    told.observer.retrying("load shop.orders", busy, 5.0)
-    told.observer.step_finished(AuditRow("load", ORDERS, 0, 9, changes=1), 0.1, 10)
+    told.observer.tell(Retrying("load shop.orders", busy, 5.0))
+    told.observer.tell(StepFinished(AuditRow("load", ORDERS, 0, 9, changes=1), 0.1, 10))
     assert [line["event"] for line in told.lines()] == ["trying again", "goes on again", "load finished"]
-    told.observer.retrying("load shop.orders", busy, 5.0)
-    told.observer.table_stopped(ORDERS, TableError("broken"))
-    told.observer.retrying("load shop.orders", busy, 5.0)
+    told.observer.tell(Retrying("load shop.orders", busy, 5.0))
+    told.observer.tell(TableStopped(ORDERS, TableError("broken")))
+    told.observer.tell(Retrying("load shop.orders", busy, 5.0))
     assert [line["event"] for line in told.lines()] == ["trying again", "table stopped", "trying again"]

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import BadConfig, CorruptFile, TargetBusy
+from consumer.model.events import Note, NoteKind, Retrying, RoundStarted, StepFinished, TableStopped
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.observe.logs import Log, LogSettings
-from consumer.observe.observer import LogObserver
+from consumer.observe.observer import CommandObserver
 
 ORDERS = TableName("shop", "orders")
 
@@ -19,14 +20,14 @@ ORDERS = TableName("shop", "orders")
 def told(settings: LogSettings) -> list[str]:
     """The lines of a small run."""
     assert settings.file is not None
-    observer = LogObserver(Log(settings))
-    observer.round_started(9, 2, 3, 400)
-    observer.step_finished(AuditRow("load", ORDERS, 1, 9, changes=5, puts=4, deletes=1), 0.12345)
-    observer.step_finished(AuditRow("ddl", ORDERS, 1, 7, statement="ALTER TABLE orders ADD x INT"), 0.5)
-    observer.retrying("write", TargetBusy("deadlock"), 2.0)
-    observer.table_stopped(ORDERS, CorruptFile("no JSON", hint="look", path="a/b.json", line=3))
-    observer.note("password is secret")
-    observer.note("password is secret")
+    observer = CommandObserver(Log(settings))
+    observer.tell(RoundStarted(9, 2, 3, 400))
+    observer.tell(StepFinished(AuditRow("load", ORDERS, 1, 9, changes=5, puts=4, deletes=1), 0.12345))
+    observer.tell(StepFinished(AuditRow("ddl", ORDERS, 1, 7, statement="ALTER TABLE orders ADD x INT"), 0.5))
+    observer.tell(Retrying("write", TargetBusy("deadlock"), 2.0))
+    observer.tell(TableStopped(ORDERS, CorruptFile("no JSON", hint="look", path="a/b.json", line=3)))
+    observer.tell(Note(NoteKind.SETTING, "password is secret"))
+    observer.tell(Note(NoteKind.SETTING, "password is secret"))
     observer.close()
     return Path(settings.file).read_text(encoding="utf-8").splitlines()
 
@@ -49,6 +50,11 @@ def test_a_note_is_written_once_and_without_secrets(tmp_path: Path) -> None:
     assert lines[-1].endswith("warning password is ***")
 
 
+def test_a_note_in_json_can_be_counted_by_its_kind(tmp_path: Path) -> None:
+    note = json.loads(told(LogSettings(format="json", file=str(tmp_path / "log")))[-1])
+    assert {key: note[key] for key in ("level", "kind", "count")} == {"level": "warning", "kind": "setting", "count": 1}
+
+
 def test_text_lines_are_easy_to_cut(tmp_path: Path) -> None:
     line = told(LogSettings(file=str(tmp_path / "log")))[2]
     assert line.endswith(
@@ -67,15 +73,15 @@ def test_a_log_file_that_cannot_be_written_is_named() -> None:
 
 
 def test_a_full_disk_does_not_stop_the_run() -> None:
-    observer = LogObserver(Log(LogSettings(file="/dev/full")))
-    observer.round_started(1, 1, 1, 1)
-    observer.note("still here")
+    observer = CommandObserver(Log(LogSettings(file="/dev/full")))
+    observer.tell(RoundStarted(1, 1, 1, 1))
+    observer.tell(Note(NoteKind.SETTING, "still here"))
 
 
 def test_a_round_with_nothing_to_read_is_silent(tmp_path: Path) -> None:
     log = tmp_path / "log"
     for level in ("info", "debug"):
-        observer = LogObserver(Log(LogSettings(level=level, file=str(log))))
-        observer.round_started(9, 3, 0, 0)
+        observer = CommandObserver(Log(LogSettings(level=level, file=str(log))))
+        observer.tell(RoundStarted(9, 3, 0, 0))
         observer.close()
     assert len(log.read_text(encoding="utf-8").splitlines()) == 1

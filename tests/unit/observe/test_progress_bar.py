@@ -6,9 +6,11 @@ import re
 
 import pytest
 
+from consumer.model.events import RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.load import Part
 from consumer.model.names import TableName
-from consumer.model.work import Work
+from consumer.model.progress import AuditRow
+from consumer.observe.activity import Activity
 from consumer.observe.meter import Meter, Reading
 from consumer.observe.progress_bar import ProgressBar, line_text
 
@@ -30,52 +32,55 @@ def clock() -> Clock:
 
 def test_parts_count_until_their_load_has_ended(clock: Clock) -> None:
     meter, load = Meter(clock), Work((ORDERS,), files=2, bytes=6 * MIB)
-    meter.begin(8 * MIB)
-    meter.started(load)
-    meter.moved(load, Part(MIB, changes=10))
-    meter.moved(load, Part(MIB, rows=4))
+    meter.tell(RoundStarted(1, 1, 1, 8 * MIB))
+    meter.tell(WorkStarted(load))
+    meter.tell(WorkMoved(load, Part(MIB, changes=10)))
+    meter.tell(WorkMoved(load, Part(MIB, rows=4)))
     clock.now += 4
     reading = meter.reading()
     assert (reading.done, reading.rate, reading.left) == (Part(2 * MIB, 10, 4), MIB / 2, 12.0)
     assert line_text("", reading) == ("2.0 MiB of 8.0 MiB, 10 changes, 4 rows, 512.0 KiB/s, 12.0 s left, 4.0 s so far")
-    meter.ended(load)
-    meter.moved(load, Part(MIB))
-    meter.finished(Part(6 * MIB, 30, 9))
+    meter.tell(WorkEnded(load))
+    meter.tell(WorkMoved(load, Part(MIB)))
+    meter.tell(StepFinished(AuditRow("load", ORDERS, 0, 9, changes=30, puts=7, deletes=2), 1.0, 6 * MIB))
     assert meter.reading().done == Part(6 * MIB, 30, 9)
 
 
 def test_a_load_that_fails_is_not_done(clock: Clock) -> None:
     meter, load = Meter(clock), Work((ORDERS,), files=1, bytes=MIB)
-    meter.begin(MIB)
-    meter.started(load)
-    meter.moved(load, Part(MIB, 5, 5))
-    meter.ended(load)
+    meter.tell(RoundStarted(1, 1, 1, MIB))
+    meter.tell(WorkStarted(load))
+    meter.tell(WorkMoved(load, Part(MIB, 5, 5)))
+    meter.tell(WorkEnded(load))
     assert meter.reading().done == Part()
 
 
 def test_what_is_read_again_never_makes_more_than_all(clock: Clock) -> None:
     meter = Meter(clock)
-    meter.begin(MIB)
-    meter.finished(Part(3 * MIB, 1, 1))
+    meter.tell(RoundStarted(1, 1, 1, MIB))
+    meter.tell(StepFinished(AuditRow("load", ORDERS, 0, 9, changes=1, puts=1), 1.0, 3 * MIB))
     reading = meter.reading()
     assert (reading.total, reading.done.bytes) == (3 * MIB, 3 * MIB)
 
 
 def test_a_statement_is_told_by_its_text_and_is_no_load(clock: Clock) -> None:
     meter = Meter(clock)
-    meter.begin(MIB)
-    meter.started(Work((ORDERS,), statement="ALTER TABLE orders ADD INDEX (a)"))
+    meter.tell(RoundStarted(1, 1, 1, MIB))
+    meter.tell(WorkStarted(Work((ORDERS,), statement="ALTER TABLE orders ADD INDEX (a)")))
     clock.now += 30
     reading = meter.reading()
     assert line_text("", reading) == "ALTER TABLE orders ADD INDEX (a) of shop.orders, 30.0 s"
     assert (reading.loads, reading.statements, reading.left) == (0, 1, None)
 
 
-def test_the_line_is_drawn_and_cleared(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_line_is_drawn_and_cleared(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    bar = ProgressBar(lambda: "", lambda: Reading(Part(MIB, 7, 5), 2 * MIB, 1.0, 1, 0, "load of shop.orders"))
+    reading = Reading(Part(MIB, 7, 5), 2 * MIB, 1.0, 1, 0, "load of shop.orders")
+    bar = ProgressBar(Activity(clock), lambda: reading, clock)
     bar.show()
     bar.stop()
     bar.show()

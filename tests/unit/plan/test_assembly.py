@@ -41,16 +41,16 @@ def applied(*files: SchemaFile, tables: dict[TableName, TableProgress] | None = 
     return Progress("u", 50, tables or {}, {}, ddls)
 
 
-def faults(found: Assembly, progress: Progress, accept_gap: bool = False) -> dict[str, str]:
-    return {str(name): error.message for name, error in found.faults(progress, accept_gap)}
+def errors(found: Assembly, progress: Progress, accept_gap: bool = False) -> dict[str, str]:
+    return {str(name): error.message for name, error in found.errors(progress, accept_gap)}
 
 
 def test_rows_without_any_schema_file_are_a_fault_unless_they_are_not_due() -> None:
     found, progress = assembly([], [data_file(1)]), Progress()
-    assert list(faults(found, progress)) == ["d.t"]
-    assert found.faults(progress, False) is found.faults(progress, False)  # each table is looked at once
+    assert list(errors(found, progress)) == ["d.t"]
+    assert found.errors(progress, False) is found.errors(progress, False)  # each table is looked at once
     found = assembly([], [data_file(1, version=101)])
-    assert faults(found, Progress()) == {}
+    assert errors(found, Progress()) == {}
     assert found.tables == []
 
 
@@ -63,13 +63,13 @@ def test_a_folder_above_the_checkpoint_counts_once_its_schema_file_is_there() ->
 def test_a_missing_file_is_a_fault_of_a_living_table() -> None:
     progress = applied(CREATE)
     found = assembly([CREATE], [data_file(2)], progress)
-    assert list(faults(found, progress)) == ["d.t"]
-    assert faults(found, progress, accept_gap=True) == {}
+    assert list(errors(found, progress)) == ["d.t"]
+    assert errors(found, progress, accept_gap=True) == {}
 
 
 def test_a_missing_file_of_a_table_about_to_begin_is_found_with_its_statement() -> None:
     found = assembly([CREATE], [data_file(2)])
-    assert faults(found, Progress()) == {}
+    assert errors(found, Progress()) == {}
     gap = found.gap_after(found.timeline.pending[0], Progress())
     assert gap is not None
     assert "number 1" in gap.message
@@ -78,7 +78,7 @@ def test_a_missing_file_of_a_table_about_to_begin_is_found_with_its_statement() 
 def test_a_missing_file_from_before_the_rows_began_anew_is_none() -> None:
     progress = applied(CREATE, TRUNCATE)
     found = assembly([CREATE, TRUNCATE], [data_file(2), data_file(1, version=30)], progress)
-    assert faults(found, progress) == {}
+    assert errors(found, progress) == {}
 
 
 def test_a_broken_schema_file_is_a_fault_until_the_table_is_past_it() -> None:
@@ -86,7 +86,7 @@ def test_a_broken_schema_file_is_a_fault_until_the_table_is_past_it() -> None:
     for place, fault in ((15, ["d.t"]), (30, [])):
         progress = applied(CREATE, TRUNCATE, tables={T: TableProgress(place)})
         found = assembly([CREATE, TRUNCATE], (), progress, broken=[broken])
-        assert list(faults(found, progress)) == fault
+        assert list(errors(found, progress)) == fault
 
 
 def test_what_is_left_out_keeps_the_place_where_it_was() -> None:
@@ -124,10 +124,10 @@ def test_tombstones_last_as_long_as_the_storage_holds_the_name() -> None:
 
 def test_the_files_of_a_tombstone_are_no_fault() -> None:
     progress = applied(CREATE, tables={T: TableProgress(20, State.DROPPED)})
-    assert faults(assembly([], [data_file(3)], progress), progress) == {}
+    assert errors(assembly([], [data_file(3)], progress), progress) == {}
 
 
 def test_a_checkpoint_below_the_progress_is_told() -> None:
     progress = Progress("u", 200, {}, {data_file(1).folder: FolderProgress(1, 100, "a")})
-    found = list(notes(assembly([CREATE], [data_file(1)], progress), progress))
+    found = [note.text for note in notes(assembly([CREATE], [data_file(1)], progress), progress)]
     assert any("below what was applied" in note for note in found)

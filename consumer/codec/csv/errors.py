@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from consumer.codec.csv.cells import CellReader, NotCells
 from consumer.codec.csv.form import SETTINGS, RowForm
 from consumer.codec.csv.lines import RecordEnds
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
 

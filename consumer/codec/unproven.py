@@ -18,10 +18,10 @@ _LOST = "\ufffd"
 _LOST_BYTES = re.compile(_LOST.encode())
 
 
-def with_doubts(
+def with_unproven(
     stats: Sequence[FileStat], changes: pa.Table, target: LoadTarget, doubled: Sequence[tuple[str, str]]
 ) -> list[FileStat]:
-    """`stats` with what is doubtful in the `changes` that come of them, counted in the last one. `doubled` are
+    """`stats` with what cannot be proven in the `changes` that come of them, counted in the last one. `doubled` are
     those moments that the changefeed's clock shows twice, as UTC."""
     if not stats or not changes.num_rows:
         return list(stats)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from consumer.codec.canal_json.rows import RowParser
-from consumer.codec.faults import Place
+from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CorruptFile
 from consumer.model.names import TableName, same_name

@@ -11,14 +11,14 @@ from consumer.model.columns import Column
 from consumer.model.files import DataFile, SchemaFile
 from consumer.model.names import TableName
 from consumer.plan.catalog import Catalog
-from consumer.plan.hazards import hazards
+from consumer.plan.notes import storage_notes
 from tests.support.build import data_file, schema_file
 
 PARTS = schema_file("d.t", 10, query="CREATE TABLE `t` (`id` INT PRIMARY KEY) PARTITION BY HASH (`id`) PARTITIONS 2")
 
 
 def signs(schemas: list[SchemaFile], files: list[DataFile]) -> list[str]:
-    return list(hazards(Catalog.of(schemas), {TableName("d", "t"): files}))
+    return [note.text for note in storage_notes(Catalog.of(schemas), {TableName("d", "t"): files})]
 
 
 def test_an_ordinary_storage_has_none() -> None:

@@ -1,0 +1,164 @@
+"""What happens in a run, as values. An observer (see `ports`) is told of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from consumer.errors import ConsumerError
+from consumer.model.load import Part
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """A load of some tables, or statements of some: `statement` is the first one's text, "" for a load. Each is told
+    from others by being itself."""
+
+    tables: tuple[TableName, ...]
+    files: int = 0
+    bytes: int = 0
+    statement: str = ""
+
+
+class NoteKind(StrEnum):
+    """What a note is about."""
+
+    SETTING = "setting"
+    UNKNOWN_PATHS = "unknown-paths"
+    TWO_CHANGEFEEDS = "two-changefeeds"
+    OVERWRITTEN_PARTITIONS = "overwritten-partitions"
+    REWRITTEN_FILE = "rewritten-file"
+    INCOMPLETE_FILE = "incomplete-file"
+    UNREAD_FILES = "unread-files"
+    CHECKPOINT = "checkpoint"
+    START = "start"
+    STATEMENT = "statement"
+    EMPTIED_TABLE = "emptied-table"
+    KEPT_COLUMNS = "kept-columns"
+    COMMIT_TS = "commit-ts"
+    OLD_KEYS = "old-keys"
+    LOST_TEXT = "lost-text"
+    DOUBLED_TIME = "doubled-time"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that a person should read once, and that stops nothing. `count`: how many values, files or paths it is
+    about. `table` is None where it is about all of them."""
+
+    kind: NoteKind
+    text: str
+    table: TableName | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What the driver does from now on, where no work is in hand."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """All is applied up to `applied_ts`: the driver waits until it looks again."""
+
+    applied_ts: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStarted:
+    """`tables` have `files` of `bytes` to be read."""
+
+    checkpoint: int
+    tables: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundFinished:
+    """The round is recorded. `stopped` tables go no further, `waiting` ones are held up."""
+
+    checkpoint: int
+    seconds: float
+    stopped: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkStarted:
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class WorkMoved:
+    """On any thread, also when the work has ended."""
+
+    work: Work
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class WorkEnded:
+    """Whether it went through or not: StepFinished tells of what did."""
+
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished:
+    """`bytes` are those of the change files that were read for it."""
+
+    row: AuditRow
+    seconds: float
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableStopped:
+    table: TableName
+    error: ConsumerError
+
+
+@dataclass(frozen=True, slots=True)
+class TableResumed:
+    """An earlier run or round had stopped the table, and this one brought it to the checkpoint."""
+
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """`what` did not go through, and is tried again: for `seconds` from now on, None: until it does. One event for each
+    try that fails."""
+
+    what: str
+    error: ConsumerError
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPassed:
+    """`what` has gone through, of which Retrying has told."""
+
+    what: str
+
+
+Event = (
+    Note
+    | Doing
+    | Idle
+    | RoundStarted
+    | RoundFinished
+    | WorkStarted
+    | WorkMoved
+    | WorkEnded
+    | StepFinished
+    | TableStopped
+    | TableResumed
+    | Retrying
+    | RetryPassed
+)

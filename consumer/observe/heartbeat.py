@@ -1,0 +1,56 @@
+"""Off a terminal: a line where nothing was said for long, about the work in hand or about being idle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from consumer.model.events import Event, Idle
+from consumer.model.names import tso_to_ms
+from consumer.model.texts import duration_text
+from consumer.observe.activity import Activity
+from consumer.observe.logs import Log
+from consumer.observe.meter import Meter
+
+SILENT_SECONDS = 10.0
+"""Long work says so after as many seconds without a line."""
+IDLE_SECONDS = 300.0
+"""A `run` that finds nothing new says so as often."""
+
+
+class Heartbeat:
+    """`beat` is called from time to time, on a thread of its own."""
+
+    def __init__(self, log: Log, activity: Activity, meter: Meter, clock: Callable[[], float]) -> None:
+        self._log, self._activity, self._meter, self._clock = log, activity, meter, clock
+        self._told_idle = False
+
+    def tell(self, event: Event) -> None:
+        if isinstance(event, Idle) and not self._told_idle:
+            self._told_idle = True
+            self._tell_idle(event.applied_ts)
+
+    def beat(self) -> None:
+        now, applied, since = self._clock(), self._activity.applied_ts, self._activity.since
+        if applied is not None:
+            if now - self._log.said >= IDLE_SECONDS:
+                self._tell_idle(applied)
+        elif now - max(self._log.said, since) >= SILENT_SECONDS:
+            self._tell_work(now - since)
+
+    def _tell_idle(self, applied_ts: int) -> None:
+        behind = max(0.0, time.time() - tso_to_ms(applied_ts) / 1000)
+        self._log.info("nothing new, waits for new files", commit_ts=applied_ts, behind=duration_text(behind))
+
+    def _tell_work(self, seconds: float) -> None:
+        reading = self._meter.reading()
+        if not reading.oldest:
+            self._log.info("at work", doing=self._activity.what, seconds=round(seconds))
+            return
+        done, counts = reading.done, {"loads": reading.loads, "statements": reading.statements}
+        said: dict[str, object] = {name: count for name, count in counts.items() if count}
+        if reading.loads:
+            said |= {"bytes": done.bytes, "of": reading.total, "changes": done.changes, "rows": done.rows}
+        if reading.left is not None:
+            said |= {"bytes_per_second": round(reading.rate), "left": duration_text(reading.left)}
+        self._log.info("at work", **said, longest=reading.oldest)

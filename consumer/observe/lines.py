@@ -1,0 +1,70 @@
+"""A line of the log for each event that is worth one."""
+
+from __future__ import annotations
+
+from consumer.errors import ConsumerError
+from consumer.model.commands import completed
+from consumer.model.events import (
+    Event,
+    RoundFinished,
+    RoundStarted,
+    StepFinished,
+    TableResumed,
+    TableStopped,
+    Work,
+    WorkStarted,
+)
+from consumer.model.names import TableName, behind_name
+from consumer.observe.logs import Log
+
+
+class Lines:
+    """`options` are the flags that a command in a hint needs as well. `summed_up`: what to do about stopped tables
+    follows at the end, on the same stream; so a line tells only why."""
+
+    def __init__(self, log: Log, options: str, summed_up: bool) -> None:
+        self._log, self._options, self._summed_up = log, options, summed_up
+        self.reasons: dict[TableName, str] = {}
+        """Why tables are stopped, as the end of this stream need not repeat it."""
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case RoundStarted(checkpoint, tables, files, size):
+                # A round with nothing to read is every second one of `run`: not worth loading what writes the line.
+                write = self._log.info if files else self._log.debug
+                write("round started", commit_ts=checkpoint, tables=tables, files=files, bytes=size)
+            case RoundFinished(checkpoint, seconds, stopped, waiting):
+                counts = {"stopped": stopped, "waiting": waiting}
+                self._log.debug("round finished", commit_ts=checkpoint, **counts, seconds=round(seconds, 3))
+            case WorkStarted(work):
+                self._load_started(work)
+            case StepFinished():
+                self._step_finished(event)
+            case TableStopped(table, error):
+                self._stopped(table, error)
+            case TableResumed(table):
+                self.reasons.pop(table, None)
+                self._log.info("table resumed", table=str(table))
+
+    def _load_started(self, work: Work) -> None:
+        if not work.statement:
+            name = {"table": str(work.tables[0])} if len(work.tables) == 1 else {"tables": len(work.tables)}
+            self._log.info("load started", **name, files=work.files, bytes=work.bytes)
+
+    def _step_finished(self, event: StepFinished) -> None:
+        row = event.row
+        counts = {"changes": row.changes, "rows": row.rows, "puts": row.puts, "deletes": row.deletes}
+        counts |= {"dropped_rows": row.dropped_rows}
+        said: dict[str, object] = {name: count for name, count in counts.items() if count}
+        if row.statement:
+            said |= {"version": row.to_ts, "statement": row.statement}
+        elif row.to_ts:
+            said["commit_ts"] = row.to_ts
+        self._log.info(f"{row.step} finished", table=str(row.table), **said, seconds=round(event.seconds, 3))
+
+    def _stopped(self, table: TableName, error: ConsumerError) -> None:
+        reason = behind_name(table, error.sentence())
+        hint = {} if self._summed_up else {"hint": completed(error.hint, self._options)}
+        self._log.error("table stopped", table=str(table), error=reason, **hint)
+        if self._summed_up:
+            self.reasons[table] = reason
