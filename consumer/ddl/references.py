@@ -115,12 +115,14 @@ def _indexed(tokens: Tokens, at: int) -> list[TableReference]:
 
 
 def _foreign(tokens: Tokens, at: int) -> list[TableReference]:
-    found = (
-        name_at(tokens, position + 1, "foreign")[0]
-        for position in range(at, len(tokens))
-        if tokens[position].word == "REFERENCES"
-    )
-    return [reference for reference in found if reference]
+    """The tables of foreign keys; ``REFERENCES`` in a column's definition makes none (see `inline_references`)."""
+    found: list[TableReference] = []
+    for key in (p for p in range(at, len(tokens)) if starts(tokens, "FOREIGN", "KEY", at=p)):
+        opening = next((p for p in range(key, len(tokens)) if tokens[p].text == "("), len(tokens) - 1)
+        behind = closing(tokens, opening) + 1
+        if starts(tokens, "REFERENCES", at=behind) and (name := name_at(tokens, behind + 1, "foreign")[0]) is not None:
+            found.append(name)
+    return found
 
 
 def _alter(tokens: Tokens) -> list[TableReference]:

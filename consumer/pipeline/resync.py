@@ -14,7 +14,8 @@ from consumer.model.progress import DdlState, FolderProgress, Progress, Progress
 from consumer.model.steps import ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, exchanges, outgrown_references
+from consumer.plan.foreign_keys import outgrown_references
+from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import Sink, StorageReader

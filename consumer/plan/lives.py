@@ -9,29 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from consumer.ddl.references import exchange_table, like_source, references
-from consumer.ddl.tokens import significant, tokenize
+from consumer.ddl.references import exchange_table, like_source
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import action_of
-
-_COLUMN_ACTIONS = frozenset({Action.DROP_COLUMN, Action.DROP_COLUMNS, Action.MODIFY_COLUMN})
-"""These change the columns that they name."""
-_UNFIT_ACTIONS = (
-    CREATE_ACTIONS
-    | RENAME_ACTIONS
-    | _COLUMN_ACTIONS
-    | {
-        Action.DROP_INDEX,
-        Action.DROP_PRIMARY_KEY,
-        Action.MODIFY_TABLE_CHARSET,
-        Action.MULTI_SCHEMA_CHANGE,
-        Action.ALTER_TABLE_PARTITIONING,
-    }
-)
-"""After these the table of a name may no longer have what a foreign key to it needs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,27 +112,3 @@ def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaF
         moved = [(file.database, file.table)] + ([(other.database or file.database, other.table)] if other else [])
         if not own.isdisjoint((database.lower(), table.lower()) for database, table in moved):
             yield file
-
-
-def outgrown_references(
-    catalog: Catalog, statements: Iterable[SchemaFile], table: TableName, checkpoint: int
-) -> Iterable[tuple[SchemaFile, SchemaFile]]:
-    """Those of the table's `statements` that make a foreign key to another table, each with a later statement, up to
-    `checkpoint`, after which that table may not fit it. Servers look at that even where they check no keys."""
-    made: dict[tuple[str, str], tuple[SchemaFile, set[str]]] = {}
-    for file in statements:
-        for reference in references(file.query, action_of(file)) if "REFERENCES" in file.query.upper() else ():
-            other = (reference.database or file.database).lower(), reference.table.lower()
-            if reference.role == "foreign" and other != (table.database.lower(), table.table.lower()):
-                made.setdefault(other, (file, set()))[1].update(_words(file.query[reference.end :]))
-    for file in catalog.files if made else ():
-        first, columns = made.get((file.database.lower(), file.table.lower()), (file, set()))
-        if not first.version < file.version <= checkpoint or action_of(file) not in _UNFIT_ACTIONS:
-            continue
-        if action_of(file) not in _COLUMN_ACTIONS or not columns.isdisjoint(_words(file.query)):
-            yield first, file
-
-
-def _words(text: str) -> set[str]:
-    """Every name in it, and words that may be one."""
-    return {token.name.lower() for token in significant(tokenize(text)) if token.is_name}

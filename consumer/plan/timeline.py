@@ -27,6 +27,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
+from consumer.plan.foreign_keys import ForeignKeys
 from consumer.plan.standing import is_left_undone
 from consumer.plan.statement import Statement, action_of
 from consumer.plan.table_book import TableBook, fate_of
@@ -65,7 +66,7 @@ def build_timeline(
     """
     upstream, live = LiveTables(), LiveTables()
     ends: dict[tuple[str, str], SchemaFile] = {}
-    book = TableBook()
+    book, keys = TableBook(), ForeignKeys()
     pending: list[Statement] = []
     named = _NamedBy()
     held: set[TableName] = set()
@@ -84,7 +85,7 @@ def build_timeline(
         for name in filter(wanted, older):
             # They were there all along: statements from before their first schema file can name them too.
             for number in named.numbers(name):
-                pending[number] = _touching(pending[number], name)
+                pending[number] = _touching(pending[number], {name})
         moved = _moved(statement, upstream) if statement is not None else ()
         is_wanted = statement is not None and any(map(wanted, (file.name, *statement.changes(), *moved)))
         if statement is not None and is_wanted and _is_pending(file, progress):
@@ -97,7 +98,7 @@ def build_timeline(
                 statement = replace(statement, touches=tuple(read))
             if statement.action is Action.RECOVER_TABLE:
                 statement = _recovering(statement, ends, wanted)
-            statement = book.about(statement)
+            statement = _touching(book.about(statement), filter(wanted, keys.behind(statement)))
         if statement is not None and (source := _origin(statement, upstream)) is not None:
             origins[file.path] = source
         made = [name for name in statement.drops if name in upstream and name not in unmade] if statement else []
@@ -105,6 +106,7 @@ def build_timeline(
         if statement is not None:
             unmade -= {statement.creates, *statement.drops}
             book.follow(statement, fate_of(statement, progress))
+            keys.follow(statement, pending=is_wanted and bool(statement.touches))
         if statement is not None and statement.action in _ENDS:
             ends[_folded(file.name)] = file
         if statement is not None and is_wanted:
@@ -228,9 +230,9 @@ class _NamedBy:
         return self._numbers.get(_folded(name), ())
 
 
-def _touching(statement: Statement, table: TableName) -> Statement:
-    """The statement with `table` among those that it touches."""
-    return replace(statement, touches=tuple(sorted({*statement.touches, table})))
+def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
+    """The statement with `tables` among those that it touches."""
+    return replace(statement, touches=tuple(sorted({*statement.touches, *tables})))
 
 
 def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:

@@ -122,6 +122,9 @@ class Specifications:
         taken = self.whole.index_names
         name = next(name for name in ("i", "I2", "in`dex", "i4", "i5", "i6", "i7") if name.lower() not in taken)
         unique = self.random.choice(("", "", "UNIQUE "))
+        left_out = ignored or (expression and not self.manner.expressions)
+        if left_out and not any(i.unique and i.whole and i.columns == ("id",) for i in table.indexes):
+            unique = ""  # rows may have the same id
         if self.random.random() < 0.3:
             direct = text = f"CREATE {unique}INDEX {quoted(name)} ON {{own}} ({columns})"
         elif self.random.random() < 0.5:
@@ -129,7 +132,7 @@ class Specifications:
             text, direct = f"ADD {unique or 'INDEX '}({columns})", f"ADD {unique}INDEX {quoted(name)}({columns})"
         else:
             direct = text = f"ADD {unique}INDEX {quoted(name)}({columns})"
-        if not ignored and (self.manner.expressions or not expression):
+        if not left_out:
             return Specification(Action.ADD_INDEX, text, direct)
         index = Index(name, bool(unique), () if expression else ("id",), whole=False, expression=expression)
         return self._of_left_out(Action.ADD_INDEX, text, (*self.whole.left_out, index))

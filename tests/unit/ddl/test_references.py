@@ -26,6 +26,12 @@ def found(query: str, action: Action = Action.NONE) -> list[str]:
             ["table .b", "foreign a.p", "foreign .q"],
         ),
         ("ALTER TABLE `b` ADD CONSTRAINT `k` FOREIGN KEY (`x`) REFERENCES `p`(`id`)", ["table .b", "foreign .p"]),
+        ("CREATE TABLE `b` (`x` INT REFERENCES `p`(`id`),`y` DECIMAL(5,2) REFERENCES `q`(`id`))", ["table .b"]),
+        ("ALTER TABLE `b` ADD COLUMN `x` INT REFERENCES `p`(`id`)", ["table .b"]),
+        (
+            "CREATE TABLE `b` (`x` INT REFERENCES `p`(`id`),FOREIGN KEY IF NOT EXISTS `k` (`x`) REFERENCES `q`(`id`))",
+            ["table .b", "foreign .q"],
+        ),
         ("ALTER TABLE `b` COMMENT = 'REFERENCES `x`'", ["table .b"]),
         ("ALTER TABLE `a`.`b` RENAME AS `c`.`d`", ["old a.b", "new c.d"]),
         ("ALTER TABLE `b` RENAME TO `d`", ["old .b", "new .d"]),

@@ -1,0 +1,141 @@
+"""Foreign keys between tables, as the statements tell: which statements of the other table must not run while a key is
+still there, and which tables can no longer be made anew because of one. Servers look at the two definitions even where
+they check no keys."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from consumer.ddl.references import references
+from consumer.ddl.tokens import significant, tokenize
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName
+from consumer.plan.catalog import Catalog
+from consumer.plan.statement import Statement, action_of
+
+_COLUMN_ACTIONS = frozenset({Action.DROP_COLUMN, Action.DROP_COLUMNS, Action.MODIFY_COLUMN})
+"""These change the columns that they name."""
+_UNFIT_ACTIONS = (
+    CREATE_ACTIONS
+    | RENAME_ACTIONS
+    | _COLUMN_ACTIONS
+    | {
+        Action.DROP_INDEX,
+        Action.DROP_PRIMARY_KEY,
+        Action.MODIFY_TABLE_CHARSET,
+        Action.MULTI_SCHEMA_CHANGE,
+        Action.ALTER_TABLE_PARTITIONING,
+    }
+)
+"""After these the table of a name may no longer have what a foreign key to it needs."""
+_REFUSED_ACTIONS = _UNFIT_ACTIONS | {Action.EXCHANGE_PARTITION}
+"""These can be refused while another table has a foreign key to the one that they are about."""
+_UNTYING_ACTIONS = frozenset({Action.DROP_FOREIGN_KEY, Action.MULTI_SCHEMA_CHANGE})
+
+_Folded = tuple[str, str]
+
+
+class ForeignKeys:
+    """Kept while the statements are walked in upstream order: which tables have keys to which, and where a pending
+    statement takes them away, so that a later one about the other table is refused until then. It may name a table too
+    many: keys are not told apart, and the names that tables had stay in the book."""
+
+    def __init__(self) -> None:
+        self._made: dict[_Folded, list[SchemaFile]] = {}
+        self._born: set[_Folded] = set()
+        self._renames: list[tuple[int, _Folded, _Folded]] = []
+        self._children: defaultdict[_Folded, set[TableName]] = defaultdict(set)
+        self._unknown: set[TableName] = set()
+
+    def behind(self, statement: Statement) -> set[TableName]:
+        """The tables whose statements before it the server must have executed, as they take away keys to its own."""
+        if not (self._children or self._unknown) or statement.action not in {
+            *_UNFIT_ACTIONS,
+            Action.EXCHANGE_PARTITION,
+        }:
+            return set()
+        own = statement.touches if statement.action is Action.EXCHANGE_PARTITION else (statement.file.name,)
+        found = {child for name in own for child in self._children.get(_folded(name), ())}
+        if statement.creates is None and not all(_folded(name) in self._born for name in own):
+            found |= self._unknown
+        return found - {statement.file.name}
+
+    def follow(self, statement: Statement, pending: bool) -> None:
+        """Take the statement in. `pending`: it is still to run."""
+        file, action = statement.file, statement.action
+        if action in RENAME_ACTIONS:
+            self._rename(file, statement.old_name)
+        elif action in DROP_ACTIONS or action in DATABASE_ACTIONS:
+            for name in statement.drops:
+                self._untie(name, pending)
+                self._made.pop(_folded(name), None)
+        elif pending and action in _UNTYING_ACTIONS and "FOREIGN" in file.query.upper():
+            self._untie(file.name, pending)
+            self._unknown |= set() if _folded(file.name) in self._born else {file.name}
+        if action in CREATE_ACTIONS:
+            self._born.add(_folded(file.name))
+            self._made.pop(_folded(file.name), None)
+        if "REFERENCES" in file.query.upper():
+            self._made.setdefault(_folded(file.name), []).append(file)
+
+    def _rename(self, file: SchemaFile, old_name: TableName | None) -> None:
+        """Tables can exchange their names in one statement: what was known of a name is not forgotten."""
+        if old_name is None:
+            return
+        old, new = _folded(old_name), _folded(file.name)
+        self._renames.append((file.version, old, new))
+        self._born |= {new} if old in self._born else set()
+        if old in self._made:
+            self._made[new] = [*self._made.get(new, ()), *self._made[old]]
+        if old in self._children:
+            self._children[new] |= self._children[old]
+
+    def _untie(self, name: TableName, pending: bool) -> None:
+        for file in self._made.get(_folded(name), ()) if pending else ():
+            for parent in self._parents(file) - {_folded(name)}:
+                self._children[parent].add(name)
+
+    def _parents(self, file: SchemaFile) -> set[_Folded]:
+        """The tables to which the statement makes keys, under the names that they had then and since."""
+        found = {other for other, _ in _made_by(file)}
+        for version, old, new in self._renames:
+            if version > file.version and old in found:
+                found.add(new)
+        return found
+
+
+def outgrown_references(
+    catalog: Catalog, statements: Iterable[SchemaFile], table: TableName, checkpoint: int
+) -> Iterable[tuple[SchemaFile, SchemaFile]]:
+    """Those of the table's `statements` that make a foreign key to another table, each with a later statement, up to
+    `checkpoint`, after which that table may not fit it."""
+    made: dict[_Folded, tuple[SchemaFile, set[str]]] = {}
+    for file in statements:
+        for other, columns in _made_by(file):
+            if other != _folded(table):
+                made.setdefault(other, (file, set()))[1].update(columns)
+    for file in catalog.files if made else ():
+        first, columns = made.get((file.database.lower(), file.table.lower()), (file, set()))
+        if not first.version < file.version <= checkpoint or action_of(file) not in _UNFIT_ACTIONS:
+            continue
+        if action_of(file) not in _COLUMN_ACTIONS or not columns.isdisjoint(_words(file.query)):
+            yield first, file
+
+
+def _made_by(file: SchemaFile) -> Iterator[tuple[_Folded, set[str]]]:
+    """The tables to which the statement makes keys, with the names of their columns among other words."""
+    for reference in references(file.query, action_of(file)) if "REFERENCES" in file.query.upper() else ():
+        if reference.role == "foreign":
+            other = (reference.database or file.database).lower(), reference.table.lower()
+            yield other, _words(file.query[reference.end :])
+
+
+def _folded(name: TableName) -> _Folded:
+    return name.database.lower(), name.table.lower()
+
+
+def _words(text: str) -> set[str]:
+    """Every name in it, and words that may be one."""
+    return {token.name.lower() for token in significant(tokenize(text)) if token.is_name}
