@@ -15,7 +15,7 @@ from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.events import Event
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
-from consumer.model.load import LoadOutcome, LoadTarget, LoadTask, Part, Receipt
+from consumer.model.load import LoadOutcome, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
@@ -102,11 +102,11 @@ class Writer(Protocol):
     def session(self) -> AbstractContextManager[WriteSession]: ...
 
 
-Moved = Callable[[Part], None]
+Moved = Callable[[LoadPart], None]
 """Told of each part of a load that is done, on any thread. Never raises."""
 
 
-def unheard(_part: Part) -> None:
+def unheard(_part: LoadPart) -> None:
     """For whoever does not want to hear of parts."""
 
 

@@ -18,7 +18,7 @@ from consumer.app.parts import (
 )
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, Retryable
-from consumer.model.events import Doing, Idle, Note, NoteKind, Retrying, RetryPassed
+from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.timekeeper import now
@@ -44,7 +44,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
     with open_parts(settings, loader) as parts:
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
-        observer.tell(Doing("looks for new files"))
+        observer.tell(NowDoing("looks for new files"))
         return one_round(parts, manager, parts.reader.listing(checkpoint, manager.ledger.progress), started)
 
 
@@ -60,7 +60,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
                 hint="go on with `once`, or choose another --name and an empty target",
             )
         manager = manager_of(settings, parts, observer)
-        observer.tell(Doing("looks for files"))
+        observer.tell(NowDoing("looks for files"))
         listing = parts.reader.listing(checkpoint)
         tables = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
         full = [] if settings.start_ts else parts.sink.has_rows(tables)
@@ -83,7 +83,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
             while not stop.is_set():
                 try:
                     manager = manager or manager_of(settings, parts, observer, wait=0.0)
-                    observer.tell(Doing("looks for new files"))
+                    observer.tell(NowDoing("looks for new files"))
                     listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
                     backwards += listing.checkpoint < checkpoint
                     if backwards > 1:
@@ -96,7 +96,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
                     raise
                 except Retryable as error:
                     observer.tell(Retrying("round", error, None))
-                    observer.tell(Doing("waits to try again"))
+                    observer.tell(NowDoing("waits to try again"))
                 stop.wait(settings.flush_interval)
         except KeyboardInterrupt:
             if manager is None:
@@ -110,6 +110,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
 def plan(settings: Settings, observer: Observer) -> PlanResult:
     """What `once` would do now. Changes nothing, starts no Spark."""
     with open_parts(settings, None) as parts:
+        observer.tell(NowDoing("looks for files"))
         progress = parts.sink.progress()
         if (change := start_of(settings, parts.options.dialect, progress)) is not None:
             progress = progress.after(change)
@@ -128,7 +129,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         )
     with open_parts(settings, loader) as parts:
         manager = manager_of(settings, parts, observer)
-        observer.tell(Doing("looks for files"))
+        observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         for kept in kept_elsewhere(parts.sink, [table]).values():
@@ -140,6 +141,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> str:
     """Record a pending statement as done."""
     with open_parts(settings, None) as parts:
+        observer.tell(NowDoing("looks for files"))
         progress = parts.sink.acquire(parts.reader.identity)
         assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.wanted)
         parts.sink.record(record_as_done(table, version, reason, assembly, progress))

@@ -14,7 +14,7 @@ from consumer.config.uri import redact
 from consumer.errors import CheckpointMissing, ConsumerError, CorruptFile, StorageUnavailable
 from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import IndexPath, render
-from consumer.model.events import Doing
+from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.names import MAX_TSO
@@ -43,7 +43,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
     checkpoint, missing = _checkpoint(reader)
     if checkpoint is None and (above := reader.elsewhere()):
         return _not_here(reader, f"there is no changefeed's storage here, but above it: did you mean {above}?")
-    observer.tell(Doing("looks for files"))
+    observer.tell(NowDoing("looks for files"))
     listing = reader.listing(MAX_TSO if checkpoint is None else checkpoint)
     wanted = settings.table_filter.matches
     assembly = Assembly.of(listing, Progress(), wanted, retention=Retention(settings.file_expiration_days))

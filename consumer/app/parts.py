@@ -12,7 +12,7 @@ from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
 from consumer.model.clock import zone_of
-from consumer.model.events import Doing, Retrying, RetryPassed
+from consumer.model.events import NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO
@@ -85,7 +85,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
 def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float | None = None) -> ConsumerManager:
     """Take the target, trying for `wait` seconds (None: as long as the settings say) while it does not answer."""
     wait = settings.max_wait if wait is None else wait
-    observer.tell(Doing("asks the target for its progress"))
+    observer.tell(NowDoing("asks the target for its progress"))
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
     ports = Ports(parts.reader, parts.loader, parts.sink, observer)
     manager = ConsumerManager(ports, parts.options, progress)

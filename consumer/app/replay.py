@@ -10,7 +10,7 @@ from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
 from consumer.model.commands import in_a_replay
-from consumer.model.events import Doing, Note, NoteKind
+from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Bounds, Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO, ms_to_tso, tso_to_ms
@@ -50,7 +50,7 @@ def replay(
                 hint="try again once it is past --to-ts, or leave --to-ts out to replay what is there",
             )
         manager = manager_of(named, parts, observer)
-        observer.tell(Doing("looks for files"))
+        observer.tell(NowDoing("looks for files"))
         listing = parts.reader.listing(last, manager.ledger.progress)
         if _only_milliseconds(parts.reader, listing):
             observer.tell(Note(NoteKind.COMMIT_TS, WHOLE_MILLISECONDS))

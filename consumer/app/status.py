@@ -9,6 +9,7 @@ from dataclasses import replace
 from consumer.app.parts import Parts, open_parts, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
+from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.result import StatusResult, TableStatus, UnreadStatus
@@ -23,6 +24,7 @@ from consumer.ports import Observer
 def status(settings: Settings, observer: Observer) -> StatusResult:
     """What the target has, beside what the storage holds. Works without the storage: then `notes` say why."""
     with open_parts(settings, None) as parts:
+        observer.tell(NowDoing("looks for files"))
         progress = parts.sink.progress()
         consumers = parts.sink.consumers()
         other = other_upstream(settings, parts.reader, progress)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
+from consumer.model.files import DataFile
 from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
@@ -24,6 +25,13 @@ _MIXED = (
     "column selectors, or an ALTER that TiCDC did not write, changed what rows have, so the rows before are not whole: "
     "copy the table from upstream, or resync it once the storage holds rows of one kind only"
 )
+
+
+def bad_end(file: DataFile, expected: str, reason: str, hint: str) -> CorruptFile:
+    """What is wrong with the first or last row of a file, of which nothing else was read."""
+    folder = file.folder
+    message = f"this is not a {expected}: {reason}"
+    return CorruptFile(message, table=folder.root, path=file.path, version=folder.version, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

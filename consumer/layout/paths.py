@@ -5,7 +5,7 @@
     metadata
     ROOT/meta/schema_V_CRC10.json        schema file; ROOT is database/table, a database, or a table id
     ROOT/V/schema.json                   the same, before checksums
-    FOLDER/CDC[_DISPATCHER_]INDEX.json   data file (or .csv); FOLDER is ROOT/V[/PARTITION][/DATE]
+    FOLDER/CDC[_DISPATCHER_]INDEX.json   data file (the protocol's extension); FOLDER is ROOT/V[/PARTITION][/DATE]
     FOLDER/meta/CDC[_DISPATCHER].index   index file
     FOLDER/CDC.index                     the same, before meta/
     ANY.tmp.SUFFIX                       what a local writer renames when it is complete
@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from consumer.codec.registry import PROTOCOLS
 from consumer.model.files import Folder
 
 INDEX_WIDTH = 20
@@ -37,7 +38,8 @@ _DATES = {
     "day": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
 }
 _SCHEMA_NAME = re.compile(r"schema_(0|[1-9][0-9]{0,19})_([0-9]{10})\.json")
-_DATA_NAME = re.compile(r"CDC(?:_([0-9]{1,40})_)?([0-9]{6,20})\.(json|csv)")
+_EXTENSIONS = "|".join(protocol.extension for protocol in PROTOCOLS.values())
+_DATA_NAME = re.compile(rf"CDC(?:_([0-9]{{1,40}})_)?([0-9]{{6,20}})\.({_EXTENSIONS})")
 _INDEX_NAME = re.compile(r"CDC(?:_([0-9]{1,40}))?\.index")
 _TEMPORARY_NAME = re.compile(r".+\.tmp\..+", re.DOTALL)
 

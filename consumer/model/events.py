@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from consumer.errors import ConsumerError
-from consumer.model.load import Part
+from consumer.model.load import LoadPart
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 
@@ -55,7 +55,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class NowDoing:
     """What the driver does from now on, where no work is in hand."""
 
     what: str
@@ -98,7 +98,7 @@ class WorkMoved:
     """On any thread, also when the work has ended."""
 
     work: Work
-    part: Part
+    part: LoadPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class RetryPassed:
 
 Event = (
     Note
-    | Doing
+    | NowDoing
     | Idle
     | RoundStarted
     | RoundFinished

@@ -164,7 +164,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LoadPart:
     """What a part of a load has done while the rest of it goes on: bytes of change files (half of them count once they
     are read, half once they are written), row changes read, rows written."""
 
@@ -172,8 +172,8 @@ class Part:
     changes: int = 0
     rows: int = 0
 
-    def __add__(self, other: Part) -> Part:
-        return Part(self.bytes + other.bytes, self.changes + other.changes, self.rows + other.rows)
+    def __add__(self, other: LoadPart) -> LoadPart:
+        return LoadPart(self.bytes + other.bytes, self.changes + other.changes, self.rows + other.rows)
 
 
 @dataclass(frozen=True, slots=True)

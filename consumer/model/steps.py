@@ -95,9 +95,6 @@ class Barrier:
     waits_for: str
 
 
-Step = ApplyDdl | LoadRows | Barrier
-
-
 def ddl_id(file: SchemaFile) -> DdlId:
     """The identity under which a schema file's statement is recorded."""
     return DdlId(file.database, file.table, file.version, file.checksum)

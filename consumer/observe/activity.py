@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consumer.model.events import Doing, Event, Idle, RoundStarted
+from consumer.model.events import Event, Idle, NowDoing, RoundStarted
 
 
 class Activity:
@@ -18,7 +18,7 @@ class Activity:
 
     def tell(self, event: Event) -> None:
         match event:
-            case Doing(what):
+            case NowDoing(what):
                 self._does(what)
             case RoundStarted():
                 self._does("goes through its steps")

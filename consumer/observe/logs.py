@@ -28,7 +28,7 @@ _QUIET = (
 """What these log as an error, with its trace, they raise too: it is told once, in the consumer's words."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-Event = MutableMapping[str, Any]
+Line = MutableMapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _open(file: str) -> TextIO:
 def _logger(settings: LogSettings, lines: _Lines) -> Any:
     import structlog
 
-    def scrub(_logger: object, _name: str, event: Event) -> Event:
+    def scrub(_logger: object, _name: str, event: Line) -> Line:
         return {key: settings.scrub(value) if isinstance(value, str) else value for key, value in event.items()}
 
     last: Any = structlog.processors.JSONRenderer() if settings.format == "json" else _as_text
@@ -116,7 +116,7 @@ def _logger(settings: LogSettings, lines: _Lines) -> Any:
     )
 
 
-def _as_text(_logger: object, _name: str, event: Event) -> str:
+def _as_text(_logger: object, _name: str, event: Line) -> str:
     head = f"{event.pop('timestamp')} {event.pop('level'):<7} {event.pop('event')}"
     if "kind" in event:  # a note, whose text says all of it
         return head

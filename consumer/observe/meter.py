@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from consumer.model.events import Event, RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
-from consumer.model.load import Part
+from consumer.model.load import LoadPart
 from consumer.model.texts import duration_text
 
 _SHOWN = 60
@@ -19,7 +19,7 @@ class Reading:
     """`done` of `total` bytes of change files, in `seconds` since the first load began; 0.0: there was none yet.
     `oldest` says what is in hand for longest, "" for nothing."""
 
-    done: Part
+    done: LoadPart
     total: int
     seconds: float
     loads: int
@@ -40,7 +40,7 @@ class Reading:
 @dataclass(slots=True)
 class _InHand:
     since: float
-    part: Part = field(default_factory=Part)
+    part: LoadPart = field(default_factory=LoadPart)
 
 
 class Meter:
@@ -48,7 +48,7 @@ class Meter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()
-        self._total, self._done, self._first = 0, Part(), 0.0
+        self._total, self._done, self._first = 0, LoadPart(), 0.0
         self._in_hand: dict[Work, _InHand] = {}
 
     def tell(self, event: Event) -> None:
@@ -56,7 +56,7 @@ class Meter:
             match event:
                 case RoundStarted():
                     # What the round before had in hand is forgotten.
-                    self._total, self._done, self._first, self._in_hand = event.bytes, Part(), 0.0, {}
+                    self._total, self._done, self._first, self._in_hand = event.bytes, LoadPart(), 0.0, {}
                 case WorkStarted(work):
                     now = self._clock()
                     self._in_hand[work] = _InHand(now)
@@ -66,7 +66,7 @@ class Meter:
                 case WorkEnded(work):
                     self._in_hand.pop(work, None)
                 case StepFinished(row, _, size):
-                    self._done += Part(size, row.changes, row.rows)
+                    self._done += LoadPart(size, row.changes, row.rows)
 
     def reading(self) -> Reading:
         with self._lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from consumer.model.events import Doing, Event, RoundStarted
+from consumer.model.events import Event, NowDoing, RoundStarted
 from consumer.model.names import TableName
 from consumer.observe.activity import Activity
 from consumer.observe.heartbeat import Heartbeat
@@ -59,7 +59,7 @@ class CommandObserver:
     def tell(self, event: Event) -> None:
         for observer in self._all:
             observer.tell(event)
-        if isinstance(event, Doing | RoundStarted):
+        if isinstance(event, NowDoing | RoundStarted):
             self._pulse.start()
 
     def close_bar(self) -> None:

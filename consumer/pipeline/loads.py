@@ -20,7 +20,7 @@ from consumer.errors import (
     TableError,
 )
 from consumer.model.columns import Family
-from consumer.model.events import Doing, Retrying, StepFinished, Work, WorkMoved, WorkStarted
+from consumer.model.events import NowDoing, Retrying, StepFinished, Work, WorkMoved, WorkStarted
 from consumer.model.files import Bounds
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName
@@ -97,7 +97,7 @@ class LoadRunner:
             self._loads[task.number] = version.load
             tasks.append(task)
         if tasks:
-            context.tell(Doing("prepares loads; the first ones start Spark"))
+            context.tell(NowDoing("prepares loads; the first ones start Spark"))
             self._waiting += [_Load(list(group)) for group in context.ports.loader.split(tasks)]
             self._launch()
         return replan
@@ -273,7 +273,7 @@ class LoadRunner:
                 )
             )
             try:
-                context.tell(Doing("records what was loaded"))
+                context.tell(NowDoing("records what was loaded"))
                 context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
             except TableError as error:
                 if isinstance(error, LoadFailed) and len(done) > 1:

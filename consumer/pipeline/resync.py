@@ -20,8 +20,6 @@ from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import Sink, StorageReader
 
-Lives = Mapping[TableName, Life]
-
 _SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
@@ -74,7 +72,11 @@ def offered(
 
 
 def _made_anew(
-    table: TableName, both: tuple[Lives, Lives], assembly: Assembly, progress: Progress, options: RoundOptions
+    table: TableName,
+    both: tuple[Mapping[TableName, Life], ...],
+    assembly: Assembly,
+    progress: Progress,
+    options: RoundOptions,
 ) -> tuple[Life, SchemaFile]:
     """The table's life and the statement that makes it; `both` are the lives upstream and in the target. Raises what
     `start_over` raises."""

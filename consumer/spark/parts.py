@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import AccumulatorParam
 
-from consumer.model.load import Part
+from consumer.model.load import LoadPart
 from consumer.ports import Moved
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
 
-_Told = tuple[tuple[int, Part], ...]
+_Told = tuple[tuple[int, LoadPart], ...]
 """Parts, each with the number of its load."""
 
 
 class _ToDriver(AccumulatorParam[_Told]):  # type: ignore[misc]  # pyspark is not followed
     """On an executor it gathers what a task tells; on the driver it hands that on and keeps nothing."""
 
-    def __init__(self, tell: Callable[[int, Part], None] | None = None) -> None:
+    def __init__(self, tell: Callable[[int, LoadPart], None] | None = None) -> None:
         self._tell = tell
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ class PartsOfLoads:
         finally:
             del self._listeners[number]
 
-    def _tell(self, number: int, part: Part) -> None:
+    def _tell(self, number: int, part: LoadPart) -> None:
         listener = self._listeners.get(number)
         if listener is not None:
             listener(part)
@@ -72,5 +72,5 @@ class _Teller:
     def __init__(self, told: Accumulator[_Told], number: int) -> None:
         self._told, self._number = told, number
 
-    def __call__(self, part: Part) -> None:
+    def __call__(self, part: LoadPart) -> None:
         self._told.add(((self._number, part),))

@@ -21,7 +21,7 @@ from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
-from consumer.model.load import FileSlice, FileStat, LoadTarget, LoadTask, Part, Receipt
+from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, Writer, WriteSession, unheard
 from consumer.spark.waiting import Waiting
 
@@ -109,7 +109,7 @@ def decode_to_buckets(
     except Exception as error:
         yield FAILED, pickle.dumps(_of_table(error, task.target))
         return
-    moved(Part(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
+    moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
     for stat in stats:
         yield STATS, pickle.dumps(stat)
     for bucket, part in split_by_bucket(changes, task.target.key, buckets):
@@ -152,7 +152,7 @@ def write_buckets(
 
 
 def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
-    moved(Part(size, rows=receipt.puts + receipt.deletes))
+    moved(LoadPart(size, rows=receipt.puts + receipt.deletes))
     return pickle.dumps(receipt)
 
 

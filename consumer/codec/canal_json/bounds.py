@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from consumer.codec.ends import FileEnds
-from consumer.codec.errors import DAMAGED
+from consumer.codec.errors import DAMAGED, bad_end
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import Dialect
@@ -106,10 +106,4 @@ def _coarse_ts(file: DataFile, row: _Row) -> int:
 
 
 def _corrupt(file: DataFile, reason: str) -> CorruptFile:
-    return CorruptFile(
-        f"this is not a canal-JSON file: {reason}",
-        table=file.folder.root,
-        path=file.path,
-        version=file.folder.version,
-        hint=DAMAGED,
-    )
+    return bad_end(file, "canal-JSON file", reason, DAMAGED)

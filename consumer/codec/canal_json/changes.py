@@ -1,4 +1,4 @@
-"""Rows of canal-JSON -> the rows of a change table."""
+"""CanalRows of canal-JSON -> the rows of a change table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, Origin, change_schema
 from consumer.codec.canal_json.errors import RowLines
-from consumer.codec.canal_json.rows import Rows
+from consumer.codec.canal_json.rows import CanalRows
 from consumer.codec.errors import Place
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
@@ -30,7 +30,7 @@ class ChangeBuilder:
         self._target, self._place, self._clock = target, place, clock
         self._schema = change_schema(target)
 
-    def changes(self, rows: Rows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
+    def changes(self, rows: CanalRows, inside: Flags, origin: Origin, lines: RowLines) -> pa.Table:
         """The changes of the rows `inside`, in file order.
 
         An UPDATE that changes the key, and every UPDATE of a table with no key, is a delete and then a put.
@@ -70,7 +70,7 @@ class ChangeBuilder:
             message = f"column {column.name}: {error.message}"
             raise self._place.corrupt(message, lines.number(int(origin[wrong])), error.hint) from error
 
-    def _check_columns(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
+    def _check_columns(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines) -> None:
         """Every row that must be whole has all columns of the target, and none that must be absent.
 
         A null says that a column is NULL or that it is not there: the row's own list of types tells which, and the row
@@ -104,7 +104,7 @@ class ChangeBuilder:
             if name in lines.row(row)["data"][0]:
                 raise self._place.carrying(name, lines.number(row))
 
-    def _check_keys(self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines) -> None:
+    def _check_keys(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines) -> None:
         for position in self._target.key:
             if columns[position].null_count:
                 row = int(kept[_first(columns[position].is_null())])
@@ -121,7 +121,7 @@ class ChangeBuilder:
         return self._place.key_lacking([name], lines.number(row))
 
     def _old_keys(
-        self, columns: Sequence[pa.Array], rows: Rows, inside: Flags, kept: Ints, lines: RowLines
+        self, columns: Sequence[pa.Array], rows: CanalRows, inside: Flags, kept: Ints, lines: RowLines
     ) -> tuple[Ints, list[pa.Array | None]]:
         """Which of the rows `kept` have an old key of their own, and columns with those keys and nothing else."""
         wanted = np.flatnonzero((inside & rows.update)[rows.old_rows])
@@ -142,7 +142,7 @@ class ChangeBuilder:
         return at[where], old_columns
 
     def _old_rows(
-        self, columns: Sequence[pa.Array], rows: Rows, kept: Ints, lines: RowLines
+        self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines
     ) -> tuple[Ints, list[pa.Array | None]]:
         """Which of the rows `kept` are UPDATEs, and what those rows were."""
         timeless = np.flatnonzero(~rows.exact[kept])
@@ -173,7 +173,7 @@ class ChangeBuilder:
         return row_before
 
 
-def _meta(rows: Rows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Array]:
+def _meta(rows: CanalRows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Array]:
     """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
     exact = np.insert(rows.exact[kept], at, rows.exact[kept][at])
     series = np.insert(origin.series[kept], at, origin.series[kept][at])

@@ -27,7 +27,7 @@ class NotRows(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CanalRows:
     """The rows of one block. `ts` is ``es << 18`` where `exact` is false.
 
     `data` has a text column for each target column, then for each column that must be absent; null where the row has
@@ -73,7 +73,7 @@ class RowParser:
             members.append(("old", pa.list_(pa.struct([data[position] for position in target.key]))))
         self._options = pj.ParseOptions(explicit_schema=pa.schema(members), unexpected_field_behavior="ignore")
 
-    def parse(self, lines: bytes) -> Rows:
+    def parse(self, lines: bytes) -> CanalRows:
         """One row a line that is not blank. Raises ValueError when any line is not a row."""
         lines, count = _checked_lines(lines)
         if not count:
@@ -121,12 +121,12 @@ def _checked_lines(lines: bytes) -> tuple[bytes, int]:
     return lines, count
 
 
-def _no_rows() -> Rows:
+def _no_rows() -> CanalRows:
     flags, ints = np.empty(0, np.bool_), np.empty(0, np.int64)
-    return Rows(flags, flags, ints, flags, [], [], [], ints)
+    return CanalRows(flags, flags, ints, flags, [], [], [], ints)
 
 
-def _rows(table: pa.Table, typed: Sequence[int]) -> Rows:
+def _rows(table: pa.Table, typed: Sequence[int]) -> CanalRows:
     kind = _column(table, "type")
     if not pc.all(pc.is_in(kind, _KINDS)).as_py():
         raise NotRows("type")
@@ -137,7 +137,7 @@ def _rows(table: pa.Table, typed: Sequence[int]) -> Rows:
     if not np.all(lengths == 1) or data.null_count:
         raise NotRows("data")
     old, old_rows = _old(table) if "old" in table.column_names else ([], np.empty(0, np.int64))
-    return Rows(
+    return CanalRows(
         pc.equal(kind, "UPDATE").to_numpy(zero_copy_only=False),
         pc.equal(kind, "DELETE").to_numpy(zero_copy_only=False),
         ts,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from consumer.codec.csv.form import SETTINGS, CsvFormat, csv_of
 from consumer.codec.ends import FileEnds
+from consumer.codec.errors import bad_end
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import Dialect
@@ -96,10 +97,4 @@ def _no_row(file: DataFile) -> CorruptFile:
 
 
 def _corrupt(file: DataFile, reason: str) -> CorruptFile:
-    return CorruptFile(
-        f"this is not a CSV file as the settings have it: {reason}",
-        table=file.folder.root,
-        path=file.path,
-        version=file.folder.version,
-        hint=SETTINGS,
-    )
+    return bad_end(file, "CSV file as the settings have it", reason, SETTINGS)

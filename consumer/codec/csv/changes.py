@@ -1,4 +1,4 @@
-"""Rows of CSV -> the rows of a change table."""
+"""CsvRows of CSV -> the rows of a change table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, Origin, change_schema
-from consumer.codec.csv.errors import Records
+from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.form import RowForm
-from consumer.codec.csv.rows import RowLayout, Rows
+from consumer.codec.csv.rows import CsvRows, RowLayout
 from consumer.codec.csv.values import canonical, is_quoted, may_be_text
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
@@ -31,7 +31,9 @@ class CsvChangeBuilder:
         self._target, self._form = target, form
         self._schema = change_schema(target)
 
-    def changes(self, rows: Rows, inside: Flags, origin: Origin, layout: RowLayout, records: Records) -> pa.Table:
+    def changes(
+        self, rows: CsvRows, inside: Flags, origin: Origin, layout: RowLayout, records: RecordLookup
+    ) -> pa.Table:
         """The changes of the rows `inside`, in file order.
 
         Raises CorruptFile, SchemaDrift, CannotBeExact.
@@ -48,7 +50,7 @@ class CsvChangeBuilder:
         ]
         return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns], schema=self._schema)
 
-    def _check_columns(self, rows: Rows, kept: Ints, layout: RowLayout, records: Records) -> None:
+    def _check_columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> None:
         """Every row that must be whole has all columns of the target, and none that must be absent."""
         whole = kept[~rows.delete[kept]] if self._target.key else kept
         lacking = [n for n, column in enumerate(self._target.columns) if column.name not in layout.names]
@@ -61,7 +63,7 @@ class CsvChangeBuilder:
         if carried and whole.size:
             raise records.place.carrying(carried[0], records.number(int(whole[0])))
 
-    def _meta(self, rows: Rows, kept: Ints, origin: Origin) -> list[pa.Array]:
+    def _meta(self, rows: CsvRows, kept: Ints, origin: Origin) -> list[pa.Array]:
         """ts, put, series, rank. Places count from 1."""
         timeless = self._form.commit_ts is None
         series, rank = (origin.series[kept], origin.places[kept] + 1) if timeless else (kept * 0, kept * 0)
@@ -73,7 +75,7 @@ class CsvChangeBuilder:
         ]
 
     def _column(
-        self, column: Column, in_key: bool, rows: Rows, kept: Ints, layout: RowLayout, records: Records
+        self, column: Column, in_key: bool, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup
     ) -> pa.Array:
         cells = rows.cells
         where = cells.first[kept] + (self._form.values + layout.names.index(column.name))
@@ -103,7 +105,7 @@ class CsvChangeBuilder:
             message = f"column {column.name}: {error.message}"
             raise records.place.corrupt(message, records.number(int(kept[wrong])), error.hint) from error
 
-    def _nulls(self, column: Column, null: Flags, kept: Ints, records: Records) -> Flags:
+    def _nulls(self, column: Column, null: Flags, kept: Ints, records: RecordLookup) -> Flags:
         """Which of the cells that are written as NULL are NULL."""
         if not may_be_text(column, self._form):
             return null
@@ -115,7 +117,7 @@ class CsvChangeBuilder:
             records.number(int(kept[np.argmax(null)])),
         )
 
-    def _check_empty_sets(self, column: Column, values: pa.BinaryArray, kept: Ints, records: Records) -> None:
+    def _check_empty_sets(self, column: Column, values: pa.BinaryArray, kept: Ints, records: RecordLookup) -> None:
         """Where a SET has the label '', the text of no label and that of this one are the same."""
         empty = pc.equal(pc.binary_length(values), 0).fill_null(False).to_numpy(zero_copy_only=False)
         if np.any(empty):
@@ -125,7 +127,7 @@ class CsvChangeBuilder:
                 records.number(int(kept[np.argmax(empty)])),
             )
 
-    def _check_quotes(self, column: Column, quoted: Flags, null: Flags, kept: Ints, records: Records) -> None:
+    def _check_quotes(self, column: Column, quoted: Flags, null: Flags, kept: Ints, records: RecordLookup) -> None:
         """Columns of another order or number show themselves: texts are quoted, numbers are not."""
         wrong = (quoted != is_quoted(column)) & ~null
         if np.any(wrong):

@@ -52,8 +52,8 @@ class CsvPlace(Place):
         )
 
 
-class Records:
-    """The records behind a block's rows, for the one that must be looked at. Records count from 0."""
+class RecordLookup:
+    """The records behind a block's rows, for the one that must be looked at. RecordLookup count from 0."""
 
     def __init__(self, block: Block, ends: RecordEnds, line_at: Callable[[int], int], place: CsvPlace) -> None:
         self._block, self._ends, self._line_at, self.place = block, ends, line_at, place

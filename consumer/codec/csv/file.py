@@ -7,7 +7,7 @@ import numpy as np
 from consumer.codec.batches import Ints
 from consumer.codec.csv.cells import CellReader, Cells, NotCells
 from consumer.codec.csv.changes import CsvChangeBuilder
-from consumer.codec.csv.errors import CsvPlace, Records
+from consumer.codec.csv.errors import CsvPlace, RecordLookup
 from consumer.codec.csv.form import RowForm, splittable
 from consumer.codec.csv.lines import Header, RecordEnds
 from consumer.codec.csv.rows import RowLayout, read_rows
@@ -39,7 +39,7 @@ class CsvFile:
         self._builder = CsvChangeBuilder(target, form)
 
     def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
-        records = Records(block, self.ends, line_at, self.place)
+        records = RecordLookup(block, self.ends, line_at, self.place)
         try:
             cells = self._cells.read(block.text)
         except NotCells as error:

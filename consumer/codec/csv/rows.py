@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints
 from consumer.codec.csv.cells import Cells
-from consumer.codec.csv.errors import Records
+from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.form import OPERATIONS, RowForm
 from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget
@@ -58,7 +58,7 @@ def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayo
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CsvRows:
     """One row a record. `short` are the deletes that carry the key alone; `ts` is 0 where rows have no commit-ts."""
 
     cells: Cells
@@ -67,7 +67,7 @@ class Rows:
     ts: Ints
 
 
-def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: Records) -> Rows:
+def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: RecordLookup) -> CsvRows:
     """Every record as a row. Raises CorruptFile, SchemaDrift."""
     operation = _operations(cells, form, records)
     delete = operation == _DELETE
@@ -85,10 +85,10 @@ def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: Records) 
         if form.commit_ts is None
         else _commit_ts(cells, form, form.commit_ts, records)
     )
-    return Rows(cells, delete, short, ts)
+    return CsvRows(cells, delete, short, ts)
 
 
-def _operations(cells: Cells, form: RowForm, records: Records) -> Ints:
+def _operations(cells: Cells, form: RowForm, records: RecordLookup) -> Ints:
     """The letter of each record's operation, as its code."""
     first = cells.take(cells.first[:-1])
     right = pc.equal(pc.binary_length(first), 1).to_numpy(zero_copy_only=False)
@@ -103,7 +103,7 @@ def _operations(cells: Cells, form: RowForm, records: Records) -> Ints:
     raise records.wrong_operation(wrong, cells.record(wrong), form)
 
 
-def _check_source(cells: Cells, table: TableName, form: RowForm, records: Records) -> None:
+def _check_source(cells: Cells, table: TableName, form: RowForm, records: RecordLookup) -> None:
     """All rows are changes of `table`. Case does not tell two names apart upstream."""
     for position, name in ((1, table.table), (2, table.database)):
         names = cells.take(cells.first[:-1] + position)
@@ -115,7 +115,7 @@ def _check_source(cells: Cells, table: TableName, form: RowForm, records: Record
             raise records.wrong_cell(record, position, f"the name of {table}", cells.record(record), form)
 
 
-def _commit_ts(cells: Cells, form: RowForm, position: int, records: Records) -> Ints:
+def _commit_ts(cells: Cells, form: RowForm, position: int, records: RecordLookup) -> Ints:
     where = cells.first[:-1] + position
     values = cells.take(where)
     if not np.any(cells.quoted[where]):
@@ -131,7 +131,7 @@ def _commit_ts(cells: Cells, form: RowForm, position: int, records: Records) -> 
     raise records.wrong_cell(wrong, position, "a commit-ts", cells.record(wrong), form)
 
 
-def _check_flags(cells: Cells, form: RowForm, position: int, records: Records) -> None:
+def _check_flags(cells: Cells, form: RowForm, position: int, records: RecordLookup) -> None:
     where = cells.first[:-1] + position
     right = pc.is_in(cells.take(where), pa.array([b"true", b"false"])).to_numpy(zero_copy_only=False)
     right &= ~cells.quoted[where]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import consumer.spark.load as spark_load
-from consumer.model.load import Dialect, FileSlice, LoadTask, Part, Receipt
+from consumer.model.load import Dialect, FileSlice, LoadPart, LoadTask, Receipt
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from tests.support.build import ID
@@ -42,10 +42,10 @@ def test_parts_are_told_before_the_load_ends(monkeypatch: pytest.MonkeyPatch, tm
     body, _ = join([row_line("INSERT", {"id": str(n)}, commit_ts=n + 1) for n in range(ROWS)], b"\r\n")
     slices = tuple(FileSlice(f"f{n}", 0, len(body), len(body), n, 0, ALL, ALL) for n in range(FILES))
     task = LoadTask(0, target_of([ID]), ALL, slices, Dialect())
-    told: list[Part] = []
+    told: list[LoadPart] = []
     loader = SparkLoader(SparkSettings("local[2]"))
 
-    def moved(part: Part) -> None:
+    def moved(part: LoadPart) -> None:
         told.append(part)
         if sum(part.changes for part in told) == FILES * ROWS:
             (tmp_path / "gate").touch()  # all is read, and nothing could be written yet

@@ -10,8 +10,8 @@ import pytest
 
 from consumer.errors import CheckpointMissing, TableError, TargetBusy, TargetUnavailable
 from consumer.model.events import (
-    Doing,
     Idle,
+    NowDoing,
     Retrying,
     RetryPassed,
     RoundStarted,
@@ -21,7 +21,7 @@ from consumer.model.events import (
     WorkMoved,
     WorkStarted,
 )
-from consumer.model.load import Part
+from consumer.model.load import LoadPart
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.observe.heartbeat import IDLE_SECONDS, SILENT_SECONDS
@@ -68,7 +68,7 @@ def test_a_long_load_says_how_far_it_is(told: Told) -> None:
     assert (started[1]["table"], started[1]["files"], started[1]["bytes"]) == ("shop.orders", 3, 1000)
     told.after(SILENT_SECONDS - 1)
     assert told.lines() == []
-    told.observer.tell(WorkMoved(load, Part(500, 40)))
+    told.observer.tell(WorkMoved(load, LoadPart(500, 40)))
     told.after(1)
     told.after(1)
     (line,) = told.lines()
@@ -78,7 +78,7 @@ def test_a_long_load_says_how_far_it_is(told: Told) -> None:
 
 
 def test_what_takes_long_beside_loads_is_named(told: Told) -> None:
-    told.observer.tell(Doing("looks for new files"))
+    told.observer.tell(NowDoing("looks for new files"))
     told.after(SILENT_SECONDS)
     (line,) = told.lines()
     assert (line["event"], line["doing"], line["seconds"]) == ("at work", "looks for new files", 10)
@@ -86,7 +86,7 @@ def test_what_takes_long_beside_loads_is_named(told: Told) -> None:
 
 def test_an_idle_run_says_so_now_and_then(told: Told) -> None:
     for _ in range(2):
-        told.observer.tell(Doing("looks for new files"))
+        told.observer.tell(NowDoing("looks for new files"))
         told.observer.tell(RoundStarted(9, 0, 0, 0))
         told.observer.tell(Idle(9))
         told.after(SILENT_SECONDS)

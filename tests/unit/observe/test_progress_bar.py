@@ -7,7 +7,7 @@ import re
 import pytest
 
 from consumer.model.events import RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
-from consumer.model.load import Part
+from consumer.model.load import LoadPart
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow
 from consumer.observe.activity import Activity
@@ -34,25 +34,25 @@ def test_parts_count_until_their_load_has_ended(clock: Clock) -> None:
     meter, load = Meter(clock), Work((ORDERS,), files=2, bytes=6 * MIB)
     meter.tell(RoundStarted(1, 1, 1, 8 * MIB))
     meter.tell(WorkStarted(load))
-    meter.tell(WorkMoved(load, Part(MIB, changes=10)))
-    meter.tell(WorkMoved(load, Part(MIB, rows=4)))
+    meter.tell(WorkMoved(load, LoadPart(MIB, changes=10)))
+    meter.tell(WorkMoved(load, LoadPart(MIB, rows=4)))
     clock.now += 4
     reading = meter.reading()
-    assert (reading.done, reading.rate, reading.left) == (Part(2 * MIB, 10, 4), MIB / 2, 12.0)
+    assert (reading.done, reading.rate, reading.left) == (LoadPart(2 * MIB, 10, 4), MIB / 2, 12.0)
     assert line_text("", reading) == ("2.0 MiB of 8.0 MiB, 10 changes, 4 rows, 512.0 KiB/s, 12.0 s left, 4.0 s so far")
     meter.tell(WorkEnded(load))
-    meter.tell(WorkMoved(load, Part(MIB)))
+    meter.tell(WorkMoved(load, LoadPart(MIB)))
     meter.tell(StepFinished(AuditRow("load", ORDERS, 0, 9, changes=30, puts=7, deletes=2), 1.0, 6 * MIB))
-    assert meter.reading().done == Part(6 * MIB, 30, 9)
+    assert meter.reading().done == LoadPart(6 * MIB, 30, 9)
 
 
 def test_a_load_that_fails_is_not_done(clock: Clock) -> None:
     meter, load = Meter(clock), Work((ORDERS,), files=1, bytes=MIB)
     meter.tell(RoundStarted(1, 1, 1, MIB))
     meter.tell(WorkStarted(load))
-    meter.tell(WorkMoved(load, Part(MIB, 5, 5)))
+    meter.tell(WorkMoved(load, LoadPart(MIB, 5, 5)))
     meter.tell(WorkEnded(load))
-    assert meter.reading().done == Part()
+    assert meter.reading().done == LoadPart()
 
 
 def test_what_is_read_again_never_makes_more_than_all(clock: Clock) -> None:
@@ -79,7 +79,7 @@ def test_the_line_is_drawn_and_cleared(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    reading = Reading(Part(MIB, 7, 5), 2 * MIB, 1.0, 1, 0, "load of shop.orders")
+    reading = Reading(LoadPart(MIB, 7, 5), 2 * MIB, 1.0, 1, 0, "load of shop.orders")
     bar = ProgressBar(Activity(clock), lambda: reading, clock)
     bar.show()
     bar.stop()
