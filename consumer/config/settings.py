@@ -48,7 +48,7 @@ class Settings(BaseModel):
 
     upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = _setting(
         ...,
-        "The storage TiCDC writes to, in the form of TiCDC's sink-uri; its `protocol` parameter counts too.",
+        "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter.",
         metavar="URI",
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = _setting(
@@ -60,66 +60,66 @@ class Settings(BaseModel):
         ..., "How the changefeed encodes rows: `canal-json` or `csv`.", flag=False, file="[sink]"
     )
     name: Annotated[str, BeforeValidator(values.consumer_name)] = _setting(
-        "default", "The name that progress is kept under in the target; one for each upstream.", metavar="NAME"
+        "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME"
     )
     master: str = _setting("local[*]", "The Spark master URL.", metavar="URL")
     spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = _setting(
-        (), "A Spark property `K=V`; may be given several times (in the environment divided by `;`).", metavar="K=V"
+        (), "A Spark property `K=V`. Can be given several times (in the environment, separated by `;`).", metavar="K=V"
     )
     tables: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
         (),
-        "Table filter rules, as `shop.*` or `!shop.tmp_*`; the last that fits decides. `[filter] rules` in the file.",
+        "Table filter rules, as `shop.*` or `!shop.tmp_*`. The last match decides. `[filter] rules` in the file.",
         metavar="RULE..",
     )
     case_sensitive: Switch = _setting(
-        False, "Whether table rules tell upper from lower case.", flag=False, file="", key="case-sensitive"
+        False, "Whether table rules are case-sensitive.", flag=False, file="", key="case-sensitive"
     )
     never_split: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
         (),
-        "Tables with no key, as rules like those of `--tables`, that the changefeed never splits though it has"
-        " `enable-table-across-nodes`.",
+        "Tables without a key that the changefeed never splits, although it has `enable-table-across-nodes`. Rules as"
+        " in `--tables`.",
         flag=False,
     )
     file_index_width: Annotated[int, BeforeValidator(values.index_width)] = _setting(
         20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N"
     )
     date_separator: Annotated[str | None, BeforeValidator(values.date_separator)] = _setting(
-        None, "The changefeed's date level: `none`, `year`, `month` or `day`. Told from the paths where it is not set.",
+        None, "The changefeed's date level: `none`, `year`, `month` or `day`. If unset, it is found from the paths.",
         flag=False, file="[sink]",
     )  # fmt: skip
     terminator: Annotated[bytes, BeforeValidator(values.terminator)] = _setting(
         b"\r\n", "What ends each line of a data file.", flag=False, file="[sink]"
     )
     csv_delimiter: Annotated[str, BeforeValidator(values.csv_delimiter)] = _csv(
-        ",", "What stands between the cells of a CSV row: 1 to 3 characters.", "delimiter"
+        ",", "What separates the cells of a CSV row: 1 to 3 characters.", "delimiter"
     )
     csv_quote: Annotated[str, BeforeValidator(values.csv_quote)] = _csv(
-        '"', "What stands around texts in CSV: one character, or `none`.", "quote"
+        '"', "What encloses texts in CSV: one character, or `none`.", "quote"
     )
     csv_null: str = _csv("\\N", "How CSV writes NULL.", "null")
-    csv_include_commit_ts: Switch = _csv(False, "Whether CSV rows have their commit-ts.", "include-commit-ts")
+    csv_include_commit_ts: Switch = _csv(False, "Whether CSV rows contain their commit-ts.", "include-commit-ts")
     csv_binary_encoding_method: Annotated[str, BeforeValidator(values.binary_encoding)] = _csv(
         "base64", "How CSV writes binary values: `base64` or `hex`.", "binary-encoding-method"
     )
-    csv_output_old_value: Switch = _csv(False, "Whether CSV updates have their old row.", "output-old-value")
-    csv_output_handle_key: Switch = _csv(False, "Whether CSV rows have a cell with their key.", "output-handle-key")
+    csv_output_old_value: Switch = _csv(False, "Whether CSV updates contain the old row.", "output-old-value")
+    csv_output_handle_key: Switch = _csv(False, "Whether CSV rows have a cell for their key.", "output-handle-key")
     csv_output_field_header: Switch = _csv(False, "Whether CSV files have a header line.", "output-field-header")
     unproven: Annotated[tuple[str, ...], BeforeValidator(values.unproven)] = _setting(
         (),
-        "Keys of `[sink]` and `[sink.csv]` that `inspect` could not prove: they have no default until they are set.",
+        "Keys of `[sink]` and `[sink.csv]` that `inspect` could not prove. They have no default and must be set.",
         flag=False,
     )
     output_raw_change_event: Switch = _setting(
-        False, "Whether TiCDC leaves updates of keys unsplit; a parameter of `--upstream-uri` too.",
+        False, "Whether TiCDC does not split updates of keys. Also a parameter of `--upstream-uri`.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
     flush_interval: Annotated[float, BeforeValidator(values.duration)] = _setting(
-        "10s", "How often `run` looks for new files, as Go writes durations: `500ms`, `10s`, `1m30s`.", metavar="D"
+        "10s", "How often `run` looks for new files, as a Go duration: `500ms`, `10s`, `1m30s`.", metavar="D"
     )
     max_wait: Annotated[float, BeforeValidator(values.wait)] = _setting(
         "1m",
-        "How long a command that ends tries what target, storage or a lock keeps waiting, before it ends with exit"
-        " code 4; `run` begins its round anew. `0`: not at all.",
+        "How long to retry if the target, the storage or a lock does not let a step through. Then the command exits"
+        " with 4, and `run` starts a new round. `0`: no retries.",
         metavar="D",
     )
     tz: Annotated[str, BeforeValidator(values.zone_name)] = _setting(
@@ -128,43 +128,46 @@ class Settings(BaseModel):
         " binds `--name` to it.",
         metavar="ZONE",
     )
-    worker_count: Count = _setting(16, "The most connections to the target at a time.", metavar="N")
+    worker_count: Count = _setting(16, "The maximum number of connections to the target.", metavar="N")
     round_bytes: Annotated[int, BeforeValidator(values.size)] = _setting(
-        "4GiB", "Bytes of change files that one round of a table reads: `256MiB`, or a plain number.", flag=False
+        "4GiB",
+        "The most bytes of change files that a table reads in one round: `256MiB`, or a plain number.",
+        flag=False,
     )
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = _setting(
-        None, "Only where `metadata` is absent: `max`, or the TSO to stop at.", metavar="max|TSO"
+        None, "Only if there is no `metadata`: `max`, or the TSO to stop at.", metavar="max|TSO"
     )
     ddl: Annotated[DdlRules, BeforeValidator(ddl_rules)] = _setting(
-        DdlRules(), "What to do with upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
+        DdlRules(), "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
         flag=False,
     )  # fmt: skip
     start_ts: Annotated[str | None, BeforeValidator(moments.moment)] = _setting(
         None,
-        "For the first run: the target holds the tables as they were at this moment (a Dumpling or BR export), and"
-        " goes on from there.",
+        "For the first run: the target already holds the tables as they were at this moment (a Dumpling or BR export).",
         metavar="TSO|TIME",
     )
     file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = _setting(
         None,
-        "After how many days TiCDC deletes date folders, 0: never. Tells which can be gone unread; unset, a first run"
-        " takes those before the storage's oldest for gone.",
+        "After how many days TiCDC deletes date folders; 0: never. It says which unread folders may be deleted. If"
+        " unset, a first run assumes that all before the storage's oldest are deleted.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
-    accept_gap: Switch = _setting(False, "Go on where files are missing between what was read and what is there.")
+    accept_gap: Switch = _setting(
+        False, "Go on although files are missing between those that were read and those that exist."
+    )
     accept_key_loss: Switch = _setting(
-        False, "Go on where CSV does not tell the old keys of updates (`output-raw-change-event` without old values)."
+        False, "Go on although CSV updates lack their old keys (`output-raw-change-event` without old values)."
     )
     accept_trigger: Switch = _setting(False, "Write to target tables that have triggers.", flag=False)
     accept_timestamp_key: Switch = _setting(
         False,
-        "Apply tables with a TIMESTAMP in their key though the changefeed's clock shows an hour twice.",
+        "Apply tables with a TIMESTAMP in their key although the changefeed's clock shows one hour twice a year.",
         flag=False,
     )
     date_order: Annotated[str, BeforeValidator(values.date_order)] = _setting(
         "",
-        "For rows without commit-ts: whether the files of date folders are in the order of their `date` or of their"
-        " modification `time`, where those differ.",
+        "For rows without commit-ts: whether the order of date folders is that of their `date` or of their files'"
+        " modification `time`, if the two differ.",
         flag=False,
     )
     log_level: Annotated[str, BeforeValidator(values.log_level)] = _setting(

@@ -101,7 +101,7 @@ def test_a_changefeeds_own_file_is_read(tmp_path: Path) -> None:
     assert (settings.protocol, settings.date_separator, settings.terminator) == ("canal-json", "month", b"\n")
     assert (settings.file_index_width, settings.case_sensitive) == (6, True)
     assert settings.tables == ("shop.*", "!shop.tmp_*")
-    assert [note.partition(": ")[2].partition(":")[0] for note in loaded.notes] == ["[filter] event-filters"]
+    assert [note.text.partition(": ")[2].partition(":")[0] for note in loaded.notes] == ["[filter] event-filters"]
 
 
 @pytest.mark.parametrize("width", [0, 5, 21])
@@ -187,7 +187,7 @@ def test_a_file_with_a_slip_is_refused(tmp_path: Path, text: str, sentence: str)
 def test_keys_of_another_version_are_told_but_not_refused(tmp_path: Path) -> None:
     loaded = load(FLAGS, {}, toml(tmp_path, "[sink]\nquantum-flux = 1\n"))
     assert len(loaded.notes) == 1
-    assert "[sink] quantum-flux" in loaded.notes[0]
+    assert "[sink] quantum-flux" in loaded.notes[0].text
 
 
 def test_a_missing_file_is_named() -> None:
@@ -234,7 +234,7 @@ def test_what_the_changefeed_leaves_out_of_the_files_is_told(text: str, key: str
     file = tmp_path / "changefeed.toml"
     file.write_text(text)
     [note] = load({"upstream_uri": "file:///d?protocol=canal-json"}, {}, str(file)).notes
-    assert note.startswith(f"{file}: {key}: ")
+    assert note.text.startswith(f"{file}: {key}: ")
 
 
 def test_what_the_uri_says_of_the_files_counts() -> None:
