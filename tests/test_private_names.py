@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from consumer.cli.main import UsageError
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.wire import Connection
-from consumer.spark.internals import TELLS_PORT
+from consumer.spark.jvm import TELLS_PORT
 
 ROOT = Path(__file__).parent.parent
 GUARDED = {"consumer/sink/mysql/server/wire.py", "consumer/spark/internals.py"}

@@ -6,14 +6,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import py4j.protocol
 from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
-
-TELLS_PORT = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""In the environment of a JVM: the file in which it tells where it listens."""
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 
 def told_port(path: Path) -> tuple[str, str]:
@@ -46,6 +45,7 @@ def is_connected() -> bool:
 
 def connect(process: subprocess.Popen[bytes] | None = None) -> None:
     """To the JVM that the environment names, which is that `process` of ours."""
+    _ask_for_no_numpy()
     gateway = launch_gateway()
     if process is not None:
         gateway.proc = process
@@ -60,3 +60,10 @@ def disconnect() -> None:
         accumulators.handle_error = lambda *_: None
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None
+
+
+def _ask_for_no_numpy() -> None:
+    """To find out whether an argument is numpy's, PySpark loads its testing tools, which takes half a second. We pass
+    none that is."""
+    known = py4j.protocol.INPUT_CONVERTER
+    known[:] = [of for of in known if not isinstance(of, (NumpyArrayConverter, NumpyScalarConverter))]

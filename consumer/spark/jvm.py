@@ -6,29 +6,36 @@ A driver that is killed closes the pipe that the JVM reads from, and the JVM end
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import shlex
 import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from consumer.spark.archive import archived_start
 from consumer.spark.processes import descendants, end_all
 
-if TYPE_CHECKING:
-    from pyspark import SparkConf
-
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
 _LOOKS_EVERY = 0.01
+TELLS_PORT = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""In the environment of a JVM: the file in which it tells where it listens."""
+_FIRST_JOB_IMPORTS = (
+    "consumer.spark.internals",
+    "pyspark.sql.classic.dataframe",
+    "pyspark.sql.pandas.map_ops",
+    "pandas",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +69,25 @@ _started: list[_Jvm] = []
 """The one that runs, if it is ours."""
 
 
-def start_jvm(conf: SparkConf, noise: IO[bytes], *, plain: bool) -> None:
-    """Start it with stderr in `noise`: what it says at every start (its own modules, its logging) is not for whoever
-    runs the consumer, and only when it does not start there is something to be told of it. A `plain` one leaves nothing
-    behind but temporary files: it may be started from the archive of classes, and be killed once its work is done."""
-    from consumer.spark.internals import connect
+def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None:
+    """Start it with the properties `conf`, where this process is connected to none, and with stderr in `noise`: what it
+    says at every start (its own modules, its logging) is of use only where it does not start. A `plain` one leaves
+    nothing behind but temporary files: it may be started from the archive of classes, and be killed once its work is
+    done."""
+    if "pyspark" in sys.modules:
+        from consumer.spark.internals import is_connected
 
+        if is_connected():
+            return
     if "PYSPARK_GATEWAY_PORT" in os.environ:
+        from consumer.spark.internals import connect
+
         connect()
         return
     jvm = (_archived(conf, noise) if plain else None) or _submitted(conf, noise)
     try:
+        from consumer.spark.internals import connect
+
         with _environment({"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}):
             connect(jvm.process)
     except BaseException:
@@ -86,33 +101,32 @@ def can_be_killed() -> bool:
     return any(jvm.folder is not None for jvm in _started)
 
 
-def _archived(conf: SparkConf, noise: IO[bytes]) -> _Jvm | None:
-    """A JVM that begins with the archive of classes; None where there is none, or where it does not begin."""
-    options = dict(conf.getAll())
-    start = archived_start(options)
+def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
+    """A JVM that begins with the archive of classes, and without `spark-submit`: the properties reach it with the
+    context. None where there is no archive, or where the JVM does not begin."""
+    start = archived_start(conf)
     if start is None:
         return None
     folder = tempfile.mkdtemp(prefix="storage-consumer-")
     java, *rest = start.command
     jvm = None
     try:
-        with _properties({**options, "spark.local.dir": folder}) as words:
-            command = [java, f"-Djava.io.tmpdir={folder}", *rest, "org.apache.spark.deploy.SparkSubmit"]
-            jvm = _launched([*command, *words, "pyspark-shell"], start.environment, noise)
+        command = [java, f"-Djava.io.tmpdir={folder}", *rest, "org.apache.spark.api.python.PythonGatewayServer"]
+        jvm = _launched(command, start.environment, noise)
     finally:
         if jvm is None:
             shutil.rmtree(folder, ignore_errors=True)
     return None if jvm is None else replace(jvm, folder=folder)
 
 
-def _submitted(conf: SparkConf, noise: IO[bytes]) -> _Jvm:
+def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
     """A JVM as Spark's own script starts it, with whatever it makes of the environment."""
     from pyspark.errors import PySparkRuntimeError
 
     from consumer.spark.internals import spark_home
 
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    with _properties(dict(conf.getAll())) as words:
+    with _properties(conf) as words:
         jvm = _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise)
     if jvm is None:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
@@ -121,8 +135,6 @@ def _submitted(conf: SparkConf, noise: IO[bytes]) -> _Jvm:
 
 def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
     """Start it, and wait until it tells where it listens; None when it ends before."""
-    from consumer.spark.internals import TELLS_PORT, told_port
-
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer"
         told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
@@ -131,6 +143,9 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
             env={**os.environ, **environment, **told},
         )  # fmt: skip
         try:
+            _import_what_jobs_need()
+            from consumer.spark.internals import told_port
+
             while not answer.is_file():
                 if process.poll() is not None:
                     return None
@@ -140,6 +155,13 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
             # A JVM that comes up now would find nobody, and stay.
             _Jvm(process).kill()
             raise
+
+
+def _import_what_jobs_need() -> None:
+    """While the JVM starts: it takes a second of its own core."""
+    for module in _FIRST_JOB_IMPORTS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
 
 
 def _without_interrupts() -> None:

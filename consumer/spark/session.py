@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
-from consumer.errors import BadConfig, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark.jvm import can_be_killed, end_jvm, own_handlers, start_jvm
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
     from consumer.spark.parts import PartsOfLoads
@@ -61,20 +60,23 @@ def start_session(settings: SparkSettings) -> Session:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if settings.local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    from pyspark import SparkConf
-
-    from consumer.spark.internals import active_context
-    from consumer.spark.parts import PartsOfLoads
-
     _quieten_py4j()
     wanted = {**standard_properties(settings), **dict(settings.conf)}
     _check(wanted)
-    borrowed = active_context() is not None
-    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(_NAME)
-    conf.setAll([*wanted.items()])
-    session = _borrowed(wanted) if borrowed else _own(settings, conf)
+    borrowed = _has_context()
+    session = _borrowed(wanted) if borrowed else _own(settings, wanted)
     context = session.sparkContext
+    from consumer.spark.parts import PartsOfLoads
+
     return Session(session, not borrowed, int(context.defaultParallelism), PartsOfLoads(context))
+
+
+def _has_context() -> bool:
+    if "pyspark" not in sys.modules:
+        return False
+    from consumer.spark.internals import active_context
+
+    return active_context() is not None
 
 
 def end_own() -> None:
@@ -86,35 +88,46 @@ def end_own() -> None:
         end_jvm()
 
 
-def _own(settings: SparkSettings, conf: SparkConf) -> SparkSession:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
-    from consumer.spark.internals import is_connected
-
+def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
+    properties = {"spark.master": settings.master, "spark.app.name": _NAME, **wanted}
     with tempfile.TemporaryFile() as noise:
         try:
-            if not is_connected():
-                start_jvm(conf, noise, plain=settings.local and not settings.conf)
+            start_jvm(properties, noise, plain=settings.local and not settings.conf)
+            from pyspark import SparkConf
+            from pyspark.sql import SparkSession
+
             with own_handlers():
+                conf = SparkConf(loadDefaults=False).setAll([*properties.items()])
                 session = SparkSession.builder.config(conf=conf).getOrCreate()
-        except PySparkException as error:
-            raise BadConfig(
-                f"Spark does not start: {_telling_line(noise) or error}",
-                hint="check that Java 17 is installed (make setup installs it), and the Spark properties",
-            ) from error
-        except (Py4JError, OSError) as error:
-            reason = _telling_line(noise) or "it gives no reason"
-            end_jvm()
-            if settings.local:
-                raise BadConfig(f"Spark does not start: {reason}", hint="check the Spark properties") from error
-            raise TargetUnavailable(
-                f"Spark does not start on {settings.master}: {reason}",
-                hint="check --master and that it can be reached, then try again",
-            ) from error
+        except Exception as error:
+            reason = _why_not(error, noise, settings)
+            if reason is None:
+                raise
+            raise reason from error
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> ConsumerError | None:
+    """Why Spark does not start; None where `error` is a bug."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, PySparkException):
+        return BadConfig(
+            f"Spark does not start: {_telling_line(noise) or error}",
+            hint="check that Java 17 is installed (make setup installs it), and the Spark properties",
+        )
+    if not isinstance(error, (Py4JError, OSError)):
+        return None
+    reason = _telling_line(noise) or "it gives no reason"
+    end_jvm()
+    if settings.local:
+        return BadConfig(f"Spark does not start: {reason}", hint="check the Spark properties")
+    return TargetUnavailable(
+        f"Spark does not start on {settings.master}: {reason}",
+        hint="check --master and that it can be reached, then try again",
+    )
 
 
 def _borrowed(wanted: Mapping[str, str]) -> SparkSession:
@@ -168,6 +181,9 @@ def standard_properties(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.adaptive.enabled": "false",
+        # What Spark itself does with our few rows is not worth code of its own.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.scheduler.mode": "FAIR",
         "spark.speculation": "false",
