@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = (
     {"errors", "model"},
-    {"ports"},
+    {"ports", "target"},
     {"layout", "types", "codec", "fold", "ddl", "plan"},
     {"pipeline", "storage", "spark", "sink", "progress", "observe"},
     {"config"},

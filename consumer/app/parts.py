@@ -25,12 +25,13 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
-from consumer.ports import Loader, Observer, Sink, StorageReader
+from consumer.ports import Loader, Observer, StorageReader
 from consumer.sink import sink_for
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
+from consumer.target import Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +187,11 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
     waits = any(result.state == "waits" for result in manager.results.values())
     deferred = context is not None and bool(context.deferred.reasons())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
-    spark_seconds = parts.loader.start_seconds if isinstance(parts.loader, SparkLoader) else 0.0
     return RunResult(
         checkpoint_ts=checkpoint,
         tables=dict(sorted(manager.results.items())),
         seconds=now() - started,
-        spark_seconds=spark_seconds,
+        spark_seconds=parts.loader.start_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),
         exit_code=NeedsPerson.exit_code if person else 4 if deferred else 3 if manager.stopped or waits else 0,

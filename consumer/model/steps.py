@@ -11,7 +11,7 @@ from consumer.model.files import DataFile, SchemaFile
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
-from consumer.model.progress import DdlId, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,16 @@ class ApplyDdl:
     @property
     def id(self) -> DdlId:
         return ddl_id(self.file)
+
+    @property
+    def row(self) -> AuditRow:
+        """The audit row of the statement once it is executed."""
+        return AuditRow("ddl", self.file.name, self.file.version, self.file.version, statement=self.file.query)
+
+    def done(self, note: str = "") -> ProgressChange:
+        """The fact: what is recorded behind the executed statement. `note`: what it could not do, if anything."""
+        fact = ProgressChange(ddls=(DdlRecord(self.id, DdlState.DONE, reason=note),), audit=(self.row,))
+        return self.after.merged(fact)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import Stretches
 from consumer.plan.round import Round
-from consumer.ports import Loader, Observer, Sink, StorageReader
+from consumer.ports import Loader, Observer, StorageReader
+from consumer.target import Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life
-from consumer.ports import Sink
+from consumer.target import Sink
 
 
 def gone(

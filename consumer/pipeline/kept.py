@@ -8,7 +8,7 @@ from consumer.errors import DdlRefused
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, ddl_id
 from consumer.pipeline.context import RoundContext
-from consumer.ports import Sink
+from consumer.target import Sink
 
 
 def kept_elsewhere(sink: Sink, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:

@@ -10,7 +10,8 @@ from typing import TypeVar
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.pipeline.retry import patiently
-from consumer.ports import Observer, Sink
+from consumer.ports import Observer
+from consumer.target import ProgressPort
 
 T = TypeVar("T")
 Start = Callable[[Progress], ProgressChange | None]
@@ -19,11 +20,11 @@ _RESYNC_DIED = "a resync of it began and did not end"
 
 
 class Ledger:
-    """`progress` is what the sink last confirmed. Nobody else changes it. `seconds`: for how long a call to the target
-    is tried."""
+    """`progress` is what the target last confirmed. Nobody else changes it. `seconds`: for how long a call to it is
+    tried."""
 
-    def __init__(self, sink: Sink, observer: Observer, seconds: float, progress: Progress) -> None:
-        self._sink, self._observer, self._seconds = sink, observer, seconds
+    def __init__(self, target: ProgressPort, observer: Observer, seconds: float, progress: Progress) -> None:
+        self._target, self._observer, self._seconds = target, observer, seconds
         self.progress = progress
         self._confirmed = True
         self._start: Start = lambda _: None
@@ -38,8 +39,7 @@ class Ledger:
         """The progress as the target has it: read anew after a round that broke off, once nothing of that round can
         move it any more. Raises Retryable, and then there is no round."""
         if not self._confirmed:
-            self._sink.fence()
-            self.progress = self._sink.progress()
+            self.progress = self._target.fence()
             self.begin(self._start)
             self._confirmed = True
         return self.progress
@@ -51,6 +51,7 @@ class Ledger:
         self._confirmed = False
         yield
         self._confirmed = True
+        self._target.rest()
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
         """`call` to the target, tried again for as long as the settings say."""
@@ -58,12 +59,11 @@ class Ledger:
 
     def record(self, change: ProgressChange) -> None:
         """Make `change` durable, patiently, and believe it only then."""
-        self.patiently("record progress", lambda: self._sink.record(change))
-        self.believe(change)
+        self.believe(self.patiently("record progress", lambda: self._target.record(change)))
 
-    def believe(self, change: ProgressChange) -> None:
-        """The sink has made `change` durable, with what it is about."""
-        self.progress = self.progress.after(change)
+    def believe(self, recorded: ProgressChange) -> None:
+        """The target has said that `recorded` is durable, with what it is about."""
+        self.progress = self.progress.after(recorded)
 
     def empty(self, name: TableName, change: ProgressChange) -> None:
         """Take a table away, to be made anew: `change` is its progress then. A run that dies in between is taken up by
@@ -79,5 +79,4 @@ class Ledger:
 
     def _empty(self, name: TableName) -> None:
         gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
-        self.patiently(f"empty {name}", lambda: self._sink.empty_table(name, gone))
-        self.believe(gone)
+        self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(name, gone)))

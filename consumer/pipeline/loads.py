@@ -34,7 +34,8 @@ from consumer.pipeline.kept import new_and_kept
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
-from consumer.ports import Moved, Writer
+from consumer.ports import Moved
+from consumer.target import Writer
 
 SINGLE_TASK_BYTES = 128 << 20
 """What one task may hold at once: the round size of tables that only one task can load."""
@@ -274,7 +275,7 @@ class LoadRunner:
             )
             try:
                 context.tell(NowDoing("records what was loaded"))
-                context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
+                recorded = context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
             except TableError as error:
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]
@@ -285,7 +286,7 @@ class LoadRunner:
                 refused_rows.stop(context, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
-            context.ledger.believe(change)
+            context.ledger.believe(recorded)
             break
         return done
 

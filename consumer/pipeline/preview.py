@@ -21,7 +21,8 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
 from consumer.plan.statement import Statement, refusal
-from consumer.ports import LoadRequest, Sink, StorageReader
+from consumer.ports import StorageReader
+from consumer.target import LoadRequest, Sink
 
 _Planned = tuple[PlannedStep, Statement | None]
 """A step, with its statement where it is about one."""

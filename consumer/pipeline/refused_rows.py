@@ -9,7 +9,8 @@ from typing import TypeGuard
 from consumer.errors import ConsumerError, RowRefused
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.pipeline.context import RoundContext
-from consumer.ports import Loader, Moved, RangeReader, Writer
+from consumer.ports import Loader, Moved, RangeReader
+from consumer.target import Writer
 
 
 def load(

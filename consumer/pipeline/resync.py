@@ -18,7 +18,8 @@ from consumer.plan.foreign_keys import outgrown_references
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
-from consumer.ports import Sink, StorageReader
+from consumer.ports import StorageReader
+from consumer.target import Sink
 
 _SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
 _BACKFILL = "run the whole storage into an empty target with backfill"

@@ -20,7 +20,7 @@ from consumer.pipeline.context import RoundContext
 from consumer.pipeline.kept import kept_elsewhere
 from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement, refusal
-from consumer.ports import DdlOutcome
+from consumer.target import DdlOutcome
 
 _LARGEST_CHUNK = 32
 _Chunk = list[tuple[Statement, ApplyDdl]]
@@ -174,8 +174,7 @@ class StatementRunner:
         self._tell_lost(statement)
         if name in context.consumers:
             context.consumers[name].result.ddl += 1
-        row = AuditRow("ddl", name, statement.version, statement.version, statement=statement.file.query)
-        self._done(statement, row, seconds)
+        self._done(statement, outcome.step.row, seconds)
         if outcome.note:
             context.tell(Note(NoteKind.STATEMENT, f"{name}: {outcome.note}", name))
 

@@ -15,7 +15,7 @@ from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
-from consumer.ports import LoadRequest
+from consumer.target import LoadRequest
 
 SLICE_BYTES = 64 << 20
 """A file larger than this is read by several tasks."""

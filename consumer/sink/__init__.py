@@ -6,7 +6,7 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
-from consumer.ports import Sink
+from consumer.target import Sink
 
 SCHEMES = ("mysql", "mariadb", "tidb", "duckdb")
 TESTS_OWN = "memory"

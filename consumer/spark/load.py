@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from consumer.codec.registry import protocol_of
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Moved, RangeReader, Writer, unheard
+from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
+from consumer.target import Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,8 +22,9 @@ from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
-from consumer.ports import Moved, RangeReader, Writer, WriteSession, unheard
+from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark.waiting import Waiting
+from consumer.target import Writer, WriteSession
 
 FOLD_ROWS = 200_000
 """Decoded rows that pile up before they are folded: bounds a task's memory when few keys change often."""

@@ -13,7 +13,7 @@ from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Rece
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, Window
-from consumer.ports import LoadRequest, Sink, Writer
+from consumer.target import LoadRequest, Sink, Writer
 
 UPSTREAM = "s3://bucket/prefix"
 ID = Column("id", "INT", length=11, nullable=False, is_pk=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.ports import Sink
+from consumer.target import Sink
 from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, Memory, Server, Target
 

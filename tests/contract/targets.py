@@ -10,9 +10,9 @@ import duckdb
 
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.ports import Sink
 from consumer.sink import sink_for
 from consumer.sink.memory.sink import MemorySink
+from consumer.target import Sink
 from tests.servers import SqlServer
 
 Cells = tuple[str | None, ...]

@@ -10,7 +10,7 @@ from consumer.errors import SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.progress import TableProgress
 from consumer.model.steps import Window
-from consumer.ports import LoadRequest, Sink
+from consumer.target import LoadRequest, Sink
 from tests.contract.acts import (
     ID,
     LOG,

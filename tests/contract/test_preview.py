@@ -7,7 +7,7 @@ from dataclasses import replace
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
-from consumer.ports import Sink
+from consumer.target import Sink
 from tests.contract.acts import ID, NAME, SHOP, UPSTREAM, apply, create_item, ddl
 from tests.contract.targets import Target
 

@@ -20,7 +20,7 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
-from consumer.ports import Sink
+from consumer.target import Sink
 from tests.contract.acts import (
     LOG,
     SHOP,

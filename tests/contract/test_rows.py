@@ -16,7 +16,7 @@ from consumer.model.progress import (
     TableProgress,
 )
 from consumer.model.steps import Window
-from consumer.ports import LoadRequest, Sink
+from consumer.target import LoadRequest, Sink
 from tests.contract.acts import (
     ID,
     LOG,

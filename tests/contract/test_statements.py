@@ -15,7 +15,7 @@ from consumer.model.progress import (
     TableProgress,
 )
 from consumer.model.steps import Window
-from consumer.ports import Sink
+from consumer.target import Sink
 from tests.contract.acts import (
     ID,
     LOG,

@@ -11,7 +11,7 @@ from consumer.model.progress import (
     ProgressChange,
 )
 from consumer.model.steps import Window
-from consumer.ports import Sink
+from consumer.target import Sink
 from tests.contract.acts import (
     SHOP,
     UPSTREAM,

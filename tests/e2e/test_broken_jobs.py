@@ -12,7 +12,8 @@ from consumer import app
 from consumer.errors import JobBroken, TargetBusy
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.names import TableName
-from consumer.ports import Moved, RangeReader, Writer, unheard
+from consumer.ports import Moved, RangeReader, unheard
+from consumer.target import Writer
 from tests.support.feed import Feed, MemoryReplica, states
 from tests.support.inline_loader import InlineLoader
 

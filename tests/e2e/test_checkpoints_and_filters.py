@@ -8,8 +8,8 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.ports import DdlOutcome
 from consumer.sink.memory.sink import MemorySink
+from consumer.target import DdlOutcome
 from tests.support.feed import CREATE, Feed, MemoryReplica, states
 
 # Metadata that goes backwards, or is not there

@@ -12,7 +12,8 @@ from consumer import app
 from consumer.errors import LeaseHeld
 from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import Moved, RangeReader, Writer, unheard
+from consumer.ports import Moved, RangeReader, unheard
+from consumer.target import Writer
 from tests.servers import MariaDb
 from tests.support.feed import Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader

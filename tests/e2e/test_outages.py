@@ -13,7 +13,8 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import Moved, RangeReader, Writer, unheard
+from consumer.ports import Moved, RangeReader, unheard
+from consumer.target import Writer
 from tests.servers import MariaDb, mariadb_template
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader

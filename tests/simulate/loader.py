@@ -7,7 +7,8 @@ from random import Random
 
 from consumer.errors import JobBroken
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import Moved, RangeReader, Writer, unheard
+from consumer.ports import Moved, RangeReader, unheard
+from consumer.target import Writer
 from tests.simulate.machine import Machine
 from tests.support.inline_loader import InlineLoader
 

@@ -13,7 +13,6 @@ from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName
 from consumer.model.progress import (
-    AuditRow,
     DdlId,
     DdlRecord,
     DdlState,
@@ -22,11 +21,11 @@ from consumer.model.progress import (
     State,
 )
 from consumer.model.steps import ApplyDdl
-from consumer.ports import DdlOutcome, Writer
 from consumer.sink.memory import sink as memory
 from consumer.sink.memory.sink import MemorySink
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, copied
+from consumer.target import DdlOutcome, Writer
 from tests.simulate.direct import SimulatedWriter
 from tests.simulate.machine import Failure, Machine
 
@@ -186,12 +185,11 @@ class ServerSink(MemorySink):
         else:
             super().end(writer)
 
-    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         if self._server.direct:
             self._check_marks(proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs)
-            self._save(change)
-        else:
-            super().commit(outcomes, change)
+            return self._save(change)
+        return super().commit(outcomes, change)
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         self._check()
@@ -238,10 +236,7 @@ class ServerSink(MemorySink):
         machine.moment("between statement and fact")
         self._server.check_up()
         self._check_marks([proof])
-        audit = AuditRow("ddl", step.file.name, step.file.version, step.file.version, statement=step.file.query)
-        done = ProgressChange(ddls=(DdlRecord(step.id, DdlState.DONE),), audit=(audit,))
-        recorded = step.before.merged(step.after, done)
-        self._save(recorded)
+        recorded = self._save(step.before.merged(step.done(note)))
         return DdlOutcome(step, note=note, recorded=recorded)
 
     def _shape(self, step: ApplyDdl) -> str:
@@ -252,10 +247,11 @@ class ServerSink(MemorySink):
             names |= {name for name in tables if name.database == step.file.database}
         return repr([(str(n), [c.name for c in tables[n].columns] if n in tables else None) for n in sorted(names)])
 
-    def fence(self) -> None:
+    def fence(self) -> Progress:
         if self._epoch is None or self._store.epoch > self._epoch or self._server.holder not in (None, self):
             raise LeaseHeld("this consumer is not the writer of the target")
         self._raise_epoch()
+        return super().progress()
 
     def _raise_epoch(self) -> None:
         self._epoch = self._known = self._store.epoch = self._server.mark()
@@ -271,13 +267,14 @@ class ServerSink(MemorySink):
         if not all(map(self._server.has, marks)):
             raise ProgressMoved("the target has lost what was written last")
 
-    def _save(self, change: ProgressChange) -> None:
+    def _save(self, change: ProgressChange) -> ProgressChange:
         self._check()
         before = self._server.progress
         super()._save(change)
         self._known = self._server.mark()
         if not change.rewind:
             refuse_falling(before, self._server.progress)
+        return change
 
 
 def refuse_falling(before: Progress, after: Progress) -> None:

@@ -30,8 +30,6 @@ N_CREATED = 470611622298910720
 class _Inline(InlineLoader):
     """Takes SparkLoader's place."""
 
-    start_seconds = 0.0
-
     def __init__(self, _settings: object) -> None:
         super().__init__()
 

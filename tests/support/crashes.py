@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import Moved, RangeReader, Sink, Writer, unheard
+from consumer.ports import Moved, RangeReader, unheard
+from consumer.target import Sink, Writer
 from tests.support.inline_loader import InlineLoader
 
 MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence")

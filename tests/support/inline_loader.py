@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from consumer.errors import ConsumerError
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Moved, RangeReader, Writer, WriteSession, unheard
+from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark.tasks import FAILED, decode_to_buckets, load_whole, write_buckets
+from consumer.target import Writer, WriteSession
 
 
 class InlineLoader:
@@ -20,6 +21,7 @@ class InlineLoader:
         self.loads = 0
 
     connections = 1
+    start_seconds = 0.0
 
     def split(self, tasks: Sequence[LoadTask]) -> list[Sequence[LoadTask]]:
         return [tasks]

@@ -17,7 +17,6 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
-from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, lacks_memory
 from consumer.sink.duckdb.progress import store as stored
@@ -40,12 +39,13 @@ from consumer.sink.duckdb.tables.prepare import prepare
 from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_table, has_rows
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
+from consumer.target import DdlOutcome, LoadRequest, Writer
 
 log = logging.getLogger(__name__)
 
 
 class DuckDbSink:
-    """A `Sink`. The file is closed at the end of a round (`record` of an applied-ts), so that others can read it."""
+    """A `Sink`. The file is closed at the end of a round, so that others can read it."""
 
     statements = 0
 
@@ -82,11 +82,13 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.kept(connection, self._settings.name, tables)
 
-    def fence(self) -> None:
+    def fence(self) -> Progress:
         with self._write() as (connection, _):
             epoch = raise_epoch(connection)
+            found = stored.load(connection, self._settings.name)
         self._epoch = epoch
         begin_staging(self._settings.staging, epoch)
+        return found
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         with self._database.reader() as connection:
@@ -103,18 +105,16 @@ class DuckDbSink:
         assert isinstance(writer, DuckDbWriter)
         end_load(writer.folder)
 
-    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
-        """A TableError names its table in `table`; then nothing of the call is published, its staged files stay, and
-        the call can be made again without that outcome and its part of `change`."""
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         loaded = [outcome for outcome in outcomes if outcome.error is None]
         try:
-            self._commit(loaded, change)
+            return self._commit(loaded, change)
         except TargetUnavailable as error:
             if not lacks_memory(error) or not loaded:
                 raise
             raise merge_too_large(loaded[0].table, error) from error
 
-    def _commit(self, loaded: Sequence[LoadOutcome], change: ProgressChange) -> None:
+    def _commit(self, loaded: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         staged = {path for outcome in loaded for path in self._staged(outcome)}
         with self._write() as (connection, epoch):
             tables = describe(connection, {outcome.table for outcome in loaded})
@@ -124,12 +124,15 @@ class DuckDbSink:
         for path in staged:
             with suppress(OSError):  # what stays goes with its folder
                 os.unlink(path)
+        return recorded
 
-    def record(self, change: ProgressChange) -> None:
+    def record(self, change: ProgressChange) -> ProgressChange:
         with self._write() as (connection, epoch):
             self._store(connection, epoch, change)
-        if change.applied_ts is not None:
-            self._database.release()
+        return change
+
+    def rest(self) -> None:
+        self._database.release()
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """All statements and their facts are one transaction, so there are no intents; where one is refused, each has a
@@ -159,10 +162,11 @@ class DuckDbSink:
             there = tables_after(step, there)
         return answers
 
-    def empty_table(self, table: TableName, change: ProgressChange) -> None:
+    def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         with self._write() as (connection, epoch):
             drop_table(connection, table)
             self._store(connection, epoch, change)
+        return change
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         with self._write() as (connection, _):
@@ -188,10 +192,13 @@ class DuckDbSink:
             tables = describe(connection, set(filter(None, named)))
             for step in steps:
                 note = ""
-                if stored.ddl_state(connection, self._settings.name, step.id) is not DdlState.DONE:
+                executed = stored.ddl_state(connection, self._settings.name, step.id) is DdlState.DONE
+                if not executed:
                     note = execute(connection, step, tables, self._settings.zone)
-                    changes.append(_fact(step, note))
-                outcomes.append(DdlOutcome(step, note=note, recorded=_fact(step, note)))
+                recorded = step.before.merged(step.done(note))
+                if not executed:
+                    changes.append(recorded)
+                outcomes.append(DdlOutcome(step, note=note, recorded=recorded))
             self._store(connection, epoch, ProgressChange().merged(*changes), {step.file.name for step in steps})
         return outcomes
 
@@ -246,13 +253,3 @@ class DuckDbSink:
         """Where the files of an outcome are now. Raises LeaseHeld for those of a writer that was locked out."""
         staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
         return [staged_file(self._settings.staging, self._held(), path) for path in staged]
-
-
-def _fact(step: ApplyDdl, note: str) -> ProgressChange:
-    """What is recorded with an executed statement."""
-    file = step.file
-    fact = ProgressChange(
-        ddls=(DdlRecord(step.id, DdlState.DONE, reason=note),),
-        audit=(AuditRow("ddl", file.name, file.version, file.version, statement=file.query),),
-    )
-    return step.before.merged(step.after, fact)

@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
-from consumer.ports import ArrowTable, DdlOutcome, LoadRequest, Writer
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import kept_elsewhere
+from consumer.target import ArrowTable, DdlOutcome, LoadRequest, Writer
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -67,9 +67,10 @@ class MemorySink:
         ]
         return kept_elsewhere(rows, self._name, tables)
 
-    def fence(self) -> None:
+    def fence(self) -> Progress:
         self._check()
         self._raise_epoch()
+        return self.progress()
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         return [self._target(request) for request in requests]
@@ -84,8 +85,7 @@ class MemorySink:
         assert isinstance(writer, MemoryWriter)
         self._store.at_work.discard(writer.number)
 
-    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
-        """A TableError names its table; then nothing of the call is published."""
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         self._check()
         tables = copied(self._store.tables)
         for outcome in outcomes:
@@ -95,10 +95,14 @@ class MemorySink:
                 self._publish(tables[outcome.table], outcome)
         self._save(change)
         self._store.tables = tables
+        return change
 
-    def record(self, change: ProgressChange) -> None:
+    def record(self, change: ProgressChange) -> ProgressChange:
         self._check()
-        self._save(change)
+        return self._save(change)
+
+    def rest(self) -> None:
+        """Others are in the same process."""
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         self._check()
@@ -115,10 +119,10 @@ class MemorySink:
                 answers.append(TargetDdl(error=error.message))
         return answers
 
-    def empty_table(self, table: TableName, change: ProgressChange) -> None:
+    def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         self._check()
         self._store.tables.pop(table, None)
-        self._save(change)
+        return self._save(change)
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         return [name for name in tables if name in self._store.tables and self._store.tables[name].rows]
@@ -145,11 +149,12 @@ class MemorySink:
         self._store.at_work.clear()
         self._epoch = self._store.epoch
 
-    def _save(self, change: ProgressChange) -> None:
+    def _save(self, change: ProgressChange) -> ProgressChange:
         known = self.progress()
         change.check(known.applied_ts, {name: place.applied_ts for name, place in known.tables.items()})
         self._store.progress[self._name] = known.after(change)
         self._store.audit += change.audit
+        return change
 
     def _target(self, request: LoadRequest) -> LoadTarget | ConsumerError:
         columns = tuple(column for column in request.columns if not column.hidden)
@@ -187,13 +192,7 @@ class MemorySink:
             note = execute(tables, step)
         except DdlRefused as error:
             return DdlOutcome(step, error)
-        file = step.file
-        fact = ProgressChange(
-            ddls=(DdlRecord(step.id, DdlState.DONE),),
-            audit=(AuditRow("ddl", file.name, file.version, file.version, statement=file.query),),
-        )
-        recorded = step.before.merged(step.after, fact)
-        self._save(recorded)
+        recorded = self._save(step.before.merged(step.done(note)))
         self._store.tables = tables
         return DdlOutcome(step, note=note, recorded=recorded)
 

@@ -14,7 +14,6 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
-from consumer.ports import DdlOutcome, LoadRequest, Writer
 from consumer.sink.completed import completed
 from consumer.sink.mysql.progress.epochs import LOADS, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
@@ -31,6 +30,7 @@ from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.target import DdlOutcome, LoadRequest, Writer
 
 
 class MySqlSink:
@@ -74,7 +74,7 @@ class MySqlSink:
 
         return self._driver.retried(look)
 
-    def fence(self) -> None:
+    def fence(self) -> Progress:
         held = self._driver.epoch.known
         assert self._lock is not None
         # The target's address may lead to another server than when these were opened.
@@ -84,6 +84,7 @@ class MySqlSink:
             ensure_schema(cursor)
             self._lock.follow(cursor)
         self._begin(self._upstream, held)
+        return self.progress()
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         def look() -> Sequence[LoadTarget | ConsumerError]:
@@ -107,14 +108,15 @@ class MySqlSink:
         assert isinstance(writer, MySqlWriter)
         self._lanes[writer.lane] = self._driver.retried(lambda: self._raise_lane(writer.lane))
 
-    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> None:
+    def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
         proofs = [proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs]
-        self._store(change.merged(ProgressChange(audit=audit)), {outcome.table for outcome in outcomes}, proofs)
+        change = change.merged(ProgressChange(audit=audit))
+        return self._store(change, {outcome.table for outcome in outcomes}, proofs)
 
-    def record(self, change: ProgressChange) -> None:
+    def record(self, change: ProgressChange) -> ProgressChange:
         by_hand = [ddl.id for ddl in change.ddls if ddl.state is DdlState.SKIPPED]
-        self._store(change, set(), changing={TableName(ddl.database, ddl.table) for ddl in by_hand})
+        return self._store(change, set(), changing={TableName(ddl.database, ddl.table) for ddl in by_hand})
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         with self._statements.cursor() as cursor:
@@ -137,7 +139,7 @@ class MySqlSink:
             preview = DdlPreview(cursor, flavor, self._settings.time_zone)
             return [preview.look(step) for step in steps]
 
-    def empty_table(self, table: TableName, change: ProgressChange) -> None:
+    def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         assert self._lock is not None
         # All on one connection: who lost it does not know that the table is gone where the next one leads.
         with self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
@@ -148,6 +150,10 @@ class MySqlSink:
                 cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
             with self._driver.writing(cursor):
                 store(cursor, self._settings.name, self._epoch, change, _named(change))
+        return change
+
+    def rest(self) -> None:
+        """Others use the server beside this one."""
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look() -> Sequence[TableName]:
@@ -201,7 +207,7 @@ class MySqlSink:
         proofs: Sequence[int] = (),
         moving: Sequence[Sequence[TableName]] = (),
         changing: Collection[TableName] = (),
-    ) -> None:
+    ) -> ProgressChange:
         """`proofs` are of what `change` builds on. `moving` are tables between which statements move rows next,
         `changing` those whose columns or keys may be others next."""
 
@@ -214,6 +220,7 @@ class MySqlSink:
                 store(cursor, self._settings.name, self._epoch, change, touched | _named(change))
 
         self._driver.retried(save)
+        return change
 
     def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName) -> dict[DdlId, DdlOutcome]:
         """Run the statements while nobody can take over. Between them and their facts somebody can, who then finds the

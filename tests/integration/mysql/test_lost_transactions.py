@@ -14,11 +14,11 @@ from consumer.model.load import Dialect, LoadOutcome, LoadTask
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
 from consumer.model.steps import Window
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.progress import epochs
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements.records import Records
+from consumer.target import LoadRequest
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.integration.mysql.writing import changes
 from tests.servers import MariaDb

@@ -12,12 +12,12 @@ from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableMiss
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.rows.values import mysql_target
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.tables import describe as tables
 from consumer.sink.mysql.tables.describe import describe
+from consumer.target import LoadRequest
 from tests.integration.mysql.steps import settings
 from tests.servers import MariaDb
 

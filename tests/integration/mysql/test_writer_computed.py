@@ -10,9 +10,9 @@ from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.target import LoadRequest
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
 from tests.servers import SqlServer
 

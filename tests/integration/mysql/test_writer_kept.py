@@ -11,8 +11,8 @@ import pytest
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.target import LoadRequest
 from tests.integration.mysql.writing import by_statements, changes, make_target, settings_of, write
 from tests.servers import MariaDb
 

@@ -10,9 +10,9 @@ from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.steps import Window
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.sink import MySqlSink
+from consumer.target import LoadRequest
 from tests.integration.mysql.steps import settings
 from tests.integration.mysql.writing import EPOCH, changes, counted, make_target, settings_of, write
 from tests.servers import MariaDb

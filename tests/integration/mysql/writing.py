@@ -12,13 +12,13 @@ from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.progress.epochs import DRIVER, LOADS, TIDB_SLOTS
 from consumer.sink.mysql.progress.migrate import ensure_schema
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.target import LoadRequest
 from tests.servers import MariaDb
 
 EPOCH = 7

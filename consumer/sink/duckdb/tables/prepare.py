@@ -12,13 +12,13 @@ from consumer.model.columns import Column
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.ports import LoadRequest
 from consumer.sink.duckdb.connection import quote
 from consumer.sink.duckdb.progress.schema import SCHEMA
 from consumer.sink.duckdb.settings import DuckDbTarget
 from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, visible
 from consumer.sink.duckdb.types import duckdb_type
 from consumer.sink.missing import table_missing
+from consumer.target import LoadRequest
 
 _ADD = "add them to the replica by hand, or let [consumer.ddl] execute the statement that does and "
 

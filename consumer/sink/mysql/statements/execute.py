@@ -17,7 +17,6 @@ from consumer.model.actions import DROP_ACTIONS, Action
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
-from consumer.ports import DdlOutcome
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
@@ -27,6 +26,7 @@ from consumer.sink.mysql.statements.records import Records
 from consumer.sink.mysql.statements.state import look_again, wait_for_running, was_executed
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
+from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
 

@@ -16,7 +16,6 @@ from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
-from consumer.ports import DdlOutcome
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName, qualified
 from consumer.sink.mysql.server.errors import translate
@@ -25,6 +24,7 @@ from consumer.sink.mysql.statements.state import BeforeState, before_state, look
 from consumer.sink.mysql.statements.text import ServerNames, TargetNow, rewritten
 from consumer.sink.mysql.statements.trash import is_taken, is_there
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, session_zone
+from consumer.target import DdlOutcome
 
 _STATEMENT_SHOWN = 1000
 

@@ -8,14 +8,13 @@ from dataclasses import replace
 import pymysql
 
 from consumer.errors import DdlRefused
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
-from consumer.model.steps import ApplyDdl
-from consumer.ports import DdlOutcome
+from consumer.model.progress import DdlId, DdlRecord, DdlState, ProgressChange
 from consumer.sink.mysql.progress.epochs import STATEMENTS, TIDB_SLOTS, gone_back, leave_proof, new_proof, taken_over
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.server.connection import SESSION_MARK, check_session
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.statements.plan import PlannedDdl
+from consumer.target import DdlOutcome
 
 
 class Records:
@@ -75,9 +74,4 @@ def _fact(outcome: DdlOutcome, intent: DdlRecord) -> ProgressChange:
         return ProgressChange(ddls=(replace(intent, state=DdlState.REFUSED, reason=outcome.error.message),))
     if outcome.error is not None:
         return ProgressChange()
-    done = ProgressChange(ddls=(DdlRecord(intent.id, DdlState.DONE),), audit=(_audit(outcome.step),))
-    return outcome.step.after.merged(done)
-
-
-def _audit(step: ApplyDdl) -> AuditRow:
-    return AuditRow("ddl", step.file.name, step.file.version, step.file.version, statement=step.file.query)
+    return outcome.step.done(outcome.note)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from consumer.errors import SchemaDrift
 from consumer.model.names import same_name
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
+from consumer.target import LoadRequest
 
 IN_LINE = "bring the target table's columns in line, or empty and reload it: resync"
 

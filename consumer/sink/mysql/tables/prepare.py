@@ -11,7 +11,6 @@ from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableErro
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
-from consumer.ports import LoadRequest
 from consumer.sink.missing import table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import Flavor, qualified, quote
@@ -24,6 +23,7 @@ from consumer.sink.mysql.tables.kept import IN_LINE, kept_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
 from consumer.sink.mysql.tables.unique_keys import trust_in
+from consumer.target import LoadRequest
 
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
 _LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from consumer.errors import CannotBeExact
 from consumer.model.names import same_name
-from consumer.ports import LoadRequest
 from consumer.sink.mysql.server.connection import qualified, quote
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
+from consumer.target import LoadRequest
 
 
 @dataclass(frozen=True, slots=True)

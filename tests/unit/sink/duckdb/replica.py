@@ -17,9 +17,9 @@ from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import ApplyDdl, Window
-from consumer.ports import DdlOutcome, LoadRequest
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
+from consumer.target import DdlOutcome, LoadRequest
 
 TABLE = TableName("db", "t")
 ID = Column("id", "INT", nullable=False, is_pk=True)

@@ -14,7 +14,7 @@ from consumer.errors import DdlRefused, SchemaDrift
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName, ms_to_tso
-from consumer.ports import LoadRequest
+from consumer.target import LoadRequest
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica, V
 
 OTHER = TableName("db", "other")

@@ -39,6 +39,7 @@ def test_looking_at_progress_makes_no_file(tmp_path: Path) -> None:
 def test_the_file_can_be_read_between_rounds(replica: Replica) -> None:
     replica.put((ID,), [("1",)])
     replica.sink.record(ProgressChange(applied_ts=5))
+    replica.sink.rest()
     read = "import duckdb, sys; print(duckdb.connect(sys.argv[1]).execute('SELECT * FROM db.t').fetchall())"
     found = subprocess.run([sys.executable, "-c", read, str(replica.path)], capture_output=True, text=True, check=True)
     assert found.stdout == "[(1,)]\n"
