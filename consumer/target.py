@@ -27,6 +27,18 @@ ArrowTable = Any
 
 
 @dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """What the settings say of any target. `name` is the consumer name, under which the progress is kept; `time_zone`
+    the changefeed's, by name or offset; `worker_count` bounds the connections to a server. A target has no use for
+    what it does not know."""
+
+    name: str
+    time_zone: str = "UTC"
+    worker_count: int = 16
+    allow_triggers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class LoadRequest:
     """What the sink is asked about before a load: the columns that the schema file lists, and the NOT NULL unique keys
     that the statements in storage declared (column names, in order of preference), for targets that do not keep keys

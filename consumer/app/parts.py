@@ -31,7 +31,7 @@ from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
-from consumer.target import Sink
+from consumer.target import Sink, TargetOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,8 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     tz = resolved_zone(settings.tz)
     dialect = replace(settings.dialect, clock=clock_of(tz))
     reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
-    sink = sink_for(
-        settings.downstream_uri,
-        name=settings.name,
-        time_zone=tz,
-        worker_count=settings.worker_count,
-        allow_triggers=settings.accept_trigger,
-    )
+    target = TargetOptions(settings.name, tz, settings.worker_count, settings.accept_trigger)
+    sink = sink_for(settings.downstream_uri, target)
     spark = SparkSettings(settings.master, settings.spark_conf, settings.worker_count)
     options = RoundOptions(
         dialect,

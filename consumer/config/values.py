@@ -11,7 +11,7 @@ from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
 from consumer.model.clock import zone_of
 from consumer.model.names import MAX_TSO
-from consumer.sink import SCHEMES, TESTS_OWN
+from consumer.sink import TARGETS, schemes
 from consumer.storage.settings import StorageSettings
 
 DATE_SEPARATORS = ("none", "year", "month", "day")
@@ -43,9 +43,8 @@ def upstream(text: object) -> Uri:
 def downstream(text: object) -> Uri:
     """A target URI; what follows the scheme is the sink's to check."""
     uri = Uri(text)
-    if uri.partition("://")[0] not in (*SCHEMES, TESTS_OWN):
-        known = ", ".join(f"{name}://" for name in SCHEMES)
-        raise ValueError(f"{uri!r} does not begin with one of {known}")
+    if uri.partition("://")[0] not in TARGETS:
+        raise ValueError(f"{uri!r} does not begin with one of {schemes()}")
     return uri
 
 

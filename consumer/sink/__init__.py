@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from importlib import import_module
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
-from consumer.target import Sink
+from consumer.target import Sink, TargetOptions
 
-SCHEMES = ("mysql", "mariadb", "tidb", "duckdb")
-TESTS_OWN = "memory"
+TARGETS = {
+    "mysql": "consumer.sink.mysql.sink",
+    "mariadb": "consumer.sink.mysql.sink",
+    "tidb": "consumer.sink.mysql.sink",
+    "duckdb": "consumer.sink.duckdb.sink",
+    "memory": "consumer.sink.memory.sink",
+}
+"""By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
+_TESTS_OWN = "memory"
 """The scheme of a target that ends with its process: nobody is told of it."""
 
 
-def sink_for(
-    uri: str, *, name: str, time_zone: str = "UTC", worker_count: int = 16, allow_triggers: bool = False
-) -> Sink:
-    """The target that `uri` names, not yet reached, with its progress under the consumer name `name`.
+def schemes() -> str:
+    """The forms that a downstream URI can have, for messages."""
+    return ", ".join(f"{scheme}://" for scheme in TARGETS if scheme != _TESTS_OWN)
 
-    `time_zone` is the changefeed's, by name or offset. `worker_count` bounds the connections to a server; targets
-    without one have no use for it. Raises BadConfig.
-    """
-    match urlsplit(uri).scheme:
-        case "mysql" | "mariadb" | "tidb":
-            from consumer.sink.mysql.settings import MySqlSettings
-            from consumer.sink.mysql.sink import MySqlSink
 
-            settings = MySqlSettings.from_uri(uri, name=name, time_zone=time_zone)
-            bounded = settings.worker_count if "worker-count=" in uri else worker_count
-            triggers = settings.allow_triggers or allow_triggers
-            return MySqlSink(replace(settings, worker_count=bounded, allow_triggers=triggers))
-        case "duckdb":
-            from consumer.sink.duckdb.settings import DuckDbSettings
-            from consumer.sink.duckdb.sink import DuckDbSink
-
-            return DuckDbSink(DuckDbSettings.from_uri(uri, name=name, time_zone=time_zone))
-        case "memory":
-            from consumer.sink.memory.sink import MemorySink
-
-            return MemorySink.from_uri(uri, name=name)
-        case other:
-            known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-            raise BadConfig(f"the downstream URI's scheme {other!r} is none of {known}")
+def sink_for(uri: str, options: TargetOptions) -> Sink:
+    """The target that `uri` names, not yet reached. Raises BadConfig."""
+    scheme = urlsplit(uri).scheme
+    if scheme not in TARGETS:
+        raise BadConfig(f"the downstream URI's scheme {scheme!r} is none of {schemes()}")
+    sink: Sink = import_module(TARGETS[scheme]).open_sink(uri, options)
+    return sink

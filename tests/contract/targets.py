@@ -12,7 +12,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink import sink_for
 from consumer.sink.memory.sink import MemorySink
-from consumer.target import Sink
+from consumer.target import Sink, TargetOptions
 from tests.servers import SqlServer
 
 Cells = tuple[str | None, ...]
@@ -33,7 +33,7 @@ class Memory:
     label: str
 
     def sink(self, name: str = "c") -> Sink:
-        return sink_for(f"memory://{self.label}", name=name)
+        return sink_for(f"memory://{self.label}", TargetOptions(name))
 
     def rows(self, table: TableName) -> list[Cells]:
         sink = self.sink()
@@ -53,7 +53,7 @@ class DuckDb:
     path: Path
 
     def sink(self, name: str = "c") -> Sink:
-        return sink_for(f"duckdb:///{self.path}", name=name, time_zone="UTC")
+        return sink_for(f"duckdb:///{self.path}", TargetOptions(name))
 
     def rows(self, table: TableName) -> list[Cells]:
         # The sink may have the file open: within one process DuckDB shares it.
@@ -74,7 +74,7 @@ class Server:
     server: SqlServer
 
     def sink(self, name: str = "c") -> Sink:
-        return sink_for(self.server.url(), name=name, time_zone="UTC")
+        return sink_for(self.server.url(), TargetOptions(name))
 
     def rows(self, table: TableName) -> list[Cells]:
         return _sorted(self.server.execute(f"SELECT * FROM `{table.database}`.`{table.table}`"))

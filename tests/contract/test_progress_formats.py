@@ -31,6 +31,7 @@ from consumer.model.progress import (
 )
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress import migrate
+from consumer.target import TargetOptions
 from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, Server
 
@@ -245,7 +246,7 @@ def count_statements(old: OldServer) -> int:
 def test_a_file_with_timestamps_in_local_time_is_refused(tmp_path: Path) -> None:
     old = OldFile(DuckDb(tmp_path / "replica.duckdb"))
     old.restore(statements(1, old.suffix))
-    sink = sink_for(f"duckdb:///{old.target.path}", name="c", time_zone="Asia/Shanghai")
+    sink = sink_for(f"duckdb:///{old.target.path}", TargetOptions(name="c", time_zone="Asia/Shanghai"))
     with pytest.raises(BadConfig, match="local time"):
         sink.acquire(UPSTREAM)
     sink.close()

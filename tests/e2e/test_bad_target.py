@@ -12,6 +12,7 @@ import pytest
 
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress import lease
+from consumer.target import TargetOptions
 from tests.servers import MariaDb, free_port
 from tests.support.command_line import DEMO_TABLES, T_CREATED, T_WIDENED, CommandLine, command_line
 
@@ -131,7 +132,7 @@ def test_another_upstream_under_the_same_name(cli: CommandLine, tmp_path: Path) 
 
 def test_a_second_consumer_of_the_name(cli: CommandLine, server: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "_WAIT_SECONDS", 0)
-    other = sink_for(server.url(), name="default", time_zone="UTC", worker_count=1, allow_triggers=False)
+    other = sink_for(server.url(), TargetOptions(name="default", time_zone="UTC", worker_count=1, allow_triggers=False))
     other.acquire(f"file://{cli.storage}")
     try:
         left = cli.run("once", "--json")

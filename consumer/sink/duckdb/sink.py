@@ -39,9 +39,13 @@ from consumer.sink.duckdb.tables.prepare import prepare
 from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_table, has_rows
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
-from consumer.target import DdlOutcome, LoadRequest, Writer
+from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
 
 log = logging.getLogger(__name__)
+
+
+def open_sink(uri: str, options: TargetOptions) -> DuckDbSink:
+    return DuckDbSink(DuckDbSettings.from_uri(uri, name=options.name, time_zone=options.time_zone))
 
 
 class DuckDbSink:

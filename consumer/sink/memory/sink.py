@@ -17,9 +17,14 @@ from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import kept_elsewhere
-from consumer.target import ArrowTable, DdlOutcome, LoadRequest, Writer
+from consumer.target import ArrowTable, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
+
+
+def open_sink(uri: str, options: TargetOptions) -> MemorySink:
+    """``memory://label``: sinks of one label share a target."""
+    return MemorySink(urlsplit(uri).netloc, options.name)
 
 
 class MemorySink:
@@ -29,11 +34,6 @@ class MemorySink:
         self._label, self._name = label, name
         self._store = _STORES.setdefault(label, MemoryStore())
         self._epoch: int | None = None
-
-    @classmethod
-    def from_uri(cls, uri: str, *, name: str) -> MemorySink:
-        """``memory://label``: sinks of one label share a target."""
-        return cls(urlsplit(uri).netloc, name)
 
     def acquire(self, upstream: str) -> Progress:
         if self._store.held and self._epoch is None:

@@ -30,7 +30,15 @@ from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing
 from consumer.sink.mysql.tables.prepare import prepare
-from consumer.target import DdlOutcome, LoadRequest, Writer
+from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
+
+
+def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
+    """What the URI says counts before the options."""
+    settings = MySqlSettings.from_uri(uri, name=options.name, time_zone=options.time_zone)
+    bounded = settings.worker_count if "worker-count=" in uri else options.worker_count
+    triggers = settings.allow_triggers or options.allow_triggers
+    return MySqlSink(replace(settings, worker_count=bounded, allow_triggers=triggers))
 
 
 class MySqlSink:

@@ -21,6 +21,7 @@ from consumer.sink import sink_for
 from consumer.sink.duckdb import connection
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.sink import DuckDbSink
+from consumer.target import TargetOptions
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
 
 HOLD = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
@@ -31,7 +32,7 @@ def staged(folder: Path) -> list[str]:
 
 
 def test_looking_at_progress_makes_no_file(tmp_path: Path) -> None:
-    sink = sink_for(f"duckdb:///{tmp_path}/none.duckdb", name="c")
+    sink = sink_for(f"duckdb:///{tmp_path}/none.duckdb", TargetOptions("c"))
     assert sink.progress() == Progress()
     assert os.listdir(tmp_path) == []
 
@@ -181,12 +182,12 @@ def test_uris(uri: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 )
 def test_uris_that_are_refused(uri: str) -> None:
     with pytest.raises(BadConfig):
-        sink_for(uri, name="c")
+        sink_for(uri, TargetOptions("c"))
 
 
 def test_an_absolute_path_with_too_few_slashes_is_explained() -> None:
     with pytest.raises(BadConfig) as caught:
-        sink_for("duckdb:///no/such/folder/r.duckdb", name="c")
+        sink_for("duckdb:///no/such/folder/r.duckdb", TargetOptions("c"))
     assert "duckdb:////no/such/folder/r.duckdb" in caught.value.hint
 
 
@@ -198,7 +199,7 @@ def test_time_zones_that_are_refused(zone: str) -> None:
 
 def test_unknown_schemes_are_told_what_there_is() -> None:
     with pytest.raises(BadConfig, match=r"mysql://.*duckdb://"):
-        sink_for("oracle://host/", name="c")
+        sink_for("oracle://host/", TargetOptions("c"))
 
 
 def test_a_round_with_nothing_new_needs_no_arrow() -> None:
