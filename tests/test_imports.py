@@ -25,7 +25,7 @@ def loaded_by(*names: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("writer", ["consumer.sink.mysql.rows.writer", "consumer.sink.duckdb.rows.writer"])
+@pytest.mark.parametrize("writer", ["consumer.sink.mysql.rows.writer", "consumer.sink.columnar.writer"])
 def test_executors_stay_light(writer: str) -> None:
     loaded = loaded_by("consumer.codec", "consumer.fold", writer)
     assert "consumer" in loaded

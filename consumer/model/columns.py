@@ -59,6 +59,16 @@ class Column:
         return _FAMILIES[self.type]
 
     @property
+    def labelled(self) -> bool:
+        """Whether its values are elements."""
+        return self.family in (Family.ENUM, Family.SET)
+
+    @property
+    def digits(self) -> tuple[int, int]:
+        """A DECIMAL's digits in all, and behind the point."""
+        return (10 if self.length is None else self.length), self.scale or 0
+
+    @property
     def hidden(self) -> bool:
         """The columns behind expression and multi-valued indexes: listed in schema files, never in rows."""
         return self.name.startswith(("_V$_",))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from consumer.codec.csv.form import csv_of
 from consumer.codec.protocol import Declared
 from consumer.errors import CannotBeExact
-from consumer.model.columns import Family
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, Layout, LoadTarget
 
@@ -55,7 +54,7 @@ def _layout(schema: SchemaFile, declared: Mapping[str, Definition], virtual: Col
 def _check_labels(layout: Layout, target: LoadTarget) -> None:
     written = {column.name: column.elements for column in layout}
     for column in target.columns:
-        if column.family in (Family.ENUM, Family.SET) and not (column.elements or written.get(column.name)):
+        if column.labelled and not (column.elements or written.get(column.name)):
             raise CannotBeExact(
                 f"CSV holds the labels of column {column.name}, of type {column.type}, and neither the statements in"
                 " the storage nor the target tell their numbers",

@@ -1,4 +1,4 @@
-"""Where the DuckDB file is, and what a writer must know about one of its tables."""
+"""Where the DuckDB file is."""
 
 from __future__ import annotations
 
@@ -69,10 +69,3 @@ class DuckDbSettings:
                 hint="" if given.startswith("/") else f"an absolute path takes four slashes: duckdb:////{given}",
             )
         return cls(str(path), name, time_zone)
-
-
-@dataclass(frozen=True, slots=True)
-class DuckDbTarget:
-    """A target table, as LoadTarget.settings: the DuckDB type of each of LoadTarget.columns, as the table has it."""
-
-    types: tuple[str, ...]

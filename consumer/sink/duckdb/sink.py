@@ -17,19 +17,12 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
+from consumer.sink.columnar.lock import FileLock
+from consumer.sink.columnar.staging import begin_load, begin_staging, end_load, end_staging, staged_file
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, lacks_memory
 from consumer.sink.duckdb.progress import store as stored
-from consumer.sink.duckdb.progress.lease import (
-    FileLock,
-    begin_load,
-    begin_staging,
-    check_epoch,
-    end_load,
-    end_staging,
-    raise_epoch,
-    staged_file,
-)
+from consumer.sink.duckdb.progress.lease import check_epoch, raise_epoch
 from consumer.sink.duckdb.progress.migrate import ensure_schema
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
@@ -56,7 +49,7 @@ class DuckDbSink:
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings = settings
         self._database = Database(settings.path)
-        self._lock = FileLock(settings.staging)
+        self._lock = FileLock(settings.staging, "file")
         self._epoch: int | None = None
 
     def acquire(self, upstream: str) -> Progress:
@@ -99,14 +92,14 @@ class DuckDbSink:
             return prepare(connection, requests)
 
     def writer(self) -> Writer:
-        from consumer.sink.duckdb.rows.writer import DuckDbWriter  # brings pyarrow, which an idle round does not need
+        from consumer.sink.columnar.writer import ParquetWriter  # brings pyarrow, which an idle round does not need
 
-        return DuckDbWriter(begin_load(self._settings.staging, self._held()))
+        return ParquetWriter(begin_load(self._settings.staging, self._held()))
 
     def end(self, writer: Writer) -> None:
-        from consumer.sink.duckdb.rows.writer import DuckDbWriter
+        from consumer.sink.columnar.writer import ParquetWriter
 
-        assert isinstance(writer, DuckDbWriter)
+        assert isinstance(writer, ParquetWriter)
         end_load(writer.folder)
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consumer.model.columns import Column, Family
+from consumer.sink.columnar.table import Held
 
 _MAX_DIGITS = 38
 """DuckDB's widest DECIMAL; MySQL's has 65 digits."""
@@ -23,7 +24,6 @@ _OTHERS = {
 TEXT = "VARCHAR"
 WIDENING = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP, Family.JSON})
 """Families whose column becomes VARCHAR when a value arrives that their DuckDB type cannot hold."""
-ELEMENTS = frozenset({Family.ENUM, Family.SET})
 
 
 def duckdb_type(column: Column) -> str:
@@ -31,14 +31,16 @@ def duckdb_type(column: Column) -> str:
     if column.family is Family.INTEGER:
         return ("U" if column.unsigned else "") + _INTEGERS[column.type]
     if column.family is Family.DECIMAL:
-        digits, scale = digits_of(column)
+        digits, scale = column.digits
         return f"DECIMAL({digits},{scale})" if digits <= _MAX_DIGITS else TEXT
     return _OTHERS.get(column.family, TEXT)
 
 
-def digits_of(column: Column) -> tuple[int, int]:
-    """A DECIMAL's digits in all, and behind the point."""
-    return (10 if column.length is None else column.length), column.scale or 0
+def held_as(type_now: str) -> Held:
+    """How a column of that DuckDB type holds its values."""
+    if type_now in ("DATE", "TIMESTAMP"):
+        return Held.TIME
+    return Held.TEXT if type_now == TEXT else Held.OWN
 
 
 def widened(column: Column, type_now: str) -> bool:

@@ -11,9 +11,9 @@ from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, TargetUnavai
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
+from consumer.sink.columnar.table import ColumnarTarget, Held
 from consumer.sink.duckdb.connection import literal, qualified, quote
 from consumer.sink.duckdb.rows.refused import refused_row
-from consumer.sink.duckdb.settings import DuckDbTarget
 from consumer.sink.duckdb.tables.replica import ReplicaTable, has_rows
 from consumer.sink.duckdb.types import TEXT, text_of
 
@@ -206,11 +206,11 @@ def _widen(
 
 def _values(target: LoadTarget, types: Mapping[str, str], present: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Each column's staged value as an SQL expression, and the type that its table column has now."""
-    assert isinstance(target.settings, DuckDbTarget)
-    for position, (column, staged_type) in enumerate(zip(target.columns, target.settings.types, strict=True)):
+    assert isinstance(target.settings, ColumnarTarget)
+    for position, (column, held) in enumerate(zip(target.columns, target.settings.held, strict=True)):
         type_now = types[target.names[position]]
         forms = {"c": f"c{position}", "t": f"t{position}"}
-        if type_now == TEXT and staged_type in ("DATE", "TIMESTAMP"):
+        if type_now == TEXT and held is Held.TIME:
             forms["c"] = text_of(column, forms["c"])
         there = [form for letter, form in forms.items() if f"{letter}{position}" in present]
         yield (there[0] if len(there) == 1 else f"coalesce({there[0]}, {there[1]})"), type_now

@@ -11,7 +11,7 @@ from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
 from consumer.model.names import tso_to_ms
 from consumer.sink.duckdb.connection import literal
-from consumer.sink.duckdb.types import ELEMENTS, TEXT, digits_of, duckdb_type, text_of, widened
+from consumer.sink.duckdb.types import TEXT, duckdb_type, text_of, widened
 
 _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
@@ -80,10 +80,10 @@ def _same_family(old: Column, new: Column, value: str) -> str:
         case Family.TIME:
             return _longer(old.scale or 0, new.scale or 0, value)
         case Family.DECIMAL if duckdb_type(new) == TEXT:
-            scale = digits_of(new)[1]
+            scale = new.digits[1]
             return (
                 value
-                if duckdb_type(old) == TEXT and digits_of(old)[1] == scale
+                if duckdb_type(old) == TEXT and old.digits[1] == scale
                 else f"CAST({value} AS DECIMAL(38,{scale}))"
             )
         case _:
@@ -93,7 +93,7 @@ def _same_family(old: Column, new: Column, value: str) -> str:
 def _other_family(old: Column, new: Column, value: str, zone: tzinfo) -> str:
     match old.family, new.family:
         case (Family.DECIMAL, Family.TEXT):
-            digits, scale = digits_of(old)
+            digits, scale = old.digits
             # DuckDB writes a DECIMAL(p,p) without the 0 before its point.
             return f"CAST({value} AS DECIMAL({digits + 1},{scale}))" if digits == scale else value
         case (Family.INTEGER | Family.TIME | Family.JSON | Family.DATE, Family.TEXT):
@@ -199,7 +199,7 @@ def _default(column: Column, definition: Definition, text: str, version: int, zo
             return text.ljust(column.length or 0, "\0") if column.type == "BINARY" else text
         case Family.DATETIME | Family.TIMESTAMP | Family.DATE | Family.TIME:
             return _time(column, text, version, zone)
-        case family if family in ELEMENTS and not column.elements:
+        case _ if column.labelled and not column.elements:
             raise NotExact("a default of labels that no statement in the storage declares")
         case _:
             return text

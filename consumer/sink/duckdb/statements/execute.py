@@ -38,7 +38,6 @@ from consumer.sink.duckdb.tables.replica import (
     remember,
     visible,
 )
-from consumer.sink.duckdb.types import ELEMENTS
 
 Tables = Mapping[TableName, ReplicaTable]
 
@@ -153,7 +152,7 @@ def _alter(
     after = _upstream(step.file.columns, definitions, before)
     reshape(connection, table, changes(step, table, before, after, definitions, zone))
     remember(connection, table.name, after)
-    unknown = [column.name for column in after.stored if column.family in ELEMENTS and not column.elements]
+    unknown = [column.name for column in after.stored if column.labelled and not column.elements]
     changed = [name for name in unknown if name.lower() in definitions.columns]
     return f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else ""
 

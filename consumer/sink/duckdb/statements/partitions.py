@@ -19,7 +19,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.connection import qualified, quote
 from consumer.sink.duckdb.statements.partition_members import members
 from consumer.sink.duckdb.tables.replica import ReplicaTable, Upstream, describe, has_rows, visible
-from consumer.sink.duckdb.types import ELEMENTS, TEXT, WIDENING, text_of
+from consumer.sink.duckdb.types import TEXT, WIDENING, text_of
 
 Tables = Mapping[TableName, ReplicaTable]
 
@@ -125,7 +125,7 @@ def _unified(connection: duckdb.DuckDBPyConnection, one: ReplicaTable, other: Re
     if len(_stored(one)) != len(_stored(other)) or any(mine.name.lower() != its.name.lower() for mine, its in pairs):
         raise NotUnderstood(f"the columns of {other.name}, which are not those of {one.name}")
     for mine, its in pairs:
-        if mine.family in ELEMENTS and mine.elements != its.elements:
+        if mine.labelled and mine.elements != its.elements:
             raise NotUnderstood(f"the labels of column {mine.name}, which are not known of both tables")
         types = [table.types[str(table.spelled(mine.name))] for table in (one, other)]
         if types[0] == types[1]:

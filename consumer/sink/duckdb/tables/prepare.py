@@ -12,11 +12,11 @@ from consumer.model.columns import Column
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
+from consumer.sink.columnar.table import ColumnarTarget, handle_key
 from consumer.sink.duckdb.connection import quote
 from consumer.sink.duckdb.progress.schema import SCHEMA
-from consumer.sink.duckdb.settings import DuckDbTarget
 from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, visible
-from consumer.sink.duckdb.types import duckdb_type
+from consumer.sink.duckdb.types import duckdb_type, held_as
 from consumer.sink.missing import table_missing
 from consumer.target import LoadRequest
 
@@ -60,7 +60,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     names = tuple(name for name in table.types if name.lower() in sent)
     kept = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
     columns = tuple(sent[name.lower()] for name in names)
-    key = _handle_key(columns, request.unique_keys)
+    key = handle_key(columns, request.unique_keys)
     if kept and not key:
         raise _drift(
             request.table,
@@ -71,7 +71,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         columns=columns,
         names=names,
         key=key,
-        settings=DuckDbTarget(tuple(table.types[name] for name in names)),
+        settings=ColumnarTarget(tuple(held_as(table.types[name]) for name in names)),
         kept=kept,
         absent=request.absent,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
@@ -88,14 +88,6 @@ def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
             elif known.name.lower() in columns:
                 columns[known.name.lower()] = replace(columns[known.name.lower()], elements=known.elements)
     return columns
-
-
-def _handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    """Positions of the primary key, else of the first NOT NULL unique key whose columns are all there, else none."""
-    primary = tuple(position for position, column in enumerate(columns) if column.is_pk)
-    places = {column.name.lower(): position for position, column in enumerate(columns)}
-    whole = (key for key in unique_keys if all(name.lower() in places for name in key))
-    return primary or tuple(sorted(places[name.lower()] for name in next(whole, ())))
 
 
 def _drift(name: TableName, text: str, first: str = "") -> SchemaDrift:

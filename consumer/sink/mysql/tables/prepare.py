@@ -239,7 +239,7 @@ def _visible(request: LoadRequest) -> list[Column]:
 
 def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column:
     """The target's own labels come first: a number that they give means the same label there."""
-    if column.family not in (Family.ENUM, Family.SET) or target.data_type not in ("enum", "set"):
+    if not column.labelled or target.data_type not in ("enum", "set"):
         return column
     found = labels(target.type)
     # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
@@ -263,7 +263,7 @@ def _type(column: Column) -> str:
         text += f"({column.length})"
     elif column.family in (Family.DATETIME, Family.TIMESTAMP, Family.TIME) and column.scale:
         text += f"({column.scale})"
-    elif column.family in (Family.ENUM, Family.SET):
+    elif column.labelled:
         text += "(" + ", ".join("'" + label.replace("'", "''") + "'" for label in column.elements) + ")"
     if column.unsigned and column.family in (Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE):
         text += " UNSIGNED"

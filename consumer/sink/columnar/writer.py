@@ -1,4 +1,4 @@
-"""Writes folded changes to Parquet beside the database file, on executors. The driver publishes them.
+"""Writes folded changes to Parquet in the staging folder, on executors. The driver publishes them.
 
 A staged file has ``put`` (or ``n``, the copies of a table with no key), ``row``, which tells the row from others (see
 `fold.identity.identities`), and for each column of the target either ``cN`` of its own type, or ``tN`` as text where a
@@ -23,23 +23,23 @@ from consumer.errors import LeaseHeld, RowRefused, TargetUnavailable
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
-from consumer.sink.duckdb.rows.convert import to_arrow
-from consumer.sink.duckdb.settings import DuckDbTarget
+from consumer.sink.columnar.table import ColumnarTarget, Held
+from consumer.sink.columnar.values import to_arrow
 from consumer.sink.refused import refused_change
 
 
 @dataclass(frozen=True, slots=True)
-class DuckDbWriter:
+class ParquetWriter:
     """`folder` belongs to one load: once it is gone, nothing can be staged in it."""
 
     folder: str
 
     @contextmanager
-    def session(self) -> Iterator[DuckDbSession]:
-        yield DuckDbSession(self.folder)
+    def session(self) -> Iterator[ParquetSession]:
+        yield ParquetSession(self.folder)
 
 
-class DuckDbSession:
+class ParquetSession:
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
@@ -62,16 +62,16 @@ class DuckDbSession:
         return Receipt(int(added), -int(removed), staged)
 
     def _stage(self, target: LoadTarget, changes: pa.Table, columns: dict[str, pa.ChunkedArray]) -> str:
-        assert isinstance(target.settings, DuckDbTarget)
-        for position, (column, type_now) in enumerate(zip(target.columns, target.settings.types, strict=True)):
+        assert isinstance(target.settings, ColumnarTarget)
+        for position, (column, held) in enumerate(zip(target.columns, target.settings.held, strict=True)):
             values = changes.column(f"c{position}")
-            convert = partial(to_arrow, column, type_now=type_now, in_key=position in target.key)
+            convert = partial(to_arrow, column, held=held, in_key=position in target.key)
             try:
                 typed = convert(values)
             except RowRefused:
                 wrong, error = first_refused(convert, values)
                 raise refused_change(error, target, changes.slice(wrong, 1)) from error
-            as_text = type_now in ("DATE", "TIMESTAMP") and typed is values
+            as_text = held is Held.TIME and typed is values
             columns[f"{'t' if as_text else 'c'}{position}"] = typed
         columns["row"] = pa.chunked_array([identities(changes, target.key)])
         return self._save(pa.table(columns))

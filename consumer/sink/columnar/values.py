@@ -1,4 +1,4 @@
-"""Values as canal-JSON carries them -> Arrow columns of the target's types, without a loop over rows."""
+"""Values as canal-JSON carries them -> Arrow columns of their own types, without a loop over rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from consumer.errors import RowRefused
 from consumer.model.columns import Column, Family
-from consumer.sink.duckdb.types import ELEMENTS, TEXT, digits_of
+from consumer.sink.columnar.table import Held
 
 _INTEGERS = {
     "TINYINT": (pa.int8(), pa.uint8()),
@@ -25,16 +25,16 @@ _NUMBERS = {
 _TIMES = {Family.DATE: pa.date32(), Family.DATETIME: pa.timestamp("us"), Family.TIMESTAMP: pa.timestamp("us")}
 
 
-def to_arrow(column: Column, values: pa.ChunkedArray, type_now: str, in_key: bool = False) -> pa.ChunkedArray:
-    """`values` (string; binary for the binary types) for a table column of DuckDB type `type_now`.
+def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool = False) -> pa.ChunkedArray:
+    """`values` (string; binary for the binary types) for a column of a table that holds them as `held`.
 
     Dates and times come back as they are, as text, where one of them is no date: the zero date, '2024-00-00'. JSON and
     VECTOR stay text. Raises RowRefused for a number that its type cannot hold, for an element that is not declared, and
     in a key (`in_key`) for one that is written as another is.
     """
-    if column.family in ELEMENTS and column.elements:
+    if column.labelled and column.elements:
         return _labels(column, values, in_key)
-    if type_now == TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
+    if held is Held.TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
         return values
     if column.family in _TIMES:
         return _times(column, values)
@@ -48,7 +48,7 @@ def _number_type(column: Column) -> pa.DataType:
     if column.family is Family.INTEGER:
         return _INTEGERS[column.type][column.unsigned]
     if column.family is Family.DECIMAL:
-        return pa.decimal128(*digits_of(column))
+        return pa.decimal128(*column.digits)
     return _NUMBERS[column.family]
 
 

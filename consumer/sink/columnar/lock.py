@@ -1,0 +1,74 @@
+"""One writer at a time: a lock on a file in the staging folder while a consumer runs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from pathlib import Path
+
+from consumer.errors import BadConfig, LeaseHeld, TargetUnavailable
+
+
+class FileLock:
+    """An advisory lock that ends with its process, on the file ``lock`` in the staging folder."""
+
+    def __init__(self, folder: str, target: str) -> None:
+        """`target`: what the target is called in messages."""
+        self._path, self._target = Path(folder) / "lock", target
+        self._descriptor: int | None = None
+
+    @property
+    def held(self) -> bool:
+        return self._descriptor is not None
+
+    def take(self) -> None:
+        """Raises LeaseHeld when another consumer has it, TargetUnavailable where the folder cannot be written, and
+        BadConfig where its file system has no locks."""
+        if self.held:
+            return
+        try:
+            self._path.parent.mkdir(exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise TargetUnavailable(f"the staging folder {self._path.parent} cannot be written: {error}") from error
+        try:
+            self._lock(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def _lock(self, descriptor: int) -> None:
+        folder = self._path.parent
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 512, 0).decode(errors="replace")
+            raise LeaseHeld(
+                f"another consumer is at work on this {self._target}: {holder or 'it is just starting'}",
+                hint=f"wait for it, or give this one another {self._target}",
+            ) from error
+        except OSError as error:
+            raise BadConfig(
+                f"the file system of {folder} gives no locks, without which two consumers could write: {error}",
+                hint=f"put the target's {self._target} on a local disk, or mount its file system with locks",
+            ) from error
+        try:
+            os.truncate(descriptor, 0)
+            os.pwrite(descriptor, holder_text().encode(), 0)
+        except OSError as error:
+            raise TargetUnavailable(
+                f"the staging folder {folder} cannot be written: {error}", hint="make room, then run again"
+            ) from error
+
+    def release(self) -> None:
+        """It may be called twice."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
+
+def holder_text() -> str:
+    """Who this process is, for whoever finds the lease held."""
+    return f"{socket.gethostname()[:200]} (pid {os.getpid()})"
