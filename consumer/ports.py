@@ -10,7 +10,6 @@ from consumer.errors import ConsumerError
 from consumer.model.events import Event
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import LoadOutcome, LoadPart, LoadTask
-from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.target import Writer
 
