@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from consumer.sink import TARGETS
 from consumer.target import Sink
 from tests.contract.acts import UPSTREAM
-from tests.contract.targets import DuckDb, Memory, Server, Target
+from tests.contract.targets import DuckDb, JsonLines, Memory, Server, Target
 
 _labels = itertools.count()
 
 
-@pytest.fixture(params=["memory", "duckdb", "fresh_mariadb", "fresh_mysql"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+@pytest.fixture(params=["memory", "jsonlines", "duckdb", "fresh_mariadb", "fresh_mysql"])
+def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     match request.param:
         case "memory":
             return Memory(f"contract{next(_labels)}")
+        case "jsonlines":
+            monkeypatch.setitem(TARGETS, "jsonlines", "tests.support.json_lines")
+            return JsonLines(tmp_path / "replica")
         case "duckdb":
             return DuckDb(tmp_path / "replica.duckdb")
         case server:
