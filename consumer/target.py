@@ -85,9 +85,14 @@ class ProgressPort(Protocol):
         """The consumer names that the target holds progress of, each with how many of its tables are in order. Needs no
         `acquire`."""
 
-    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
-        """Those of `tables` that are in order under another consumer name, each with that name: two would write to
-        them. A replay is done with its tables. Needs no `acquire`."""
+    def kept_elsewhere(self) -> Mapping[TableName, str]:
+        """The tables that another consumer name keeps, each with that name: two would write to them. It has written to
+        them, and none has stopped before a statement of theirs ran. A replay is done with its tables. Needs no
+        `acquire`."""
+
+    def forget(self) -> None:
+        """Take away all that is kept under this consumer's name; the tables stay as they are. In place of `acquire`,
+        and in one transaction. Raises LeaseHeld while a consumer of that name is at work."""
 
     def fence(self) -> Progress:
         """Lock out every writer made before, begin anew with what the target has, and read that: called once a round

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from consumer.app.commands import backfill, once, plan, resync, run, skip_ddl
+from consumer.app.commands import backfill, forget, once, plan, resync, run, skip_ddl
 from consumer.app.inspect import inspect
 from consumer.app.replay import replay
 from consumer.app.status import status
 
-__all__ = ["backfill", "inspect", "once", "plan", "replay", "resync", "run", "skip_ddl", "status"]
+__all__ = ["backfill", "forget", "inspect", "once", "plan", "replay", "resync", "run", "skip_ddl", "status"]

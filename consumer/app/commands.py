@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 from consumer.app.parts import (
+    READS_CHECKPOINT,
     checkpoint_of,
     left_behind,
     listing_of,
@@ -14,15 +16,17 @@ from consumer.app.parts import (
     open_parts,
     other_upstream,
     result_of,
+    sink_of,
     start_of,
 )
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, Retryable
+from consumer.model.commands import forget_command
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.timekeeper import now
-from consumer.pipeline.kept import kept_elsewhere
+from consumer.pipeline.kept import kept
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
@@ -42,6 +46,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
     """Apply everything up to the checkpoint that is read at the start."""
     started = now()
     with open_parts(settings, loader) as parts:
+        observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for new files"))
@@ -52,6 +57,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
     """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
     started = now()
     with open_parts(settings, loader) as parts:
+        observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         progress = patiently("reach the target", parts.sink.progress, observer, settings.max_wait)
         if not progress.is_empty:
@@ -110,10 +116,11 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
 def plan(settings: Settings, observer: Observer) -> PlanResult:
     """What `once` would do now. Changes nothing, starts no Spark."""
     with open_parts(settings, None) as parts:
-        observer.tell(NowDoing("looks for files"))
+        observer.tell(NowDoing("asks the target for its progress"))
         progress = parts.sink.progress()
         if (change := start_of(settings, parts.options.dialect, progress)) is not None:
             progress = progress.after(change)
+        observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, parts.reader, progress)
         found = preview(parts.reader, parts.sink, listing, progress, parts.options)
         return replace(found, notes=(*other_upstream(settings, parts.reader, progress), *found.notes))
@@ -132,8 +139,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
-        for kept in kept_elsewhere(parts.sink, [table]).values():
-            raise kept
+        if (other := parts.sink.kept_elsewhere().get(table)) is not None:
+            raise kept(table, other)
         manager.ledger.empty(table, start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
 
@@ -141,8 +148,29 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
 def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: int, reason: str) -> str:
     """Record a pending statement as done."""
     with open_parts(settings, None) as parts:
-        observer.tell(NowDoing("looks for files"))
+        observer.tell(NowDoing("asks the target for its progress"))
         progress = parts.sink.acquire(parts.reader.identity)
+        observer.tell(NowDoing("looks for files"))
         assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.wanted)
         parts.sink.record(record_as_done(table, version, reason, assembly, progress))
         return f"statement {version} of {table} is recorded as done: {reason}"
+
+
+def forget(settings: Settings, observer: Observer, sure: bool) -> str:
+    """Take the progress of a name away; the target's tables stay. Raises BadConfig where there is none, or unless
+    `sure`."""
+    with closing(sink_of(settings)) as sink:
+        names = patiently("reach the target", sink.consumers, observer, settings.max_wait)
+        if settings.name not in names:
+            raise BadConfig(
+                f"the target has no progress under the name {settings.name!r}",
+                hint=f"it has some under: {', '.join(names) or 'no name'}",
+            )
+        what = f"the progress of consumer {settings.name!r}, with {names[settings.name]:,} tables in order"
+        if not sure:
+            raise BadConfig(
+                f"{what}, is to be removed: the name can only begin anew then, though the tables stay as they are",
+                hint=f"if it is to apply nothing any more: {forget_command(settings.name)}",
+            )
+        sink.forget()
+        return f"{what}, is removed; the tables stay as they are"

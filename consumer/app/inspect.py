@@ -40,6 +40,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
 
     storage = StorageSettings.from_uri(settings.upstream_uri)
     reader, files = FsspecReader(storage, settings.date_separator), open_files(storage)
+    observer.tell(NowDoing("looks for a changefeed"))
     checkpoint, missing = _checkpoint(reader)
     if checkpoint is None and (above := reader.elsewhere()):
         return _not_here(reader, f"there is no changefeed's storage here, but above it: did you mean {above}?")

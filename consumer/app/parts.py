@@ -33,6 +33,8 @@ from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from consumer.target import Sink, TargetOptions
 
+READS_CHECKPOINT = "reads the storage's `metadata`"
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -50,8 +52,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     tz = resolved_zone(settings.tz)
     dialect = replace(settings.dialect, clock=clock_of(tz))
     reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
-    target = TargetOptions(settings.name, tz, settings.worker_count, settings.accept_trigger)
-    sink = sink_for(settings.downstream_uri, target)
+    sink = sink_of(settings)
     spark = SparkSettings(settings.master, settings.spark_conf, settings.worker_count)
     options = RoundOptions(
         dialect,
@@ -76,6 +77,12 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     finally:
         parts.loader.close()
         sink.close()
+
+
+def sink_of(settings: Settings) -> Sink:
+    """The target, not yet reached."""
+    zone, triggers = resolved_zone(settings.tz), settings.accept_trigger
+    return sink_for(settings.downstream_uri, TargetOptions(settings.name, zone, settings.worker_count, triggers))
 
 
 def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float | None = None) -> ConsumerManager:
@@ -116,6 +123,7 @@ def one_round(
     A signal ends it early: the result says what was applied."""
     try:
         _run_round(parts, manager, listing, again)
+        manager.stop_gone()
     except KeyboardInterrupt:
         interrupted = Interrupted()
         result = left_behind(manager, parts, listing.checkpoint, 0, started)

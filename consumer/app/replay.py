@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from consumer.app.parts import checkpoint_of, manager_of, one_round, open_parts
+from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_parts
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
@@ -42,6 +42,7 @@ def replay(
     named = settings.model_copy(update={"name": _name(settings, first, last)})
     with open_parts(named, loader) as parts:
         _check_dialect(parts.options.dialect, bounded=after is not None or upto is not None)
+        observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         last = checkpoint if last is None else last
         if last > checkpoint:

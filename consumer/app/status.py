@@ -24,7 +24,7 @@ from consumer.ports import Observer
 def status(settings: Settings, observer: Observer) -> StatusResult:
     """What the target has, beside what the storage holds. Works without the storage: then `notes` say why."""
     with open_parts(settings, None) as parts:
-        observer.tell(NowDoing("looks for files"))
+        observer.tell(NowDoing("asks the target for its progress"))
         progress = parts.sink.progress()
         consumers = parts.sink.consumers()
         other = other_upstream(settings, parts.reader, progress)
@@ -39,6 +39,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
             time_zone=progress.time_zone,
         )
         try:
+            observer.tell(NowDoing("looks for new files"))
             found = replace(found, checkpoint_ts=parts.reader.checkpoint())
             ours = progress.upstream == parts.reader.identity
             return _beside_storage(found, parts, progress) if ours and not progress.is_empty else found

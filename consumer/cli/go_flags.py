@@ -46,7 +46,7 @@ def _with_value() -> set[str]:
 
 
 def _switches() -> set[str]:
-    return set(_flags(field for field in Settings.model_fields if not metavar_of(field)))
+    return {"--yes", *_flags(field for field in Settings.model_fields if not metavar_of(field))}
 
 
 def _flags(fields: Iterable[str]) -> list[str]:

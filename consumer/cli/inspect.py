@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from consumer.cli.inspect_text import print_inspected
 from consumer.cli.json_form import inspect_as_json
 from consumer.cli.session import Call
 from consumer.config.settings import InspectSettings
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, CheckpointMissing
 
 TimeRange = Annotated[
     bool, typer.Option("--time-range", help="Tell the first and last commit-ts of each table: reads each file's ends.")
@@ -30,7 +31,10 @@ def inspect(call: Call, time_range: TimeRange = False, toml: Toml = False) -> in
     result = app.inspect(call.settings, call.observer, time_range)
     if toml and not result.tables:
         raise BadConfig(next(iter(result.findings), "there is nothing that TiCDC writes"))
-    return call.show(lambda: inspect_as_json(result), lambda: print(result.toml) if toml else print_inspected(result))
+    # As `once` ends there: a changefeed may still begin in this place.
+    code = CheckpointMissing.exit_code if result.checkpoint_ts is None and not result.tables else 0
+    as_text = partial(print, result.toml) if toml else partial(print_inspected, result)
+    return call.show(lambda: inspect_as_json(result), as_text, code)
 
 
 COMMAND = Command(

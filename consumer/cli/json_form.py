@@ -116,6 +116,11 @@ def skipped_as_json(table: TableName, version: int, sentence: str) -> dict[str, 
     return {"table": str(table), "version": version, "skipped": sentence}
 
 
+def forgotten_as_json(sentence: str) -> dict[str, Any]:
+    """What `forget` removed."""
+    return {"forgotten": sentence}
+
+
 def inspect_as_json(result: InspectResult) -> dict[str, Any]:
     """All that was found; tables by name."""
     return {

@@ -17,7 +17,7 @@ from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_
 from consumer.cli.run_text import masked_note, print_run, stopped_lines
 from consumer.cli.signals import stopping
 from consumer.cli.starved import starved
-from consumer.cli.text import readers_may_leave
+from consumer.cli.text import readers_may_leave, say
 from consumer.config.load import load
 from consumer.config.settings import Settings, flag_of
 from consumer.config.uri import redact, scrubber
@@ -51,7 +51,7 @@ class Call:
         options = f"{self.options} --name {result.name}" if result.name else self.options
         lines = [self.settings.scrub(line) for line in stopped_lines(result, options, self.observer.reasons)]
         for line in (*lines, *masked_note(lines)):
-            print(line, file=sys.stderr)
+            say(line)
         if result.error is not None:
             tell(result.error.sentence(), result.error.hint, self.settings.scrub)
         return result.exit_code
@@ -173,12 +173,12 @@ class _Failure:
 
     def _say(self, error: BaseException, sentence: str, hint: str) -> None:
         if self.verbose:
-            print(self.scrub("".join(traceback.format_exception(error))), file=sys.stderr, end="")
+            say(self.scrub("".join(traceback.format_exception(error))).rstrip())
         tell(sentence, hint, self.scrub)
 
 
 def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     """An error as a person reads it: one line, and one that says what to do."""
-    print(f"storage-consumer: {scrub(sentence)}", file=sys.stderr)
+    say(f"storage-consumer: {scrub(sentence)}")
     if hint:
-        print(scrub(f"  {hint}"), file=sys.stderr)
+        say(scrub(f"  {hint}"))

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: end within thirty seconds, whatever the step in hand is doing."""
+"""SIGTERM, SIGINT and SIGHUP: end within thirty seconds, whatever the step in hand is doing."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 ABANDON_AFTER = 20
 """Seconds that the step in hand of `run` has to finish; then it is abandoned, which is safe: progress says so."""
 _ONCE_MORE_AFTER = 0.05
@@ -46,10 +47,10 @@ def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
             told_before(lost)
 
     told_before, sys.unraisablehook = sys.unraisablehook, once_more
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGALRM)
-    before = {number: signal.getsignal(number) for number in numbers}
-    signal.signal(signal.SIGTERM, finish)
-    signal.signal(signal.SIGINT, finish)
+    before = {number: signal.getsignal(number) for number in (*_ENDING, signal.SIGALRM)}
+    for number in _ENDING:
+        if number != signal.SIGHUP or before[number] != signal.SIG_IGN:  # nohup: it is to outlive its terminal
+            signal.signal(number, finish)
     try:
         yield
     finally:

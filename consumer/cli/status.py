@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated
 
 import typer
@@ -14,7 +15,9 @@ from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
 from consumer.errors import BadConfig, Retryable, TableError
 from consumer.model.result import StatusResult
+from consumer.model.texts import duration_text
 
+_STATES = {"stopped": "stopped", "waits": "waiting", "missing": "missing"}
 Check = Annotated[
     bool,
     typer.Option(
@@ -35,8 +38,14 @@ def status(call: Call, check: Check = False, max_lag: MaxLag = None) -> int:
 
     longest = _longest(max_lag, check)
     result = app.status(call.settings, call.observer)
-    code = verdict(result, longest) if check else 0
-    return call.show(lambda: status_as_json(result), lambda: print_status(result, _options(call, result)), code)
+    code, why = verdict(result, longest) if check else (0, "")
+
+    def print_it() -> None:
+        print_status(result, _options(call, result))
+        if why:
+            print(f"check: exit {code}, {why}")
+
+    return call.show(lambda: status_as_json(result) | {"check": why or None}, print_it, code)
 
 
 def _options(call: Call, result: StatusResult) -> str:
@@ -45,13 +54,27 @@ def _options(call: Call, result: StatusResult) -> str:
     return call.options if zone in ("", resolved_zone(call.settings.tz)) else f"{call.options} --tz {zone}".lstrip()
 
 
-def verdict(result: StatusResult, longest: float | None) -> int:
-    """The exit code of a check: 3 for tables that need somebody, 4 for a replica that is late or not to be judged."""
+def verdict(result: StatusResult, longest: float | None) -> tuple[int, str]:
+    """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
+    not to be judged."""
     if result.unwell:
-        return TableError.exit_code
+        states = Counter(row.state for row in result.unwell)
+        found = ", ".join(f"{count:,} {_STATES[state]}" for state, count in states.items())
+        return TableError.exit_code, f"tables that are not in order: {found}"
+    late = _late(result, longest)
+    return (Retryable.exit_code if late else 0), late
+
+
+def _late(result: StatusResult, longest: float | None) -> str:
     lag = result.lag_seconds
-    late = lag is None or (longest is not None and lag > longest)
-    return Retryable.exit_code if late or result.checkpoint_ts is None else 0
+    if lag is None:
+        return "nothing was applied yet"
+    if result.unread is None:
+        return f"the storage could not be compared: {next(iter(result.notes), 'it does not answer')}"
+    if longest is not None and lag > longest:
+        which = "all" if result.slowest is None else str(result.slowest.table)
+        return f"{which} {duration_text(lag)} behind now, which is more than --max-lag {duration_text(longest)}"
+    return ""
 
 
 def _longest(max_lag: str | None, check: bool) -> float | None:

@@ -3,10 +3,12 @@ terminal: it takes milliseconds a row."""
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from consumer.errors import BadConfig
 from consumer.model.names import MAX_TSO, tso_to_time
@@ -16,7 +18,8 @@ MOST_ROWS = 500
 
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
-    """Around what is written to stdout: whoever reads it may have seen enough (``| head``), which is no error.
+    """Around what is written to stdout: whoever reads it may have seen enough (``| head``), or a terminal may be
+    closed, which is no error.
 
     Raises BadConfig where stdout cannot be written (a full disk).
     """
@@ -26,9 +29,16 @@ def readers_may_leave() -> Iterator[None]:
             sys.stdout.flush()
     except OSError as error:
         # What Python still holds for stdout goes nowhere, or its own flush at the end would complain.
+        on_terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):
+        if not isinstance(error, BrokenPipeError) and not (on_terminal and error.errno == errno.EIO):
             raise BadConfig(f"stdout cannot be written ({error.strerror}); what was applied is recorded") from error
+
+
+def say(line: str) -> None:
+    """A line on stderr, where there is somebody to read it: whoever has left changes no exit code."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def time_text(tso: int) -> str:

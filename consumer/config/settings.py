@@ -241,6 +241,14 @@ class InspectSettings(Settings):
     protocol: str = _setting("", "How the changefeed encodes rows, where that is known.", flag=False, file="[sink]")
 
 
+class TargetSettings(InspectSettings):
+    """Those of `forget`, which looks at the target alone."""
+
+    upstream_uri: Annotated[Uri, BeforeValidator(Uri)] = _setting(
+        "", "The storage, which is not looked at.", metavar="URI"
+    )
+
+
 def key_of(field: str) -> str:
     """How a setting is spelt in flags and files: kebab-case."""
     return _extra(field)["key"] or field.replace("_", "-")

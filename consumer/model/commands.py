@@ -9,7 +9,11 @@ from consumer.model.names import TableName
 
 _PLAIN = re.compile(r"[^`.]+")
 _ARGUMENT = r"""(?:'(?:[^']|'"'"')*'|[^\s']+)"""
-_COMMAND = re.compile(rf"storage-consumer (?:resync|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?")
+_COMMAND = re.compile(
+    rf"storage-consumer (?:(?:resync|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?|forget --name {_ARGUMENT} --yes)"
+)
+_OF_A_TARGET = ("--config", "--downstream-uri")
+"""The flags without which `forget` would look at another target; its --name is its own."""
 _RESYNC = re.compile(rf"storage-consumer resync --table {_ARGUMENT}")
 
 
@@ -21,6 +25,11 @@ def resync_command(table: TableName) -> str:
 def skip_ddl_command(owner: TableName, version: int) -> str:
     """Records a statement as done; `owner` is its table, or its database alone."""
     return f"storage-consumer skip-ddl --table {table_argument(owner)} --version {version}"
+
+
+def forget_command(name: str) -> str:
+    """Takes the progress of the consumer `name` away."""
+    return f"storage-consumer forget --name {shlex.quote(name)} --yes"
 
 
 def refused_hint(owner: TableName, version: int) -> str:
@@ -45,4 +54,14 @@ def in_a_replay(hint: str) -> str:
 
 def completed(hint: str, options: str) -> str:
     """`hint` with the call's own flags behind each command, so that it works as it is pasted."""
-    return _COMMAND.sub(lambda found: f"{found[0]} {options}".rstrip(), hint)
+    return _COMMAND.sub(lambda found: f"{found[0]} {_options_for(found[0], options)}".rstrip(), hint)
+
+
+def _options_for(command: str, options: str) -> str:
+    """Those of `options`, pairs of a flag and its value, that `command` needs."""
+    words = shlex.split(options)
+    if not command.startswith("storage-consumer forget"):
+        return options
+    return shlex.join(
+        word for pair in zip(words[::2], words[1::2], strict=True) if pair[0] in _OF_A_TARGET for word in pair
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable
@@ -65,7 +66,8 @@ class ProgressBar:
         with self._lock:
             self._stopped = True
             if self._live is not None:
-                self._live.stop()
+                with contextlib.suppress(OSError):  # the terminal may be gone
+                    self._live.stop()
                 self._live = None
 
     def _doing(self) -> str:

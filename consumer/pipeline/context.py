@@ -14,6 +14,7 @@ from consumer.model.steps import LoadRows
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions
 from consumer.pipeline.deferred import Deferred
+from consumer.pipeline.kept import Kept
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.side_by_side import SideBySide
@@ -57,6 +58,7 @@ class RoundContext:
     deferred: Deferred
     side: SideBySide
     stopped: dict[TableName, ConsumerError]
+    kept: Kept
 
     @property
     def progress(self) -> Progress:

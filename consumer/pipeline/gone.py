@@ -43,14 +43,17 @@ def all_gone(
     sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> dict[TableName, ConsumerError]:
     """Tables that are in order as far as the progress tells, and that somebody has dropped in the target."""
+    live = (name for name in assembly.timeline.live if options.wanted(name))
+    missing = sink.missing([name for name in live if progress.table(name).state is State.OK])
+    if not missing:
+        return {}
     _, lives = assembly.lives(progress)
     read: dict[TableName, int] = {}
     for folder in progress.folders:
         owner = assembly.catalog.owner(folder)
         read[owner] = max(folder.version, read.get(owner, 0))
-    there = [name for name, life in lives.items() if _was_there(life, read.get(name, -1), progress)]
-    alive = [name for name in there if options.wanted(name) and progress.table(name).state is State.OK]
-    names = sorted(sink.missing(alive))
+    known = (name for name in missing if name in lives)
+    names = sorted(name for name in known if _was_there(lives[name], read.get(name, -1), progress))
     anew = offered(sink, names, assembly, progress, options)
     lost = {name: _dropped(name, "restore it as it was from a backup of the target") for name in names}
     return {name: _told(name, error, name in anew, assembly, progress) for name, error in lost.items()}

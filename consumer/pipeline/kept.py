@@ -2,38 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from consumer.errors import DdlRefused
+from consumer.model.actions import Action
+from consumer.model.commands import forget_command
 from consumer.model.names import TableName
-from consumer.model.steps import LoadRows, ddl_id
-from consumer.pipeline.context import RoundContext
-from consumer.target import Sink
+from consumer.model.progress import DdlState, Progress
+from consumer.plan.assembly import Assembly
+from consumer.plan.statement import Statement
+
+_ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET})
 
 
-def kept_elsewhere(sink: Sink, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
-    """Those of `tables` that this consumer must leave alone, and why."""
-    return {table: _kept(table, other) for table, other in sink.kept_elsewhere(tables).items()} if tables else {}
+class Kept:
+    """What others keep, as one round sees it: `look` is asked once, when the first statement or load wants to know.
+
+    A table is this consumer's own once a statement of it ran or rows of it were read under its name. Who began with
+    --start-ts has said that the target holds the older tables: the other one has gone on under a new name.
+    """
+
+    def __init__(
+        self, look: Callable[[], Mapping[TableName, str]], assembly: Assembly, progress: Callable[[], Progress]
+    ) -> None:
+        self._look, self._assembly, self._progress = look, assembly, progress
+        self._others: Mapping[TableName, str] | None = None
+        self._own: set[TableName] = set()
+
+    def refusal(self, statement: Statement) -> DdlRefused | None:
+        """Why `statement` is not to run: a table that it touches is another's."""
+        others = self._of_others()
+        if not others or not statement.executed or self.leaves(statement):
+            return None
+        if self._progress().start_ts and statement.begins is None:
+            return None
+        names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
+        if not statement.file.table and not self._has_some_in(statement.file.database):
+            names.update(name for name in others if name.database == statement.file.database)
+        return next((kept(name, others[name]) for name in sorted(names - self._own) if name in others), None)
+
+    def look_again(self, statement: Statement) -> DdlRefused | None:
+        """`refusal`, by what others keep now."""
+        self._others = None
+        return self.refusal(statement)
+
+    def leaves(self, statement: Statement) -> str:
+        """The consumer to whom a statement about a database is left: it has tables there, and this one has none."""
+        if statement.action not in _ON_DATABASES or not statement.executed:
+            return ""
+        database = statement.file.database
+        there = (other for name, other in self._of_others().items() if name.database == database)
+        other = next(there, "")
+        return "" if self._has_some_in(database) else other
+
+    def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
+        """Those of `tables` whose first rows are not to be loaded, and why."""
+        others = self._of_others()
+        if not others or self._progress().start_ts:
+            return {}
+        return {name: kept(name, others[name]) for name in tables if name in others and name not in self._own}
+
+    def took(self, tables: Iterable[TableName]) -> None:
+        """`tables` are this consumer's own from now on."""
+        self._own.update(tables)
+
+    def _has_some_in(self, database: str) -> bool:
+        return any(name.table and name.database == database for name in self._own)
+
+    def _of_others(self) -> Mapping[TableName, str]:
+        if self._others is None:
+            self._others = self._look()
+            if self._others:
+                self._own.update(_begun(self._assembly, self._progress()))
+        return self._others
 
 
-def new_and_kept(context: RoundContext, loads: Sequence[LoadRows]) -> dict[TableName, DdlRefused]:
-    """As `kept_elsewhere`, for tables whose first rows these are, and of which this consumer has run no statement. Who
-    began with --start-ts has said that the target holds the tables: the other one has gone on under a new name."""
-    if context.progress.start_ts:
-        return {}
-    return kept_elsewhere(context.ports.sink, [load.table for load in loads if _is_new(load, context)])
+def _begun(assembly: Assembly, progress: Progress) -> Collection[TableName]:
+    ran = {TableName(i.database, i.table) for i, r in progress.ddls.items() if r.state is not DdlState.REFUSED}
+    return ran.union(map(assembly.catalog.owner, progress.folders))
 
 
-def _is_new(load: LoadRows, context: RoundContext) -> bool:
-    folders = {planned.file.folder for planned in load.files}
-    schemas = filter(None, map(context.assembly.catalog.schema, folders))
-    ran = any(ddl_id(schema) in context.progress.ddls for schema in schemas)
-    return not ran and context.assembly.read.keys().isdisjoint(folder.root for folder in folders)
+def left_to(other: str) -> str:
+    """What is recorded of a statement that `Kept.leaves` to `other`."""
+    return f"the consumer {other!r} of this target keeps the tables of this database"
 
 
-def _kept(table: TableName, other: str) -> DdlRefused:
+def kept(table: TableName, other: str) -> DdlRefused:
+    """Why this consumer must leave `table` alone."""
     return DdlRefused(
         f"the consumer {other!r} of this target keeps {table}, and two must not write to it",
-        hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables",
+        hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
+        f" {other!r} is to apply nothing any more, take its progress away: {forget_command(other)}",
         table=str(table),
     )

@@ -30,7 +30,6 @@ from consumer.model.timekeeper import now
 from consumer.pipeline import refused_rows
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.gone import gone
-from consumer.pipeline.kept import new_and_kept
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
 from consumer.pipeline.unreadable import put_off, stop_for_files, wait_for_file
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -176,7 +175,7 @@ class LoadRunner:
         """What the sink says of each table; tables it refuses are stopped."""
         context = self._context
         versions, requests = [], []
-        kept = new_and_kept(context, loads)
+        kept = context.kept.loads(load.table for load in loads)
         for table, error in kept.items():
             context.stop(table, error)
         for load in (load for load in loads if load.table not in kept):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from consumer.errors import ConsumerError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
@@ -14,6 +14,8 @@ from consumer.model.timekeeper import now
 from consumer.pipeline.context import Lessons, Ports, RoundContext
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.finish import finish
+from consumer.pipeline.gone import all_gone
+from consumer.pipeline.kept import Kept
 from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
@@ -70,6 +72,19 @@ class ConsumerManager:
         waiting = sum(state == "waits" for state in states.values())
         context.tell(RoundFinished(context.assembly.checkpoint, seconds, len(self.stopped), waiting))
 
+    def stop_gone(self) -> None:
+        """Stop the tables that somebody has dropped in the target: where nothing was to be done, nobody noticed. Called
+        behind a round that went through."""
+        context = self.context
+        assert context is not None
+        found = self.ledger.patiently(
+            "look at the target",
+            lambda: all_gone(context.ports.sink, context.assembly, context.progress, context.options),
+        )
+        for name, error in found.items():
+            context.stop(name, error)
+        self.stopped |= found
+
     def left(self) -> None:
         """A signal ended the round in the middle: the results tell what is recorded of each table."""
         for name, result in self.results.items():
@@ -95,6 +110,7 @@ class ConsumerManager:
             Deferred(seconds),
             self.beside(),
             self.stopped,
+            Kept(self._kept_elsewhere, assembly, lambda: ledger.progress),
         )
         for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)
@@ -104,6 +120,9 @@ class ConsumerManager:
         busy, size = sum(bool(state.unread) for state in states.values()), sum(file.size for file in unread)
         context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
+
+    def _kept_elsewhere(self) -> Mapping[TableName, str]:
+        return self.ledger.patiently("look at the target", self.ports.sink.kept_elsewhere)
 
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self._options, self.ledger, self.ports.reader

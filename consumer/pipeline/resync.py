@@ -69,7 +69,7 @@ def offered(
 ) -> set[TableName]:
     """Those of `tables` that a resync may be named for: what another consumer of the target keeps is not emptied."""
     found = remakable(tables, assembly, progress, options)
-    return found - sink.kept_elsewhere(found).keys() if found else found
+    return found - sink.kept_elsewhere().keys() if found else found
 
 
 def _made_anew(

@@ -17,7 +17,7 @@ from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progre
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.kept import kept_elsewhere
+from consumer.pipeline.kept import left_to
 from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement, refusal
 from consumer.target import DdlOutcome
@@ -43,10 +43,11 @@ class StatementRunner:
         for statement in context.round.ready_statements():
             try:
                 step = self._step(statement)
-                if statement.policy is not DdlPolicy.IGNORE:
+                if (other := context.kept.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
+                    self._ignore(statement, step, other)
+                else:
                     steps.append((statement, step))
                     continue
-                self._ignore(statement, step)
             except DdlRefused as error:
                 self._refused(statement, error)
             done = True
@@ -110,7 +111,7 @@ class StatementRunner:
         return {step.id: known[step.id] for _, step in chunk if step.id in known}
 
     def _step(self, statement: Statement) -> ApplyDdl:
-        refused = refusal(statement)
+        refused = refusal(statement) or self._context.kept.refusal(statement)
         if refused is not None:
             raise refused
         overtaken = tuple(
@@ -142,8 +143,9 @@ class StatementRunner:
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
         return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.wanted(n)})
 
-    def _ignore(self, statement: Statement, step: ApplyDdl) -> None:
-        """Record the statement as skipped. A table that was made by hand must be empty where its CREATE is ignored."""
+    def _ignore(self, statement: Statement, step: ApplyDdl, other: str) -> None:
+        """Record the statement as skipped: its policy says so, or it is left to the consumer `other`. A table that was
+        made by hand must be empty where its CREATE is ignored."""
         context, name = self._context, statement.file.name
         creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
         if creates and context.ports.sink.has_rows([name]):
@@ -154,7 +156,7 @@ class StatementRunner:
                 table=str(name),
                 version=statement.version,
             )
-        reason = ignored_reason(statement.action)
+        reason = left_to(other) if other else ignored_reason(statement.action)
         row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
         record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
         context.ledger.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))
@@ -167,9 +169,9 @@ class StatementRunner:
         if outcome.error is not None:
             # It stops at this version, where those that the statement overtook would pass for ones that came late.
             context.ledger.record(outcome.step.before)
-            named = [name for name in (statement.begins, *statement.touches) if name is not None and name.table]
-            kept = kept_elsewhere(context.ports.sink, named) if isinstance(outcome.error, DdlRefused) else {}
-            self._refused(statement, next(iter(kept.values()), outcome.error))
+            # Another consumer can have made the table since this round looked.
+            late = context.kept.look_again(statement) if isinstance(outcome.error, DdlRefused) else None
+            self._refused(statement, late or outcome.error)
             return
         self._tell_lost(statement)
         if name in context.consumers:
@@ -183,6 +185,7 @@ class StatementRunner:
         context = self._context
         moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
         context.round.applied(statement)
+        context.kept.took(statement.tables)
         context.deferred.settled(statement.touches)
         self._check_files(statement)
         for gone in (*moved, *statement.drops):

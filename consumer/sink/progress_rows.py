@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
@@ -24,6 +24,8 @@ from consumer.model.progress import (
 from consumer.model.steps import Window
 from consumer.sink.progress_formats import check_format
 
+OF_A_NAME = ("table_progress", "folder_progress", "ddl", "lease", "proof", "known_table", "audit", "consumer")
+"""The tables whose rows belong to a consumer name, as far as a target has them."""
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
 _CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone"
@@ -40,9 +42,14 @@ CONSUMERS = (
 KEPT = (
     "SELECT k.name, k.database_name, k.table_name FROM storage_consumer.known_table k "
     "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
-    "AND p.table_name = k.table_name WHERE COALESCE(p.state, 'ok') = 'ok' ORDER BY k.name"
+    "AND p.table_name = k.table_name WHERE k.name <> {name} AND (COALESCE(p.state, 'ok') = 'ok' "
+    "OR (p.state IN ('stopped', 'waits', 'emptying') AND EXISTS (SELECT 1 FROM storage_consumer.ddl d "
+    "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
+    "AND d.state <> 'refused'))) ORDER BY k.name"
 )
-"""Every table that is in order, by consumer name: in the SQL of every target."""
+"""Every table that another consumer than `name` keeps, by its name: in the SQL of every target. It is in order, or has
+come to a stop behind a statement of its own."""
+_HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
 Rows = Sequence[Sequence[Any]]
@@ -50,13 +57,31 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def kept_elsewhere(rows: Rows, name: str, tables: Collection[TableName]) -> dict[TableName, str]:
-    """`rows` of KEPT: those of `tables` that a consumer keeps who is not `name`, nor a replay, with that consumer."""
-    wanted, found = set(tables), dict[TableName, str]()
+def kept_elsewhere(rows: Rows) -> dict[TableName, str]:
+    """`rows` of KEPT: the tables, each with the consumer who keeps it. A replay keeps none."""
+    found: dict[TableName, str] = {}
     for other, *table in rows:
-        if other != name and not is_replay(other) and TableName(*table) in wanted:
+        if not is_replay(other):
             found.setdefault(TableName(*table), other)
     return found
+
+
+def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, str]:
+    """What KEPT answers, for a target that holds its progress, by consumer name, without SQL."""
+    return kept_elsewhere(
+        [
+            (other, table.database, table.table)
+            for other, known in sorted(progress.items())
+            for table, place in known.tables.items()
+            if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
+        ]
+    )
+
+
+def _ran(table: TableName, progress: Progress) -> bool:
+    """Whether a statement of `table` ran."""
+    own = (record for ddl, record in progress.ddls.items() if TableName(ddl.database, ddl.table) == table)
+    return any(record.state is not DdlState.REFUSED for record in own)
 
 
 def is_replay(name: str) -> bool:

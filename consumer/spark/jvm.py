@@ -165,8 +165,9 @@ def _import_what_jobs_need() -> None:
 
 
 def _without_interrupts() -> None:
-    """A terminal sends its SIGINT to all; we end the JVM ourselves."""
+    """A terminal sends its SIGINT and SIGHUP to all; we end the JVM ourselves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 @contextmanager

@@ -127,7 +127,7 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
     if kind is BadConfig and isinstance(error, ImportError):
         hint = "install the package of this storage: ticdc-storage-consumer[gcs] or [azure]"
         return BadConfig(f"{settings.scheme}:// needs a package that is not installed: {error}", hint=hint)
-    if refusal(error) in REFUSED_LOGINS:
+    if refusal(error) in REFUSED_LOGINS or isinstance(error, NotADirectoryError):
         kind = BadConfig
     place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
     reason = _reason(error)
@@ -135,6 +135,8 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
 
 
 def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
+    if reason.startswith(_NOT_A_FOLDER):
+        return "give the folder that `metadata` is in as the location in the upstream URI, not a file"
     if kind is BadConfig:
         return "check the login and the location in the upstream URI"
     if isinstance(error, OSError) and error.errno == errno.EMFILE:
@@ -143,8 +145,6 @@ def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
         return "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
     if reason.startswith(_DENIED):
         return _RIGHTS
-    if reason.startswith(_NOT_A_FOLDER):
-        return "give the folder that `metadata` is in as the location in the upstream URI, not a file"
     return "check the location in the upstream URI" if reason.startswith(_ABSENT) else "check that it can be reached"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from consumer.errors import ProgressMoved, WrongUpstream
+from consumer.errors import LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import (
@@ -154,14 +154,45 @@ def test_old_audit_rows_go_when_a_round_ends(target: Target, sink: Sink) -> None
 
 def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> None:
     sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4), LOG: TableProgress(6, State.DROPPED)}))
-    assert sink.kept_elsewhere([SHOP, LOG]) == {}
+    assert sink.kept_elsewhere() == {}
     sink.close()
     other = target.sink("another")
-    assert other.kept_elsewhere([SHOP, LOG]) == {SHOP: "c"}
+    assert other.kept_elsewhere() == {SHOP: "c"}
     other.acquire("file:///elsewhere")
-    other.record(ProgressChange(tables={SHOP: TableProgress(4, State.STOPPED, "it is there")}))
+    stopped = TableProgress(4, State.STOPPED, "it is there")
+    refused = DdlRecord(DdlId("shop", "item", 2, 1), DdlState.REFUSED)
+    other.record(ProgressChange(tables={SHOP: stopped}, ddls=(refused,)))
     other.close()
-    assert sink.kept_elsewhere([SHOP]) == {}, "who came too late keeps nothing"
+    assert sink.kept_elsewhere() == {}, "who came too late keeps nothing"
+
+
+@pytest.mark.parametrize("state", [State.STOPPED, State.WAITS, State.EMPTYING])
+def test_a_table_that_has_come_to_a_stop_is_kept_all_the_same(target: Target, sink: Sink, state: State) -> None:
+    made = DdlRecord(DdlId(SHOP.database, SHOP.table, 2, 1), DdlState.DONE)
+    sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, state, "why")}, ddls=(made,)))
+    sink.close()
+    assert target.sink("another").kept_elsewhere() == {SHOP: "c"}
+
+
+def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, sink: Sink) -> None:
+    sink.record(CHANGE)
+    other = target.sink("c")
+    with pytest.raises(LeaseHeld):
+        other.forget()
+    sink.close()
+    another = target.sink("another")
+    another.acquire(UPSTREAM)
+    another.record(CHANGE)
+    kept = another.progress()
+    another.close()
+    other.forget()
+    other.close()
+    assert other.progress() == Progress()
+    assert other.consumers().keys() == {"another"}
+    assert another.progress() == kept
+    again = target.sink("c")
+    assert again.acquire("file:///elsewhere") == Progress(upstream="file:///elsewhere")
+    again.close()
 
 
 def test_a_replay_keeps_no_table(target: Target, sink: Sink) -> None:
@@ -170,4 +201,4 @@ def test_a_replay_keeps_no_table(target: Target, sink: Sink) -> None:
     replay.acquire(UPSTREAM)
     replay.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4)}))
     replay.close()
-    assert target.sink().kept_elsewhere([SHOP]) == {}
+    assert target.sink().kept_elsewhere() == {}

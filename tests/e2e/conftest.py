@@ -9,6 +9,7 @@ import pytest
 from tests.servers import MariaDb
 from tests.support.every_target import Duck, Target
 from tests.support.feed import Feed, MemoryReplica, Replica
+from tests.support.shop import Shop, open_shop
 
 
 @pytest.fixture
@@ -32,3 +33,9 @@ def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target
         return Target(Replica(feed, f"duckdb:///{path}"), Duck(path))
     server: MariaDb = request.getfixturevalue("fresh_mariadb")
     return Target(Replica(feed, server.url()), server.execute)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A small replica in DuckDB whose hints can be followed."""
+    return open_shop(tmp_path, capsys, monkeypatch)

@@ -5,23 +5,22 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import duckdb
-import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from tests.support.command_line import CommandLine, Left, command_line
-from tests.support.feed import ID, VALUE, Feed
+from tests.support.feed import ID, VALUE
+from tests.support.shop import Shop, as_a_shell_takes
 
-_COMMAND = re.compile(r"storage-consumer (?:resync|skip-ddl) .*")
 _SKIP = re.compile(r"storage-consumer skip-ddl .*")
 ROOT = Path(__file__).parents[2]
 TESTED = {
     "consumer/cli/run_text.py:way_back": "tests/e2e/test_hints.py::test_a_table_of_another_type_is_made_anew",
     "consumer/ddl/recover.py:not_kept_hint": "tests/e2e/test_ddl_policy.py",
+    "consumer/app/commands.py:forget": "tests/e2e/test_two_names.py::test_a_name_is_forgotten_once_somebody_is_sure",
+    "consumer/pipeline/kept.py:kept": "tests/e2e/test_two_names.py::test_a_retired_name_is_forgotten",
     "consumer/pipeline/gone.py:_told": "tests/e2e/test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew",
     "consumer/pipeline/statements.py:_ignore": "tests/e2e/test_ddl_policy.py",
     "consumer/plan/late.py:_overdue": "tests/e2e/test_hints.py::test_a_statement_that_came_late",
@@ -48,59 +47,11 @@ def _makers() -> set[str]:
     found = set()
     for file in (ROOT / "consumer").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and file.name != "commands.py":
+            if isinstance(node, ast.FunctionDef) and file.relative_to(ROOT).as_posix() != "consumer/model/commands.py":
                 calls = (n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
-                if {"resync_command", "skip_ddl_command", "refused_hint"} & set(calls):
+                if {"resync_command", "skip_ddl_command", "refused_hint", "forget_command"} & set(calls):
                     found.add(f"{file.relative_to(ROOT)}:{node.name}")
     return found
-
-
-class Shop:
-    """A replica in DuckDB of a storage with one table `my.shop`.`it's`, whose names a shell must be told with care."""
-
-    def __init__(self, feed: Feed, cli: CommandLine) -> None:
-        self.feed, self.cli = feed, cli
-
-    def run(self, command: str, *more: str) -> Left:
-        flags = ["--upstream-uri", f"file://{self.feed.folder}?protocol=canal-json", "--tz", "UTC"]
-        return self.cli.raw(command, *flags, "--downstream-uri", self.cli.target, "--log-level", "error", *more)
-
-    def once(self, checkpoint: int, *more: str) -> Left:
-        self.feed.checkpoint(checkpoint)
-        return self.run("once", *more)
-
-    def paste(self, printed: str) -> list[Left]:
-        """Run the commands that `printed` names, each as a shell takes what stands there to the end of its line."""
-        commands = [found[0] for line in printed.splitlines() if (found := _COMMAND.search(line))]
-        assert commands, printed
-        return [self.cli.raw(*_as_a_shell_takes(command)) for command in dict.fromkeys(commands)]
-
-    def by_hand(self, statement: str) -> None:
-        with duckdb.connect(self.cli.target.removeprefix("duckdb:///")) as connection:
-            connection.execute(statement)
-
-    @property
-    def rows(self) -> list[tuple[object, ...]]:
-        with duckdb.connect(self.cli.target.removeprefix("duckdb:///")) as connection:
-            return connection.execute("""SELECT id, v FROM d."it's" ORDER BY id""").fetchall()
-
-
-def _as_a_shell_takes(line: str) -> list[str]:
-    script = f"storage-consumer() {{ printf '%s\\0' \"$@\"; }}; {line}"
-    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True).stdout
-    return out.split("\0")[:-1]
-
-
-@pytest.fixture
-def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shop:
-    feed = Feed(tmp_path / "feed it's")
-    feed.folder.mkdir()
-    feed.database("d", 1)
-    feed.create("d.it's", 2)
-    feed.puts("d.it's", 2, {10: (1, "1"), 11: (2, "2")})
-    shop = Shop(feed, command_line(tmp_path, capsys, monkeypatch))
-    assert shop.once(15).code == 0
-    return shop
 
 
 def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:
@@ -111,6 +62,31 @@ def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:
     assert "it was dropped there, not upstream" in left.err
     assert "create it empty" not in left.err
     assert [done.code for done in shop.paste(left.err)] == [0], left.err
+    assert shop.rows == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_once_stops_an_idle_table_that_status_calls_missing(shop: Shop) -> None:
+    shop.feed.describe("d.later", 14)
+    assert shop.once(16).code == 0, "a table without rows, which nobody has looked for"
+    shop.by_hand("""DROP TABLE d."it's" """)
+    missing = shop.run("status", "--json").json["tables"]["d.it's"]
+    left = shop.run("once", "--json")
+    assert left.code == 3
+    assert [left.json["tables"]["d.it's"][key] for key in ("error", "hint")] == [missing["error"], missing["hint"]]
+    assert shop.run("status", "--check").code == 3
+    assert shop.run("once").code == 3, "until it is there again"
+    assert [done.code for done in shop.paste(shop.run("once").err)] == [0]
+    assert shop.rows == [(1, 1), (2, 2)]
+    assert shop.run("once").code == shop.run("status", "--check").code == 0
+
+
+def test_a_table_that_comes_back_goes_on(shop: Shop) -> None:
+    shop.by_hand("""CREATE TABLE d.backup AS FROM d."it's" """)
+    shop.by_hand("""DROP TABLE d."it's" """)
+    assert shop.run("once").code == 3
+    shop.by_hand("""ALTER TABLE d.backup RENAME TO "it's" """)
+    shop.feed.puts("d.it's", 2, {20: (3, "3")})
+    assert shop.once(25).code == 0
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
@@ -127,38 +103,6 @@ def test_status_sees_a_table_that_was_dropped_by_hand(shop: Shop) -> None:
     assert [done.code for done in shop.paste(left.out)] == [0]
     assert shop.rows == [(1, 1), (2, 2)]
     assert shop.run("status", "--check").code == 0
-
-
-def test_a_second_consumer_is_kept_from_the_tables_of_the_first(shop: Shop) -> None:
-    left = shop.once(15, "--name", "second")
-    assert left.code == 5
-    assert "the consumer 'default' of this target keeps d.it's" in left.err
-    assert "resync" not in left.err + shop.run("status", "--name", "second").out
-    resync = ("resync", "--table", "d.it's")
-    assert shop.run(*resync, "--name", "second").code == 5
-    assert shop.rows == [(1, 1), (2, 2)]
-    assert shop.run("once", "--name", "second", "--tables", "*.*", "--tables", "!d.*").code == 0
-    shop.feed.puts("d.it's", 2, {20: (3, "3")})
-    assert shop.once(25).code == 0
-    assert shop.run(*resync).code == 0, "who came too late keeps nothing"
-    assert shop.rows == [(1, 1), (2, 2), (3, 3)]
-
-
-def test_a_second_consumer_is_kept_from_a_table_that_is_older_than_both(shop: Shop) -> None:
-    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
-    shop.feed.describe("d.old", 3)
-    shop.feed.puts("d.old", 3, {16: (1, "1")})
-    assert shop.once(20).code == 0
-    rules = ("--name", "second", "--tables", "d.old")
-    left = shop.once(20, *rules)
-    assert left.code == 5
-    assert "the consumer 'default' of this target keeps d.old" in left.err
-    other = f"{shop.cli.target}.other"
-    assert shop.run("once", *rules, "--downstream-uri", other).code == 3, "as the hint says: another target"
-    assert "create it empty where it was empty upstream" in shop.run("status", *rules, "--downstream-uri", other).out
-    shop.feed.puts("d.old", 3, {21: (2, "2")})
-    assert shop.once(25).code == 0, "the first goes on"
-    assert shop.run("once", "--name", "third", "--start-ts", "25").code == 0, "said to hold what the first has done"
 
 
 def test_a_column_that_was_dropped_by_hand(shop: Shop) -> None:
@@ -196,7 +140,7 @@ def test_a_statement_that_came_late(shop: Shop) -> None:
     assert left.code == 3, left
     shop.by_hand("""ALTER TABLE d."it's" ADD COLUMN w INTEGER""")
     (command,) = (found[0] for line in left.err.splitlines() if (found := _SKIP.search(line)))
-    assert shop.cli.raw(*_as_a_shell_takes(command)).code == 0, left.err
+    assert shop.cli.raw(*as_a_shell_takes(command)).code == 0, left.err
     assert shop.once(25).code == 0
 
 

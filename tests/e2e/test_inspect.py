@@ -29,9 +29,9 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return command_line(tmp_path, capsys, monkeypatch)
 
 
-def inspect(cli: CommandLine, *more: str, storage: Path | None = None) -> Left:
+def inspect(cli: CommandLine, *more: str, storage: Path | None = None, code: int = 0) -> Left:
     left = cli.raw("inspect", "--upstream-uri", f"file://{storage or cli.storage}", "--json", *more)
-    assert left.code == 0
+    assert left.code == code
     return left
 
 
@@ -151,7 +151,7 @@ def test_a_prefix_that_is_too_short_is_told_by_the_right_one(cli: CommandLine) -
     (cli.storage.parent / "above" / "more").mkdir(parents=True)
     cli.storage.rename(cli.storage.parent / "above" / "more" / "cdc")
     for folder, rest in ((cli.storage.parent / "above" / "more", "cdc"), (cli.storage.parent / "above", "more/cdc")):
-        body = inspect(cli, storage=folder).json
+        body = inspect(cli, storage=folder, code=4).json
         assert body["findings"] == [
             f"there is no changefeed's storage here, but below it: did you mean file://{folder}/{rest}?"
         ]
@@ -160,8 +160,8 @@ def test_a_prefix_that_is_too_short_is_told_by_the_right_one(cli: CommandLine) -
 
 def test_a_prefix_that_goes_too_deep_is_told_by_the_right_one(cli: CommandLine) -> None:
     schema = next(cli.storage.glob("*/*/meta/*.json"))
-    for place in (schema.parents[2], schema.parents[1], cli.storage / "metadata"):
-        body = inspect(cli, storage=place).json
+    for place in (schema.parents[2], schema.parents[1]):
+        body = inspect(cli, storage=place, code=4).json
         assert body["findings"] == [
             f"there is no changefeed's storage here, but above it: did you mean file://{cli.storage}?"
         ]
@@ -169,8 +169,10 @@ def test_a_prefix_that_goes_too_deep_is_told_by_the_right_one(cli: CommandLine) 
     left = cli.run("plan", "--upstream-uri", f"file://{schema.parents[1]}?protocol=canal-json")
     assert left.code == 4
     assert f"there is one in file://{cli.storage}: did you mean that?" in left.err
-    left = cli.run("plan", "--upstream-uri", f"file://{cli.storage}/metadata?protocol=canal-json")
-    assert "give the folder that `metadata` is in" in left.err
+    for command in ("plan", "inspect", "once", "status"):
+        left = cli.run(command, "--upstream-uri", f"file://{cli.storage}/metadata?protocol=canal-json")
+        assert left.code == (0 if command == "status" else 2)
+        assert "`metadata` is in" in left.err or "it is not a directory" in left.out
 
 
 def test_the_toml_alone_is_what_a_config_takes(cli: CommandLine) -> None:

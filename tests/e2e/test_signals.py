@@ -96,13 +96,13 @@ BY_SIGNAL = [("once", 4), ("run", 0)]
 
 @pytest.mark.parametrize(("consumer", "code"), BY_SIGNAL, indirect=["consumer"])
 @pytest.mark.parametrize("moment", [launching, working])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_with_a_summary(
     consumer: Consumer, code: int, moment: Callable[[list[str]], bool], number: signal.Signals
 ) -> None:
     consumer.wait_for(moment)
     # A terminal sends its signals to the whole group.
-    os.killpg(consumer.process.pid, number) if number is signal.SIGINT else consumer.process.send_signal(number)
+    os.killpg(consumer.process.pid, number) if number is not signal.SIGTERM else consumer.process.send_signal(number)
     began = time.monotonic()
     out, err = consumer.process.communicate(timeout=ENDS_WITHIN + 30)
     assert time.monotonic() - began < ENDS_WITHIN

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -30,11 +31,11 @@ class OnTerminal:
     def __init__(self, command: str, folder: Path, upstream: str, *more: str) -> None:
         words = [str(PROGRAM), command, "--upstream-uri", upstream, "--tz", "UTC", "--master", "local[1]"]
         words += ["--downstream-uri", f"duckdb:///{folder}/replica.duckdb", *more]
-        self.process, self._terminal = pty.fork()
+        self.process, self.terminal = pty.fork()
         if not self.process:
             os.environ["TERM"] = "xterm"
             os.execv(words[0], words)
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
         self.shown = b""
 
     def sees(self, text: str) -> bool:
@@ -42,9 +43,9 @@ class OnTerminal:
         deadline = time.monotonic() + WAITS
         while text not in _CODES.sub(b"", self.shown).decode(errors="replace"):
             assert time.monotonic() < deadline, self.shown
-            ready, _, _ = select.select([self._terminal], [], [], 1)
+            ready, _, _ = select.select([self.terminal], [], [], 1)
             try:
-                read = os.read(self._terminal, 65536) if ready else None
+                read = os.read(self.terminal, 65536) if ready else None
             except OSError:
                 return False
             if read == b"":
@@ -83,3 +84,40 @@ def test_a_storage_without_metadata_is_waited_for_in_words(tmp_path: Path, stora
     assert terminal.sees("goes on again")
     os.kill(terminal.process, signal.SIGTERM)
     assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize(("command", "code", "moment"), [("run", 0, "waits to try again"), ("once", 4, "so far")])
+def test_a_terminal_that_is_closed_ends_it(command: str, code: int, moment: str, tmp_path: Path, storage: str) -> None:
+    if command == "run":
+        (tmp_path / "storage" / "metadata").unlink()
+    terminal = OnTerminal(command, tmp_path, storage, "--flush-interval", "200ms")
+    assert terminal.sees(moment)
+    began = time.monotonic()
+    os.close(terminal.terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(terminal.process, 0)[1]) == code
+    assert time.monotonic() - began < 30
+
+
+def test_nohup_outlives_its_terminal(tmp_path: Path, storage: str) -> None:
+    (tmp_path / "storage" / "metadata").rename(tmp_path / "metadata")
+    words = [
+        "nohup",
+        str(PROGRAM),
+        "run",
+        "--upstream-uri",
+        storage,
+        "--flush-interval",
+        "200ms",
+        "--log-format",
+        "json",
+    ]
+    words += ["--downstream-uri", f"duckdb:///{tmp_path}/replica.duckdb"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        while "trying again" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0

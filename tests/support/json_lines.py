@@ -31,7 +31,7 @@ from consumer.sink.columnar.writer import ParquetWriter
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import kept_elsewhere
+from consumer.sink.progress_rows import kept_in
 from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
 
 
@@ -117,14 +117,14 @@ class JsonLinesSink:
             for name, progress in sorted(known.progress.items())
         }
 
-    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
-        rows = [
-            (name, *table)
-            for name, progress in sorted(self._folder.known().progress.items())
-            for table, place in progress.tables.items()
-            if place.state is State.OK
-        ]
-        return kept_elsewhere(rows, self._name, tables)
+    def kept_elsewhere(self) -> Mapping[TableName, str]:
+        return kept_in(self._folder.known().progress, self._name)
+
+    def forget(self) -> None:
+        self._lock.take()
+        known = self._folder.known()
+        known.progress.pop(self._name, None)
+        self._folder.save(known, None)
 
     def fence(self) -> Progress:
         with self._changed() as (known, _):

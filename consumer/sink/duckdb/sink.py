@@ -29,7 +29,7 @@ from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import execute
 from consumer.sink.duckdb.statements.preview import preview, tables_after
 from consumer.sink.duckdb.tables.prepare import prepare
-from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_table, has_rows
+from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_table, has_rows, missing
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
 from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
@@ -75,9 +75,16 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.consumers(connection)
 
-    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
+    def kept_elsewhere(self) -> Mapping[TableName, str]:
         with self._database.reader() as connection:
-            return stored.kept(connection, self._settings.name, tables)
+            return stored.kept(connection, self._settings.name)
+
+    def forget(self) -> None:
+        self._lock.take()
+        with self._database.transaction() as connection:
+            ensure_schema(connection)
+            raise_epoch(connection)
+            stored.forget(connection, self._settings.name)
 
     def fence(self) -> Progress:
         with self._write() as (connection, _):
@@ -172,7 +179,7 @@ class DuckDbSink:
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         with self._database.reader() as connection:
-            return set(tables) - describe(connection, tables).keys()
+            return missing(connection, tables) if connection is not None else set(tables)
 
     def close(self) -> None:
         self._database.release()

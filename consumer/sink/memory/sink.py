@@ -16,7 +16,7 @@ from consumer.model.steps import ApplyDdl, Window
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import kept_elsewhere
+from consumer.sink.progress_rows import kept_in
 from consumer.target import ArrowTable, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
@@ -58,14 +58,13 @@ class MemorySink:
             for name, progress in sorted(self._store.progress.items())
         }
 
-    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
-        rows = [
-            (name, table.database, table.table)
-            for name, progress in sorted(self._store.progress.items())
-            for table, known in progress.tables.items()
-            if known.state is State.OK
-        ]
-        return kept_elsewhere(rows, self._name, tables)
+    def kept_elsewhere(self) -> Mapping[TableName, str]:
+        return kept_in(self._store.progress, self._name)
+
+    def forget(self) -> None:
+        if self._store.held:
+            raise LeaseHeld("another consumer is at work on this target")
+        self._store.progress.pop(self._name, None)
 
     def fence(self) -> Progress:
         self._check()

@@ -18,7 +18,7 @@ from consumer.sink.completed import completed
 from consumer.sink.mysql.progress.epochs import LOADS, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.migrate import ensure_schema
-from consumer.sink.mysql.progress.store import consumers, kept, load, register, store
+from consumer.sink.mysql.progress.store import consumers, forget, kept, load, register, store
 from consumer.sink.mysql.server.connection import Flavor, FlavorName, qualified
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections
@@ -75,12 +75,22 @@ class MySqlSink:
     def consumers(self) -> Mapping[str, int]:
         return self._driver.retried(self._consumers)
 
-    def kept_elsewhere(self, tables: Collection[TableName]) -> Mapping[TableName, str]:
+    def kept_elsewhere(self) -> Mapping[TableName, str]:
         def look() -> Mapping[TableName, str]:
             with self._driver.cursor() as cursor:
-                return kept(cursor, self._settings.name, tables)
+                return kept(cursor, self._settings.name)
 
         return self._driver.retried(look)
+
+    def forget(self) -> None:
+        with self._driver.cursor() as cursor:
+            ensure_schema(cursor)
+        self._lock = LeaseLock(self._settings)
+        self._lock.take()
+        with self._driver.cursor() as cursor:
+            raise_epoch(cursor, self._settings.name)  # waits for what a killed client has left behind
+            forget(cursor, self._settings.name)
+            cursor.connection.commit()
 
     def fence(self) -> Progress:
         held = self._driver.epoch.known

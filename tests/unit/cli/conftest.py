@@ -56,6 +56,9 @@ class FakeApp:
     def resync(self, settings: Any, observer: Any, table: TableName) -> RunResult:
         return self.answer("resync", settings, observer, table)
 
+    def forget(self, settings: Any, observer: Any, sure: bool) -> str:
+        return self.answer("forget", settings, observer, sure)
+
     def skip_ddl(self, settings: Any, observer: Any, table: TableName, version: int, reason: str) -> str:
         return self.answer("skip_ddl", settings, observer, table, version, reason)
 

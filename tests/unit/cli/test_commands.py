@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,16 @@ from consumer.errors import GapFound, LeaseHeld
 from consumer.model.events import Note, NoteKind
 from consumer.model.inspection import Detected, InspectResult
 from consumer.model.names import TableName
-from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus, TargetDdl
+from consumer.model.result import (
+    PlannedStep,
+    PlanResult,
+    RunResult,
+    StatusResult,
+    TableResult,
+    TableStatus,
+    TargetDdl,
+    UnreadStatus,
+)
 from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
 
 T1 = 1700000000000 << 18
@@ -44,7 +54,8 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "plan": PlanResult(T1, ()),
         "status": StatusResult(None, 0, None, ()),
         "skip-ddl": "recorded",
-        "inspect": InspectResult("file:///data/cdc", None, (), (), nothing, (), "[sink]", "storage-consumer once"),
+        "forget": "removed",
+        "inspect": InspectResult("file:///data/cdc", T1, (), (), nothing, (), "[sink]", "storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())
     words = shlex.split(command.example)
@@ -208,7 +219,11 @@ NOW_MS = 1700000000000 + 3_600_000
 
 
 def status_result(*rows: TableStatus, **more: object) -> StatusResult:
-    return StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows, ok=12, asked=NOW_MS, **more)  # type: ignore[arg-type]
+    found = StatusResult("file:///data/cdc", T1, T1 + (90_000 << 18), rows, ok=12, asked=NOW_MS)
+    return replace(found, **{"unread": UnreadStatus(0, 0, "", 0, None), **more})  # type: ignore[arg-type]
+
+
+LATE = TableStatus(ORDERS, T1 - (60_000 << 18), "ok")
 
 
 STOPPED = TableStatus(ORDERS, T1 - (60_000 << 18), "stopped", "a row is refused", "mend it", resync=True)
@@ -235,26 +250,54 @@ def test_status_as_text_and_json(app: FakeApp, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("result", "flags", "code"),
+    ("result", "flags", "code", "why"),
     [
-        (status_result(), [], 0),
-        (status_result(), ["--max-lag", "1h"], 0),
-        (status_result(), ["--max-lag", "59m59s"], 4),
-        (status_result(TableStatus(ORDERS, T1 - (60_000 << 18), "ok")), ["--max-lag", "1h"], 4),
-        (status_result(TableStatus(ORDERS, 5, "dropped")), ["--max-lag", "1h"], 0),
-        (status_result(STOPPED), ["--max-lag", "1s"], 3),
-        (status_result(WAITS), [], 3),
-        (StatusResult(None, 0, T1, (), asked=NOW_MS), [], 4),
-        (StatusResult("file:///data/cdc", T1, None, (), ("no answer",), asked=NOW_MS), [], 4),
+        (status_result(), [], 0, ""),
+        (status_result(), ["--max-lag", "1h"], 0, ""),
+        (
+            status_result(),
+            ["--max-lag", "59m59s"],
+            4,
+            "all 1 h 0 min behind now, which is more than",
+        ),
+        (
+            status_result(LATE),
+            ["--max-lag", "1h"],
+            4,
+            "shop.orders 1 h 1 min behind now, which is more than",
+        ),
+        (status_result(TableStatus(ORDERS, 5, "dropped")), ["--max-lag", "1h"], 0, ""),
+        (status_result(STOPPED), ["--max-lag", "1s"], 3, "tables that are not in order: 1 stopped"),
+        (status_result(STOPPED, WAITS), [], 3, "tables that are not in order: 1 stopped, 1 waiting"),
+        (StatusResult(None, 0, T1, (), asked=NOW_MS), [], 4, "nothing was applied yet"),
+        (
+            StatusResult("file:///data/cdc", T1, None, (), ("no answer",), asked=NOW_MS),
+            [],
+            4,
+            "could not be compared: no a",
+        ),
+        (
+            StatusResult("file:///data/cdc", T1, T1, (), ("another",), asked=NOW_MS),
+            [],
+            4,
+            "could not be compared: another",
+        ),
     ],
 )
 def test_a_check_leaves_with_what_a_monitor_needs(
-    result: StatusResult, flags: list[str], code: int, app: FakeApp, capsys: pytest.CaptureFixture[str]
+    result: StatusResult, flags: list[str], code: int, why: str, app: FakeApp, capsys: pytest.CaptureFixture[str]
 ) -> None:
     app.result = result
     assert exit_code("status", "--upstream-uri", UPSTREAM, "--check", "--json", *flags) == code
-    assert json.loads(capsys.readouterr().out)["exit_code"] == code
+    body = json.loads(capsys.readouterr().out)
+    assert body["exit_code"] == code
+    assert exit_code("status", "--upstream-uri", UPSTREAM, "--check", *flags) == code
+    shown = capsys.readouterr().out.splitlines()
+    assert (body["check"] is None) == (not why)
+    assert shown[-1] == f"check: exit {code}, {body['check']}" if why else not any("check:" in line for line in shown)
+    assert why in (body["check"] or "")
     assert exit_code("status", "--upstream-uri", UPSTREAM) == 0
+    assert "check:" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("flags", [["--max-lag", "5m"], ["--check", "--max-lag", "soon"]])

@@ -27,7 +27,7 @@ def interrupted_by(number: signal.Signals, times: int = 1) -> Callable[..., RunR
     return work
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("command", ["once", "backfill"])
 def test_a_bounded_command_is_to_be_tried_again(
     number: signal.Signals, command: str, app: FakeApp, capsys: pytest.CaptureFixture[str]

@@ -29,6 +29,7 @@ from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
     KEPT,
+    OF_A_NAME,
     Rows,
     check_time_zone,
     check_upstream,
@@ -72,13 +73,18 @@ def consumers(connection: duckdb.DuckDBPyConnection | None) -> dict[str, int]:
     return {str(name): int(tables) for name, tables in connection.execute(CONSUMERS).fetchall()}
 
 
-def kept(
-    connection: duckdb.DuckDBPyConnection | None, name: str, tables: Collection[TableName]
-) -> dict[TableName, str]:
-    """Those of `tables` that are in order under another name than `name`, with that one."""
+def kept(connection: duckdb.DuckDBPyConnection | None, name: str) -> dict[TableName, str]:
+    """The tables that another consumer than `name` keeps, with that one."""
     if connection is None or not exists(connection):
         return {}
-    return kept_elsewhere(connection.execute(KEPT).fetchall(), name, tables)
+    return kept_elsewhere(connection.execute(KEPT.format(name="?"), (name,)).fetchall())
+
+
+def forget(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Remove every row of consumer `name`."""
+    for table in OF_A_NAME:
+        if "name" in TABLES.get(table, ()):
+            connection.execute(f"DELETE FROM storage_consumer.{table} WHERE name = ?", (name,))
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, upstream: str, time_zone: str) -> None:

@@ -55,6 +55,13 @@ class ReplicaTable:
         return {name.lower(): name for name in self.types}
 
 
+def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> set[TableName]:
+    """Those of `names` that the file does not have."""
+    listed = "SELECT lower(table_schema), lower(table_name) FROM information_schema.tables "
+    there = set(connection.execute(f"{listed} WHERE table_catalog = current_database()").fetchall())
+    return {name for name in names if (name.database.lower(), name.table.lower()) not in there}
+
+
 def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> dict[TableName, ReplicaTable]:
     """Those of `names` that exist; case does not tell two names apart, neither upstream nor here."""
     wanted = {name: (name.database.lower(), name.table.lower()) for name in names}

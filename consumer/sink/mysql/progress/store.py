@@ -20,6 +20,7 @@ from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
     KEPT,
+    OF_A_NAME,
     Rows,
     check_time_zone,
     check_upstream,
@@ -64,12 +65,18 @@ def consumers(cursor: pymysql.cursors.Cursor) -> dict[str, int]:
     return {str(name): int(tables) for name, tables in cursor.fetchall()}
 
 
-def kept(cursor: pymysql.cursors.Cursor, name: str, tables: Collection[TableName]) -> dict[TableName, str]:
-    """Those of `tables` that are in order under another name than `name`, with that one."""
+def kept(cursor: pymysql.cursors.Cursor, name: str) -> dict[TableName, str]:
+    """The tables that another consumer than `name` keeps, with that one."""
     if not exists(cursor):
         return {}
-    cursor.execute(KEPT)
-    return kept_elsewhere(list(cursor.fetchall()), name, tables)
+    cursor.execute(KEPT.format(name="%s"), (name,))
+    return kept_elsewhere(list(cursor.fetchall()))
+
+
+def forget(cursor: pymysql.cursors.Cursor, name: str) -> None:
+    """Remove every row of consumer `name`."""
+    for table in OF_A_NAME:
+        cursor.execute(f"DELETE FROM storage_consumer.{table} WHERE name = %s", (name,))
 
 
 def register(cursor: pymysql.cursors.Cursor, name: str, upstream: str, time_zone: str) -> None:

@@ -1,0 +1,34 @@
+"""`forget`: a consumer name that is retired."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from consumer.cli.command import Command
+from consumer.cli.json_form import forgotten_as_json
+from consumer.cli.session import Call
+from consumer.config.settings import TargetSettings
+from consumer.errors import BadConfig
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this it only tells what there is.")]
+
+
+def forget(call: Call, yes: Yes = False) -> int:
+    """Remove the progress of a consumer name that is to apply nothing any more. The target's tables stay as they are,
+    and other names may keep them from then on. Needs no storage."""
+    from consumer import app
+
+    if "name" not in call.settings.model_fields_set:
+        raise BadConfig("forget needs the name said", hint="give the one that is to go with --name")
+    sentence = app.forget(call.settings, call.observer, yes)
+    return call.show(lambda: forgotten_as_json(sentence), lambda: print(sentence))
+
+
+COMMAND = Command(
+    "forget",
+    forget,
+    "storage-consumer forget --name old --yes --downstream-uri mysql://root@127.0.0.1:3306/",
+    settings=TargetSettings,
+)
