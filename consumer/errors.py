@@ -43,7 +43,7 @@ from typing import Any, ClassVar
 
 
 class ConsumerError(Exception):
-    """One sentence with coordinates, and a hint that says what to do next."""
+    """One sentence with coordinates, and a hint with the next step."""
 
     exit_code: ClassVar[int] = 1
 
@@ -68,7 +68,7 @@ class ConsumerError(Exception):
         return {"kind": type(self).__name__, **vars(self)}
 
     def about(self, table: str) -> ConsumerError:
-        """The same error, told of `table`."""
+        """The same error with `table` as its table."""
         return from_dict({**self.as_dict(), "table": table})
 
     def sentence(self) -> str:
@@ -84,7 +84,7 @@ class ConsumerError(Exception):
 class Retryable(ConsumerError):
     exit_code = 4
     may_pass: ClassVar[bool] = True
-    """Whether the very same call can go through a moment later."""
+    """Whether the same call may succeed a moment later."""
 
 
 class StorageUnavailable(Retryable): ...
@@ -126,7 +126,7 @@ class Interrupted(Retryable):
         self,
         message: str = "stopped by a signal before the checkpoint was reached; what was applied is recorded",
         *,
-        hint: str = "Run the same command again: it goes on from there.",
+        hint: str = "Run the same command again: it continues from there.",
         **coordinates: Any,
     ) -> None:
         super().__init__(message, hint=hint, **coordinates)
@@ -175,8 +175,8 @@ class TableMissing(TableError): ...
 
 
 class RowRefused(TableError):
-    """`row` is what tells the row from others (see `fold.identity.identities`), None where it is not known which one
-    it is; `put` says whether it was to be written, or to be removed. By them its line is found."""
+    """`row` identifies the row (see `fold.identity.identities`), None if it is not known which one it is; `put` says
+    whether it was to be written or removed. They are used to find its line."""
 
     def __init__(self, message: str, *, row: int | None = None, put: bool = True, **coordinates: Any) -> None:
         super().__init__(message, **coordinates)

@@ -1,4 +1,4 @@
-"""Commands that apply and look: a function each."""
+"""The commands that apply or look, a function each."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from consumer.sink.progress_rows import is_replay
 
 _BACK_AND_FORTH = Note(
     NoteKind.CHECKPOINT,
-    "checkpoint-ts in `metadata` has gone backwards more than once: look whether two changefeeds write to this prefix",
+    "checkpoint-ts in `metadata` has gone backwards more than once: check whether two changefeeds write to this prefix",
 )
 
 
@@ -80,7 +80,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
 
 
 def run(settings: Settings, observer: Observer, stop: threading.Event, loader: Loader | None = None) -> RunResult:
-    """Round after round until `stop` is set. What may pass by itself is waited for."""
+    """Round after round until `stop` is set. Retryable errors are waited for."""
     started = now()
     with open_parts(settings, loader) as parts:
         manager: ConsumerManager | None = None
@@ -131,7 +131,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
     started = now()
     if is_replay(settings.name):
         raise BadConfig(
-            f"{settings.name} is the name of a replay: its tables are not made anew from their beginning",
+            f"{settings.name} is the name of a replay: its tables cannot be loaded again from their beginning",
             hint="replay the range again, into an empty target under another --name",
         )
     with open_parts(settings, loader) as parts:

@@ -1,4 +1,4 @@
-"""How a changefeed writes its rows, as the heads of some of its files show it together."""
+"""How a changefeed writes its rows, found from the beginnings of some of its files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADS = (64 << 10, 4 << 20)
 def with_rows(
     files: Files, detected: Detected, data: Sequence[DataFile], catalog: Catalog
 ) -> tuple[Detected, list[str]]:
-    """`detected` with what the rows of some files show, and what does not fit together or is not shown."""
+    """`detected` with what the rows of some files show, and notes of what does not fit together or is not proven."""
     chosen = list(sample(data, catalog, _SAMPLES))
     with ThreadPoolExecutor(8, thread_name_prefix="inspect") as pool:
         found = list(pool.map(lambda pair: _sniff(files, catalog, *pair), chosen))
@@ -47,7 +47,7 @@ def with_rows(
 
 def _unproven(keys: Sequence[str]) -> Iterator[str]:
     if keys:
-        yield f"the files do not prove {', '.join(keys)}: say in the TOML what the changefeed has"
+        yield f"the files do not prove {', '.join(keys)}: set it in the TOML as in the changefeed"
 
 
 def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -> Sniffed | None:

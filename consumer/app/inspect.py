@@ -1,4 +1,4 @@
-"""`inspect`: what a storage holds, and how to start on it. Needs no target and no setting but the storage."""
+"""`inspect`: what is in a storage, and how to start. Needs no target, and no setting except the storage."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def _not_here(reader: FsspecReader, finding: str) -> InspectResult:
 
 
 def _below(files: Files, assembly: Assembly) -> list[str]:
-    """Where `metadata` lies, if not here: a prefix that is too short makes its rest part of each database's name."""
+    """Where `metadata` is, if not here. If the prefix is too short, its rest looks like a part of each database's
+    name."""
     prefixes = sorted({name.database.rpartition("/")[0] for name in assembly.files if "/" in name.database})
     there = (prefix for prefix in prefixes if files.read_if_there(f"{prefix}/metadata", 1) is not None)
     return list(itertools.islice(there, _SHOWN))
@@ -113,8 +114,8 @@ def _with_range(
 def _years(options: Detected) -> Iterator[str]:
     if "date-separator" in options.unproven:
         yield (
-            "the files do not prove whether folders such as 2024 are partitions or the years of date-separator: say in"
-            " the TOML which of them the changefeed has"
+            "the files do not prove whether folders such as 2024 are partitions or the years of date-separator: set"
+            " it in the TOML as in the changefeed"
         )
 
 
@@ -170,7 +171,8 @@ def _index(path: IndexPath, content: bytes, newest: int) -> Iterator[str]:
         return
     if named > newest:
         yield (
-            f"{render(path)} names number {named}, and the newest data file is {newest}: it is on its way, or is lost"
+            f"{render(path)} names number {named}, and the newest data file is {newest}: the file is still being"
+            " written, or is lost"
         )
     elif named < newest:
         yield (

@@ -1,4 +1,4 @@
-"""What commands are made of: storage, sink, loader and manager, joined as the settings say."""
+"""The parts of a command: storage, sink, loader and manager, made from the settings."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def sink_of(settings: Settings) -> Sink:
 
 
 def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float | None = None) -> ConsumerManager:
-    """Take the target, trying for `wait` seconds (None: as long as the settings say) while it does not answer."""
+    """Become the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
+    answer."""
     wait = settings.max_wait if wait is None else wait
     observer.tell(NowDoing("asks the target for its progress"))
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
@@ -119,8 +120,8 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
 def one_round(
     parts: Parts, manager: ConsumerManager, listing: Listing, started: float, again: bool = True
 ) -> RunResult:
-    """Bring every table to the listing's checkpoint; `again`: in another round where the target loses what it had.
-    A signal ends it early: the result says what was applied."""
+    """Bring every table to the listing's checkpoint. `again`: run another round if the target loses what it had. A
+    signal ends it early; the result says what was applied."""
     try:
         _run_round(parts, manager, listing, again)
         manager.stop_gone()
@@ -132,7 +133,8 @@ def one_round(
 
 
 def _run_round(parts: Parts, manager: ConsumerManager, listing: Listing, again: bool) -> None:
-    """A round, begun anew where the target is not where it was taken to be: another server can have taken its place."""
+    """A round. It is started again if the target's progress is not the expected one: another server may have taken its
+    place."""
     wait, until = parts.options.max_wait, 0.0
     while True:
         began = now()
@@ -202,8 +204,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
 
 
 def other_upstream(settings: Settings, reader: StorageReader, progress: Progress) -> list[str]:
-    """What to know where the target's progress is another upstream's, or under another zone: a run would refuse to go
-    on with it."""
+    """Notes if the target's progress belongs to another upstream or time zone: a run would refuse it."""
     zone = resolved_zone(settings.tz)
     if progress.time_zone not in ("", zone):
         return [f"the replica is filled under --tz {progress.time_zone}, not {zone}: a run is refused"]

@@ -64,7 +64,8 @@ def replay(
 
 
 def _of_a_replay(result: RunResult, name: str) -> RunResult:
-    """Its commands are for its own name, and none makes a table anew, which would not begin where the replay does."""
+    """Commands in its hints use its own name. None reloads a table, because that would not begin where the replay
+    does."""
     for table in result.tables.values():
         table.hint, table.resync = in_a_replay(table.hint), False
     return replace(result, name=name)
@@ -100,7 +101,7 @@ def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
 
 
 def _only_milliseconds(reader: StorageReader, listing: Listing) -> bool:
-    """Whether rows have no commit-ts, told from the newest files of some tables."""
+    """Whether rows have no commit-ts, found from the newest files of some tables."""
     newest = [files[-1] for files in listing.files.values() if files]
     bounds: Mapping[str, object] = reader.bounds(newest[:: max(1, len(newest) // _SAMPLE)])
     return any(isinstance(found, Bounds) and not found.exact for found in bounds.values())

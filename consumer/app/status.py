@@ -22,7 +22,7 @@ from consumer.ports import Observer
 
 
 def status(settings: Settings, observer: Observer) -> StatusResult:
-    """What the target has, beside what the storage holds. Works without the storage: then `notes` say why."""
+    """What the target has, compared with the storage. Works without the storage: then `notes` say why."""
     with open_parts(settings, None) as parts:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = parts.sink.progress()
@@ -48,7 +48,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
 
 
 def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> StatusResult:
-    """`found` with what the storage tells: files to be read, stopped tables that can be made anew."""
+    """`found` with what the storage adds: files to be read, stopped tables that can be loaded again."""
     listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
     assembly = Assembly.of(listing, progress, parts.options.wanted)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
@@ -68,7 +68,7 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
 
 
 def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator[TableStatus]:
-    """`anew` are the stopped ones that the storage can make again."""
+    """`anew` are the stopped tables that the storage can make again."""
     refused = {
         TableName(ddl.database, ddl.table): ddl.version
         for ddl, record in progress.ddls.items()
@@ -80,7 +80,7 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
 
 
 def _other_names(name: str, names: list[str]) -> list[str]:
-    """Where nothing is kept under `name`: the names that there are, as --name may be wrong."""
+    """A note if there is no progress under `name`: the names that exist, because --name may be wrong."""
     if name in names or not names:
         return []
     return [f"the target has no progress under the name {name!r}; it has some under {', '.join(names)} (--name)"]

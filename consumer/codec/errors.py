@@ -59,7 +59,7 @@ class Place:
 
     def key_lacking(self, columns: list[str], line: int) -> SchemaDrift:
         """A row without `columns` that nothing can stand in for."""
-        message = f"the row has no column {', '.join(columns)}, without which it cannot be told from other rows"
+        message = f"the row has no column {', '.join(columns)}, without which the row cannot be identified"
         return SchemaDrift(message, hint=_SELECTORS, **self.at(line))
 
     def carrying(self, column: str, line: int) -> RowsVary:
@@ -76,7 +76,7 @@ class Place:
 
     def key_null(self, column: str, line: int) -> CannotBeExact:
         return CannotBeExact(
-            f"the row is NULL in {column}, a column of the key, so the key does not tell rows apart",
+            f"the row is NULL in {column}, a column of the key, so the key does not identify rows",
             hint="a key's columns must be NOT NULL upstream: give the table a primary key, then resync it",
             **self.at(line),
         )
@@ -90,7 +90,7 @@ class Place:
 
     def no_commit_ts(self, line: int) -> CannotBeExact:
         return CannotBeExact(
-            "a row of a table with no key has no commit-ts, so a row written again cannot be told from an equal row",
+            "a row of a table with no key has no commit-ts, so a row written again looks the same as an equal row",
             hint="set enable-tidb-extension=true in the changefeed's sink-uri, then resync the table",
             **self.at(line),
         )

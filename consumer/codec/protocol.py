@@ -84,7 +84,7 @@ class RowProtocol:
     writes_labels: bool = False
     """Whether values of ENUM and SET are written as their labels, not as numbers."""
     by_position: Callable[[Dialect], bool] = lambda dialect: False
-    """Whether nothing but a value's place tells its column."""
+    """Whether only a value's place says which column it is."""
     layouts: Callable[[Sequence[SchemaFile], Declared, LoadTarget, Dialect], tuple[Layout, ...]] = lambda *_: ()
     """The columns of the rows in the folders of each schema file; () where rows name them. Raises CannotBeExact."""
     keys: Collection[str] = ()
@@ -100,4 +100,4 @@ class RowProtocol:
     undecided: Callable[[Dialect, Collection[str]], tuple[Undecided, ...]] = lambda dialect, unproven: ()
     """Options in `left_open` that are among such keys."""
     key_loss: Callable[[Dialect], BadConfig | None] = lambda dialect: None
-    """What is lost of updates of keys that TiCDC leaves unsplit (`output-raw-change-event`)."""
+    """What is lost of updates of keys if TiCDC does not split them (`output-raw-change-event`)."""

@@ -1,4 +1,4 @@
-"""What decoders of all protocols say of rows."""
+"""The rows of a file, as decoders of all protocols return them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LineAt = Callable[[int], int]
 
 @dataclass(frozen=True, slots=True)
 class BlockRows:
-    """The rows of a block, one at least. `ts` is ``es << 18`` where `exact` is false; where that is None, rows say
-    nothing of their time, and `ts` is 0.
+    """The rows of a block, one at least. `ts` is ``es << 18`` where `exact` is false; where that is None, rows have no
+    time, and `ts` is 0.
 
     `counts` takes the sizes of files that make up the block, and gives how many of the rows each has: ValueError where
     one is not wholly in one file. `changes` makes the change table (see `codec.batches`) of some of them, in file

@@ -1,4 +1,4 @@
-"""Values that are taken as they are, and cannot be proven: counted for a warning."""
+"""Values that are applied as they are, although the files do not prove them: counted for a note."""
 
 from __future__ import annotations
 

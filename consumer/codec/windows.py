@@ -1,5 +1,5 @@
-"""Which rows lie inside the windows of their slices, and what their commit-ts tell beside the rows: from when to when
-they are, and which came late."""
+"""Which rows are inside the windows of their slices, and statistics of their commit-ts: from when to when they are, and
+which came late."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ def _unseen(dropped: Ints, seen: tuple[int, ...]) -> int:
 
 
 def refuse_late(stats: Sequence[FileStat], task: LoadTask) -> None:
-    """Raises CameLate where a file holds a row that the table's progress says was there before, and was not."""
+    """Raises CameLate if a file holds a row that, by the table's progress, should have been there before."""
     late = [stat for stat in stats if stat.unseen_ts]
     if late:
         others = f" (so have {len(late) - 1} files more)" if len(late) > 1 else ""
         raise CameLate(
             f"it has a row of commit-ts {late[0].unseen_ts}{others}, and the table was complete up to"
             f" {task.window.after} without it: the file was not there then",
-            hint="load the table again with resync, or go on without such rows with --accept-gap; whoever copies a"
-            " storage must bring `metadata` last",
+            hint="load the table again with resync, or go on without such rows with --accept-gap; a copy of a"
+            " storage must get `metadata` last",
             table=str(task.target.table),
             path=late[0].path,
         )

@@ -1,4 +1,4 @@
-"""The changefeed's own TOML: which keys TiCDC knows, and what of them matters to a consumer."""
+"""The changefeed's own TOML: which keys TiCDC knows, and which of them matter to a consumer."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ALIKE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class FileValues:
-    """What a file says: raw values by setting, the key each was found under, and keys that were passed over.
-    `effects` are sentences on keys that decide what TiCDC writes, and that no consumer can undo.
-    `is_changefeed`: it says more than what only a consumer knows."""
+    """What a file says: raw values by setting, the key each was found under, and keys that were passed over. `effects`
+    are sentences about keys that change what TiCDC writes, which a consumer cannot undo. `is_changefeed`: it has keys
+    other than those of a consumer."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)

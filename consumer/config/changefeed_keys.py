@@ -113,7 +113,7 @@ EFFECTS = {
     ("[sink]", "column-selectors"): "rows have the selected columns only: others keep what the target has, or defaults",
     ("[sink]", "dispatchers"): "they route tables: the files, and so the replica, have the names after routing",
 }
-"""What keys of the changefeed's file do to the files it writes, which is all that a consumer sees."""
+"""Effects of keys of the changefeed's file on the files that it writes."""
 
 QUEUE_KEYS = frozenset({"matcher", "dispatcher", "partition", "topic", "index", "columns"})
 """What a dispatcher says to a message queue alone."""

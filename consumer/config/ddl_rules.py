@@ -1,4 +1,4 @@
-"""[consumer.ddl]: what to do with upstream's statements, by kind and table. The last rule that fits decides."""
+"""[consumer.ddl]: what to do with the upstream's statements, by kind and table. The last rule that matches decides."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings, and what a person should know of how they were read."""
+    """The settings, and notes about how they were read."""
 
     settings: Settings
     notes: tuple[Note, ...] = ()
@@ -91,14 +91,14 @@ def _check_secrets(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
     for field in ("upstream_uri", "downstream_uri"):
         if is_masked(str(raw.get(field, ""))):
             raise BadConfig(
-                f"{spelt[field]} has {MASK} where a secret was: we print none",
+                f"{spelt[field]} has {MASK} instead of a secret, which is never printed",
                 hint=f"put the secret there, or leave the flag out and set {env_of(field)}",
             )
 
 
 def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:
-    """Which keys that decide how values are read nobody gave. What a changefeed's own file leaves out has TiCDC's
-    default, unless that file is `inspect`'s, which names what it does not know."""
+    """The missing keys that decide how values are read. A key that is missing in a changefeed's own file has TiCDC's
+    default, unless the file is from `inspect`, which names the keys that it could not prove."""
     unproven = raw.get("unproven", () if file.is_changefeed else _LEFT_OPEN)
     keys = unproven.split(",") if isinstance(unproven, str) else unproven
     return [key for key in keys if UNPROVEN.get(key) not in raw] if isinstance(keys, (list, tuple)) else keys

@@ -209,7 +209,7 @@ class Settings(BaseModel):
 
     @property
     def undecided(self) -> tuple[Undecided, ...]:
-        """What decides how values are read, and nobody said."""
+        """Missing options that decide how values are read."""
         return PROTOCOLS[self.protocol].undecided(self.dialect, self.unproven)
 
     @property

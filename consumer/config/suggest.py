@@ -1,4 +1,4 @@
-"""A changefeed's TOML from what a storage shows: only what a consumer needs, and as a comment what is not proven."""
+"""A changefeed's TOML from what a storage shows: only what a consumer needs. What is not proven is a comment."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NO_SETTING = ("date-separator", "enable-partition-separator")
 
 def changefeed_toml(detected: Detected) -> str:
     """``[sink]``, and ``[sink.csv]`` for CSV, to be kept as a file and given with --config. What the files do not prove
-    is a comment, and is named in [consumer]: it has no default until somebody says what it is."""
+    is a comment, and is named in [consumer]: it has no default until it is set."""
     open_keys = [key for key in detected.unproven if key not in _NO_SETTING]
     lines = list(_lines(detected))
     if open_keys:
-        lines += ["", "[consumer]", "# What is a comment above is not proven: say what the changefeed has."]
+        lines += ["", "[consumer]", "# What is a comment above is not proven: set it as in the changefeed."]
         lines.append(f"unproven = {json.dumps(open_keys)}")
     return "\n".join(lines)
 

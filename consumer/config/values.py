@@ -100,7 +100,7 @@ def index_width(value: object) -> int:
 
 
 def days(value: object) -> int | None:
-    """A number of days, 0 where there is no limit; None where nobody says."""
+    """A number of days; 0: no limit, None: unknown."""
     if value is None:
         return None
     if isinstance(value, bool) or not re.fullmatch(r"\d{1,5}", str(value)):
@@ -185,7 +185,7 @@ def log_format(value: object) -> str:
 
 
 def consumer_name(value: object) -> str:
-    """The name that progress is kept under: a key in the target's tables, so it stays short and plain."""
+    """The name of the progress: a key in the target's tables, so it is short and plain."""
     if not re.fullmatch(r"[\w.-]{1,64}", str(value), re.ASCII):
         raise ValueError(f"'{value}' is not a name; give 1 to 64 letters, digits, '_', '-' or '.'")
     return str(value)

@@ -31,8 +31,8 @@ def row_hash(columns: Sequence[pa.ChunkedArray]) -> Hashes:
 
 
 def identities(rows: pa.Table, key: Sequence[int]) -> Hashes:
-    """64 bits for each of `rows` (columns ``c0 .. cN`` among others) that tell it from others: by its key, or by all
-    its values, null being one of its own, where `key` is empty. They say nothing of what the values are."""
+    """64 bits for each of `rows` (columns ``c0 .. cN`` among others) that identify it: by its key, or by all its values
+    if `key` is empty; null is a value of its own. They do not reveal the values."""
     if key:
         return row_hash([rows.column(f"c{position}") for position in key])
     values = [rows.column(name) for name in rows.column_names if name[0] == "c" and name[1:].isdigit()]

@@ -1,4 +1,4 @@
-"""Many changes of a key -> the one that counts."""
+"""Many changes of a key -> the one that decides."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_]) -> None:
     is free, or both are of one transaction that swaps keys."""
     if np.any(behind_a_put):
         raise CannotBeExact(
-            "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts nothing"
-            " says whether another row has it now",
+            "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts it is"
+            " unknown whether another row has it now",
             hint="set enable-tidb-extension=true in the changefeed's sink-uri, and load the table from a new prefix",
         )
 
 
 def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> None:
-    """Rows that say nothing of their time have an order within their series alone."""
+    """Rows without a time have an order only within their series."""
     twice = np.bincount(codes[rows], minlength=count)[codes[rows]] > 1
     if np.any(changes.column("ts").to_numpy()[rows[twice]] == 0):
         raise CannotBeExact(
@@ -127,8 +127,8 @@ def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> 
 
 
 def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints) -> None:
-    """Rows that only say ``es``, in two series of one part: of a key that was sent again they are equal, else nothing
-    says which came first. A row that moved to another part of the table is gone in the one and there in the other."""
+    """Rows that only say ``es``, in two series of one part: if a key was sent again they are equal, else it is unknown
+    which came first. A row that moved to another part of the table is gone in the one and there in the other."""
     coarse = rows[changes.column("rank").to_numpy()[rows] != 0]
     pairs, count = row_codes([pa.chunked_array([codes[coarse]]), pa.chunked_array([part[coarse]])])
     shared = np.bincount(pairs, minlength=count)[pairs] > 1

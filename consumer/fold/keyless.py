@@ -1,12 +1,12 @@
 """Tables with no key: the window's net count of every distinct row.
 
-TiCDC writes at least once, and equal rows are several rows, so a row written again must be told from a second, equal
-row. What tells them apart is the order of a series: within a run (a stretch in which commit-ts does not fall) every
-row of the upstream is written once, and a restart begins a new run.
+TiCDC writes at least once, and equal rows are several rows, so a row written again must not count as a second, equal
+row. The order of a series shows the difference: within a run (a stretch in which commit-ts does not fall) every row of
+the upstream is written once, and a restart begins a new run.
 
 Two series that hold the same row are two spans of a split table, each with a row of its own, or two incarnations of one
-writer that was restarted or moved, which sends rows again under a new id. The files cannot tell; an operator who knows
-that the changefeed never splits the table can.
+writer that was restarted or moved, which sends rows again under a new id. The files do not show which. An operator who
+knows that the changefeed never splits the table can say so.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def fold_keyless(files: Sequence[FileChanges], table: TableName, parts: Sequence
 def _refuse_coarse(changes: pa.Table) -> None:
     if np.any(changes.column("rank").to_numpy()) or np.any(changes.column("series").to_numpy()):
         raise CannotBeExact(
-            "the rows have no commit-ts, without which rows of a table with no key that were written again cannot be "
-            "told from equal rows: set enable-tidb-extension=true in the changefeed's sink-uri",
+            "the rows have no commit-ts, without which rows of a table with no key that were written again look the"
+            " same as equal rows: set enable-tidb-extension=true in the changefeed's sink-uri",
             hint="with CSV the option is include-commit-ts; afterwards resync the table",
         )
 
@@ -110,7 +110,7 @@ def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
     if np.intersect1d(earlier, later).size:
         raise CannotBeExact(
             f"the rows of commit-ts {ts} on the two sides of a file boundary are neither all the same nor all "
-            "different, so rows written again cannot be told from equal rows",
+            "different, so rows written again look the same as equal rows",
             hint=_HINT,
         )
     return False
@@ -138,8 +138,8 @@ def _refuse_shared(ts: Ints, image: Ints, table: TableName) -> None:
     shared = np.flatnonzero((ts[1:] == ts[:-1]) & (image[1:] == image[:-1]))
     if shared.size:
         raise CannotBeExact(
-            f"two series of files hold the same row at commit-ts {ts[shared[0]]}, so a row written again cannot be "
-            "told from an equal row",
+            f"two series of files hold the same row at commit-ts {ts[shared[0]]}, so a row written again looks the"
+            " same as an equal row",
             hint=f"where the changefeed never splits this table, set never-split = ['{_rule(table)}'] in [consumer] "
             "and run again; else give the table a primary key",
         )

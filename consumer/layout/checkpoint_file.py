@@ -9,7 +9,7 @@ from consumer.model.names import MAX_TSO
 
 
 def parse_checkpoint(content: bytes) -> int:
-    """``checkpoint-ts`` of ``{"checkpoint-ts":N}``. Raises StorageUnavailable: TiCDC writes the file anew soon."""
+    """``checkpoint-ts`` of ``{"checkpoint-ts":N}``. Raises StorageUnavailable: TiCDC will soon write it again."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -24,5 +24,5 @@ def _corrupt(reason: str) -> StorageUnavailable:
     return StorageUnavailable(
         f"this is not the checkpoint file of a changefeed: {reason}",
         path="metadata",
-        hint="check that the upstream URI is the changefeed's sink URI; TiCDC writes this file anew every few seconds",
+        hint="check that the upstream URI is the changefeed's sink URI; TiCDC rewrites this file every few seconds",
     )

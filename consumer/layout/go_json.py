@@ -20,8 +20,8 @@ _LOST_BYTE = re.compile(r"(?<!\\)((?:\\\\)*)\\ufffd")
 def loads_keeping_lost_bytes(text: str) -> tuple[object, str]:
     r"""The value of a JSON text, with each ``\ufffd`` escape as the placeholder that is returned beside it.
 
-    Go writes a byte that is no UTF-8 as that escape, but a real U+FFFD raw: once decoded they could not be told
-    apart. Raises orjson.JSONDecodeError.
+    Go writes a byte that is not UTF-8 as that escape, but a real U+FFFD raw: once decoded they would look the same.
+    Raises orjson.JSONDecodeError.
     """
     placeholder = next(char for char in map(chr, range(0x10FFFF, 0, -1)) if char not in text)
     return orjson.loads(_LOST_BYTE.sub(rf"\1{placeholder}", text)), placeholder

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class _Malformed(ValueError):
-    """What is wrong with a document, without its coordinates."""
+    """Why a document is wrong, without its coordinates."""
 
 
 def is_view(columns: Sequence[Column]) -> bool:
@@ -143,7 +143,7 @@ def _check_place(path: SchemaPath, document: Mapping[str, object], database: str
 
 
 def is_table_id(root: str) -> bool:
-    """Whether `root` can be that of a changefeed with table ids for paths: it does not tell the table's name."""
+    """Whether `root` can be that of a changefeed with table ids for paths: it does not contain the table's name."""
     return _TABLE_ID.fullmatch(root) is not None
 
 

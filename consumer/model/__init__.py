@@ -1,1 +1,1 @@
-"""Frozen values that every other package speaks in. Standard library only."""
+"""Frozen values that every other package uses. Standard library only."""

@@ -1,4 +1,4 @@
-"""TiDB's DDL action types, as far as TiCDC lets them through to storage."""
+"""TiDB's DDL action types that TiCDC writes to storage."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ REMOVING_ACTIONS = frozenset(
         Action.TRUNCATE_PARTITION,
     }
 )
-"""These take rows or values away for good."""
+"""These remove rows or values permanently."""
 INDEX_ACTIONS = frozenset(
     {
         Action.ADD_COLUMN,
@@ -96,6 +96,6 @@ INDEX_ACTIONS = frozenset(
         Action.MULTI_SCHEMA_CHANGE,
     }
 )
-"""Statements that make, drop, rename or hide indexes and foreign keys, or their columns."""
+"""Statements that create, drop, rename or hide indexes and foreign keys, or their columns."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
-"""After these the rows below their version no longer matter, so a stopped table lives again."""
+"""After these the rows below their version no longer matter, so a stopped table goes on."""

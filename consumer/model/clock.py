@@ -13,10 +13,10 @@ _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
 class Clock:
     """A time zone between 1970 and 2038, the range of TIMESTAMP, with no need for zone tables where it is used.
 
-    ``offsets[n]`` (seconds east of UTC) holds for local times, in seconds since 1970, below ``starts[n]``, the last one
-    for all from there on; None where the clock was turned forward over those times. A time that the clock shows twice
-    is taken for the earlier of its two moments; `doubled` are these moments, as stretches (from, up to but not
-    including) of UTC in the form of TIMESTAMP texts.
+    ``offsets[n]`` (seconds east of UTC) holds for local times, in seconds since 1970, below ``starts[n]``; the last
+    offset holds for all later times. An offset is None where the clock was turned forward over those times. If the
+    clock shows a time twice, the earlier of its two moments is used; `doubled` are these moments, as stretches (from,
+    up to but not including) of UTC in the form of TIMESTAMP texts.
     """
 
     name: str = "UTC"

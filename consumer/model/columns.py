@@ -39,8 +39,8 @@ _FAMILIES = {
 class Column:
     """One member of ``TableColumns``. `type` is upper case, without its UNSIGNED suffix.
 
-    `length` is ColumnPrecision, `scale` ColumnScale; `default` is kept as the file has it (None: no default);
-    `elements` are the labels of an ENUM or SET where the file or the target knows them.
+    `length` is ColumnPrecision, `scale` ColumnScale; `default` is as in the file (None: no default); `elements` are the
+    labels of an ENUM or SET where the file or the target knows them.
     """
 
     name: str

@@ -33,9 +33,9 @@ def forget_command(name: str) -> str:
 
 
 def refused_hint(owner: TableName, version: int) -> str:
-    """What to do about a statement that the target refuses. The table made anew would meet it again."""
+    """What to do about a statement that the target refuses. A reloaded table would meet it again."""
     return (
-        "mend the target and run again, or do by hand what the statement means and then:"
+        "fix the target and run again, or do by hand what the statement means and then:"
         f" {skip_ddl_command(owner, version)}"
     )
 
@@ -48,7 +48,8 @@ def table_argument(table: TableName) -> str:
 
 
 def in_a_replay(hint: str) -> str:
-    """`hint` where only a stretch of history is applied: no table of it is made anew from its beginning."""
+    """`hint` in a replay, which applies only a part of the history: its tables cannot be reloaded from their
+    beginning."""
     return _RESYNC.sub("replay the range again, into an empty target under another --name", hint)
 
 

@@ -1,4 +1,4 @@
-"""What to do with upstream's statements: decided by kind and table, in pure code, and carried on the step."""
+"""What to do with the upstream's statements. Pure code decides it by kind and table, and the step carries it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DdlPolicy(enum.StrEnum):
     FAIL = "fail"
     """Stop the tables that the statement touches."""
     RENAME = "rename"
-    """Keep the table that the statement takes away, under a trash name."""
+    """Keep the table that the statement drops, under a trash name."""
 
 
 PolicyOf = Callable[[Action, TableName], DdlPolicy]
@@ -55,10 +55,10 @@ GROUPS = {
     "view": ("create-view", "drop-view"),
     "ttl": ("alter-ttl", "remove-ttl"),
 }
-"""Names that stand for several kinds."""
+"""Names of groups of kinds."""
 
 RENAMED_KINDS = ("drop-table", "truncate-table", "drop-database")
-"""The kinds that the policy `rename` is for."""
+"""The kinds for which the policy `rename` exists."""
 
 _OTHER_TABLE = "later rows would meet a table that is not there, or another one"
 _STALE_UNIQUE = "a unique index that upstream no longer has would make later rows remove one another"
@@ -74,7 +74,7 @@ NEVER_IGNORED = {
     ),
     **dict.fromkeys(("modify-column", "modify-table-charset", "multi-schema-change"), _CUT_VALUES),
 }
-"""Kinds that the policy `ignore` cannot be right for, and why: rows would go wrong later, and nobody would see."""
+"""Kinds that must not be ignored, and why: rows would be wrong later, without an error."""
 
 _LONGEST = 64
 """Characters in a name, on every MySQL-compatible server."""
@@ -86,15 +86,15 @@ def evolve(action: Action, table: TableName) -> DdlPolicy:
 
 
 def ignored_reason(action: Action) -> str:
-    """What is recorded of a statement that its policy leaves unexecuted."""
+    """The recorded reason of a statement that its policy does not execute."""
     return f"the policy for {kind_of(action)} is ignore"
 
 
 def trash_name(version: int, name: TableName, complete: bool = True) -> TableName:
     """Where the statement of `version` puts the table `name` (or the database, where ``table == ""``).
 
-    A table that had not all of its rows gets a name under which nothing looks for it again. Names too long for a
-    server end with a checksum of the whole.
+    A table without all of its rows gets a name from which it is never restored. A name that is too long for a server is
+    cut and ends with a checksum.
     """
     own = name.table or name.database
     prefix = f"__{'trash' if complete else 'partial'}_{version}_"
@@ -108,6 +108,6 @@ def trash_name(version: int, name: TableName, complete: bool = True) -> TableNam
 def trash_taken(trash: TableName) -> tuple[str, str]:
     """Why a table cannot be kept as `trash`, and what to do."""
     return (
-        f"its rows are to be kept as {trash}, and another table with other rows has that name",
+        f"its rows must be kept as {trash}, and another table with other rows has that name",
         f"rename or drop {trash} in the target, then run again",
     )

@@ -13,8 +13,8 @@ from consumer.model.progress import AuditRow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A load of some tables, or statements of some: `statement` is the first one's text, "" for a load. Each is told
-    from others by being itself."""
+    """A load of some tables, or statements of some: `statement` is the first one's text, "" for a load. Two works are
+    equal only if they are the same object."""
 
     tables: tuple[TableName, ...]
     files: int = 0
@@ -45,7 +45,7 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a person should read once, and that stops nothing. `count`: how many values, files or paths it is
+    """A warning: a person should read it once, and it stops nothing. `count`: how many values, files or paths it is
     about. `table` is None where it is about all of them."""
 
     kind: NoteKind
@@ -103,7 +103,7 @@ class WorkMoved:
 
 @dataclass(frozen=True, slots=True)
 class WorkEnded:
-    """Whether it went through or not: StepFinished tells of what did."""
+    """The work has ended, whether it succeeded or not. StepFinished reports what succeeded."""
 
     work: Work
 
@@ -132,8 +132,7 @@ class TableResumed:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """`what` did not go through, and is tried again: for `seconds` from now on, None: until it does. One event for each
-    try that fails."""
+    """`what` failed and is retried for `seconds` from now on (None: without end). One event for each failed try."""
 
     what: str
     error: ConsumerError
@@ -142,7 +141,7 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class RetryPassed:
-    """`what` has gone through, of which Retrying has told."""
+    """`what` succeeded after one or more Retrying events."""
 
     what: str
 

@@ -1,4 +1,4 @@
-"""What lies in the storage, as typed values. Paths are relative to the upstream URI."""
+"""The content of the storage, as typed values. Paths are relative to the upstream URI."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from consumer.model.names import TableName, ms_to_tso, tso_to_ms
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One object of a listing. `stamp` tells two contents of one path apart (etag, or modification time). `modified` is
-    its modification time, in ns since 1970, 0 where the storage says none."""
+    """One object of a listing. `stamp` identifies the content (etag, or modification time). `modified` is its
+    modification time, in ns since 1970, 0 if the storage has none."""
 
     path: str
     size: int
@@ -45,8 +45,8 @@ class SchemaFile:
 
 
 class Folder(NamedTuple):
-    """Where one counter of file numbers lives: ``root/version[/partition][/date]`` and the dispatcher in the name. A
-    tuple, as rounds look up many of them."""
+    """One directory of data files, with one counter of file numbers: ``root/version[/partition][/date]`` and the
+    dispatcher in the name. A tuple, because rounds look up many of them."""
 
     root: str
     version: int
@@ -89,11 +89,11 @@ class Bounds:
 class Listing:
     """One look at the storage, taken after `checkpoint` was read.
 
-    `files` is keyed by root. `unknown` are paths of no known form; `broken` tells of schema files that
-    cannot be used, each error's `table` being the file's root. `settled`: the changefeed is past `checkpoint`, so every
-    schema file of that version is there too. `partial`: data files that were done with before were left out.
-    `indexes` are the folders' index files; `gone` are folders of the progress that were looked at and hold no file.
-    `reached` is where the changefeed itself is, where that is above `checkpoint`.
+    `files` is keyed by root. `unknown` are paths of no known form; `broken` are errors of schema files that cannot be
+    used; `table` of each is the file's root. `settled`: the changefeed is past `checkpoint`, so every schema file of
+    that version is in the storage. `partial`: data files that are already done are left out. `indexes` are the folders'
+    index files; `gone` are folders of the progress that were looked at and hold no file. `reached` is the changefeed's
+    own checkpoint if it is above `checkpoint`.
     """
 
     checkpoint: int

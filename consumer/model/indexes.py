@@ -1,4 +1,4 @@
-"""The indexes and foreign keys of a table, by the names that upstream knows them by."""
+"""The indexes and foreign keys of a table, by their upstream names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
     """`kind` is PRIMARY, UNIQUE, INDEX, FULLTEXT, SPATIAL, VECTOR, COLUMNAR or HYBRID. `automatic`: upstream chose the
-    name. `skipped`: the statement that made it was not executed. `doubtful`: whether it is there at all."""
+    name. `skipped`: the statement that made it was not executed. `doubtful`: it may not exist."""
 
     name: str
     kind: str
@@ -39,7 +39,7 @@ class KnownIndex:
 
 @dataclass(frozen=True, slots=True)
 class KnownForeignKey:
-    """`there` is its name in a target where foreign keys have their names in the database, not in their table."""
+    """`there` is its name in a target whose foreign key names must be unique in the database, not only in the table."""
 
     name: str
     there: str
@@ -48,8 +48,8 @@ class KnownForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class TableIndexes:
-    """`whole`: nothing else is there; otherwise only what statements have said. `foreign_ids` counts the foreign keys
-    that the table ever had, as upstream numbers their names by it; None: not known."""
+    """`whole`: this is everything; otherwise it is only what statements say. `foreign_ids` counts the foreign keys that
+    the table ever had, as upstream numbers their names by it; None: not known."""
 
     whole: bool = False
     indexes: tuple[KnownIndex, ...] = ()
@@ -68,19 +68,19 @@ class TableIndexes:
 
     @property
     def skips(self) -> bool:
-        """Whether something may be missing in the target because its statement was not executed."""
+        """Whether something may be missing in the target because a statement was not executed."""
         return any(index.skipped for index in self.indexes) or any(key.skipped for key in self.foreign_keys)
 
     def beside(self, there: TableIndexes) -> TableIndexes:
-        """All that is known where a table is older than the statements: what the target has `there`, and what the
-        statements made that it does not have."""
+        """What is known of a table that is older than the statements: what the target has (`there`), and what the
+        statements made and the target lacks."""
         names = {index.name.lower() for index in there.indexes}
         own = tuple(index for index in self.indexes if index.name.lower() not in names)
         return TableIndexes(True, (*there.indexes, *own), self.foreign_keys)
 
 
 UNTOLD = TableIndexes()
-"""A table of which no statement has told anything."""
+"""A table that no statement describes."""
 
 _ORDERED = ("PRIMARY", "UNIQUE", "INDEX")
 

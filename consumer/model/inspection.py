@@ -32,8 +32,8 @@ class InspectedTable:
 class Detected:
     """The changefeed's options as paths and some files show them; None (for `architecture` "") where they do not.
 
-    `dialect` is None where there are no rows to look at. `sampled` are the files that were read. `unproven` are the
-    changefeed's keys that the files leave open: what stands for them is likely, or TiCDC's default.
+    `dialect` is None where there are no rows to look at. `sampled` are the files that were read. `unproven` are keys of
+    the changefeed that the files do not prove: their values here are likely, or TiCDC's default.
     """
 
     dialect: Dialect | None

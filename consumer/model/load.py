@@ -1,4 +1,4 @@
-"""What travels between driver and executors: small frozen values, pickled as they are."""
+"""Values that travel between driver and executors: small, frozen, picklable."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from consumer.model.steps import Window
 
 
 class Options(Protocol):
-    """A protocol's own options, as far as they matter to those who do not know the protocol."""
+    """A protocol's own options, as far as code outside the protocol needs them."""
 
     @property
     def timeless(self) -> bool:
-        """Whether rows say nothing of their time: then only their place in the files orders them."""
+        """Whether rows have no time. Then only their place in the files orders them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,16 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class LoadTarget:
-    """One table's target as an executor must know it.
+    """What an executor must know of one table's target.
 
     `columns` are the columns to decode, in the target's order, with the target's spelling of their names in `names`
-    (same positions); all are written, but those of a key that the target computes itself. `key` are positions in
-    `columns` of the handle key; () for a table with no key.
-    `ordered`: one task on one connection writes all changes of the load, deletes before puts: where the target compares
-    keys more coarsely than bytes, or must look at all rows before it writes one. `whole`: for the latter, the session
-    must be given all of them at once.
-    `settings` is the sink's own frozen value, or None.
-    `kept` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there, a new
-    row gets the column's default. `absent` are columns of the upstream that no row of the load may have. `virtual` are
-    columns that the target has as virtual generated ones, in upstream's or its own spelling.
+    (same positions); all are written, except columns of a key that the target computes itself. `key` are positions in
+    `columns` of the handle key; () for a table with no key. `ordered`: one task on one connection writes all changes of
+    the load, deletes before puts: where the target compares keys more coarsely than bytes, or must look at all rows
+    before it writes one. `whole`: the session must get all changes at once. `settings` is the sink's own frozen value,
+    or None. `kept` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there,
+    a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have.
+    `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling.
     """
 
     table: TableName
@@ -70,7 +68,7 @@ class FileSlice:
 
     `position` is above every position of the slices before it in its series. `layout` numbers, in the task's `layouts`,
     the columns that the file's rows have; `stamp` is the listing's. `seen` are stretches of commit-ts (begin, end, ..),
-    outside of which no row may be, as it should have been there before; () where nobody asks.
+    no row may be outside of them, because it should have been there before; () if this is not checked.
     """
 
     path: str
@@ -96,8 +94,8 @@ column that they may name."""
 class LoadTask:
     """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files.
 
-    `parts` is which partition of the table a series writes, by the series' number. `never_split`: no two writers share
-    one, says the operator.
+    `parts` is which partition of the table a series writes, by the series' number. `never_split`: the operator says
+    that no two writers share a partition.
     """
 
     number: int
@@ -139,7 +137,7 @@ class FileStat:
     unseen_ts: int = 0
 
     def __add__(self, other: FileStat) -> FileStat:
-        """What two readings of one slice found, each of other rows of it."""
+        """The sum of two statistics of different rows of one slice."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         least = {name: min(filter(None, (getattr(self, name), getattr(other, name))), default=0) for name in _LEAST}
         greatest = {name: max(getattr(self, name), getattr(other, name)) for name in _GREATEST}
@@ -154,7 +152,7 @@ _GREATEST = ("coarse_ts", "last_ts")
 class Receipt:
     """One write that the target has taken. `staged` names what must still be published by the driver ("" for none).
     `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack. `proofs` are
-    what its transactions left in the target, by which that shows later that it has not lost them."""
+    what its transactions left in the target; it proves later that the target has not lost them."""
 
     puts: int
     deletes: int
@@ -165,8 +163,8 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class LoadPart:
-    """What a part of a load has done while the rest of it goes on: bytes of change files (half of them count once they
-    are read, half once they are written), row changes read, rows written."""
+    """What a part of a load has done while the rest is still running: bytes of change files (half of them count once
+    they are read, half once they are written), row changes read, rows written."""
 
     bytes: int = 0
     changes: int = 0
@@ -178,7 +176,7 @@ class LoadPart:
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """All that came back of one LoadTask. With `error` set nothing of it may be recorded as progress."""
+    """All that came back of one LoadTask. If `error` is set, no progress may be recorded from it."""
 
     task: LoadTask
     files: tuple[FileStat, ...]

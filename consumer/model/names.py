@@ -11,7 +11,8 @@ MAX_TSO = (1 << 63) - 1
 
 
 class TableName(NamedTuple):
-    """A table as upstream spells it. A database alone has ``table == ""``. A tuple, as rounds look up many of them."""
+    """A table as upstream spells it. A database alone has ``table == ""``. A tuple, because rounds look up many of
+    them."""
 
     database: str
     table: str
@@ -21,7 +22,7 @@ class TableName(NamedTuple):
 
 
 def behind_name(table: TableName, sentence: str) -> str:
-    """`sentence` of an error as it stands behind the table's name, which is not told twice."""
+    """`sentence` of an error to print behind the table's name, without repeating that name."""
     return sentence.removeprefix(f"{table}: ")
 
 
@@ -41,6 +42,6 @@ def tso_to_time(tso: int) -> datetime:
 
 
 def same_name(name: str) -> str:
-    """What names that a server takes for the same one have in common: the lower case of each character by itself.
-    ``straße`` and ``strasse`` are two names."""
+    """A key that is equal for names that a server treats as the same: each character in lower case. ``straße`` and
+    ``strasse`` are two names."""
     return name.lower() if name.isascii() else "".join(character.lower()[0] for character in name)

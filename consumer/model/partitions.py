@@ -1,4 +1,4 @@
-"""How upstream divides a table into partitions, as its statements say it."""
+"""How the upstream divides a table into partitions, according to its statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying again what may go through a moment later: one policy, and its limits are times."""
+"""The one retry policy. Its limits are times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from consumer.errors import Retryable
 from consumer.model.timekeeper import between, now, sleep
 
 WRITE_SECONDS = 15.0
-"""How long a task tries one transaction again, from its first failure on; what is behind it waits as long."""
+"""How long a task retries one transaction after its first failure. The work behind it waits that long."""
 
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 5.0
@@ -22,8 +22,8 @@ def patiently(
     seconds: float,
     told: Callable[[Retryable, float], None] = lambda error, left: None,
 ) -> T:
-    """`call`, again with growing random pauses while it raises a Retryable that may pass, until `seconds` have gone by
-    since the first; then its last error. `told` gets each error before the pause, and the seconds that are left."""
+    """`call`, retried with growing random pauses while it raises a Retryable, until `seconds` have passed since the
+    first failure; then its last error. `told` is called before each pause with the error and the seconds left."""
     tries, deadline = 0, 0.0
     while True:
         try:
@@ -39,5 +39,5 @@ def patiently(
 
 
 def pause(tries: int) -> float:
-    """Seconds before the next try, doubling and spread at random, so that two who met do not meet again."""
+    """Seconds before the next try, doubling and random, so that two transactions that collided do not collide again."""
     return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 10)) * between(0.5, 1.5)

@@ -1,4 +1,5 @@
-"""What the target has already: the only state that outlives a run. It is kept in the target itself."""
+"""The progress: what the target already has. It is the only state that outlives a run, and it is in the target
+itself."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ class State(enum.StrEnum):
     WAITS = "waits"
     """Complete up to a statement that waits for a stopped table."""
     DROPPED = "dropped"
-    """A tombstone: the name is gone upstream, its old files must not come alive again."""
+    """A tombstone: the name no longer exists upstream, and its old files must not be applied again."""
     EMPTYING = "emptying"
-    """A resync began, and what the target has under this name may not be gone yet: it goes before anything else."""
+    """A resync has begun. The target may still have a table of this name; it is dropped before anything else."""
     EXCLUDED = "excluded"
-    """Left out by the table filter when it was last seen; its rows above `applied_ts` were never read."""
+    """The table filter left it out; its rows above `applied_ts` were never read."""
 
 
 MOVED_BY_WRITER = "its rows are written, and the files that they came from are not recorded yet"
@@ -60,7 +61,7 @@ class OpenFile:
     stamp: str
 
     def holds(self, file: DataFile) -> bool:
-        """Whether `file` is still what was read, as far as was seen."""
+        """Whether `file` is still the one that was read, as far as is known."""
         return (self.size, self.stamp) in ((0, ""), (file.size, file.stamp))
 
 
@@ -104,15 +105,15 @@ class DdlId(NamedTuple):
 class DdlState(enum.StrEnum):
     INTENT = "intent"
     REFUSED = "refused"
-    """The target refused it, so it did not run: the next run tries it from the state as it is then."""
+    """The target refused it, so it did not run. The next run tries it again from the state at that time."""
     DONE = "done"
     SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class DdlRecord:
-    """`before` is the sink's own text: what tells "executed" from "not executed" after a crash, and how much of a
-    refused statement ran."""
+    """`before` is the sink's own text: after a crash it shows whether the statement ran, and how much of a refused
+    statement ran."""
 
     id: DdlId
     state: DdlState
@@ -144,8 +145,8 @@ class AuditRow:
 class ProgressChange:
     """What one transaction adds to the progress. A table mapped to None falls back to the global applied-ts.
 
-    No table goes back by it, unless it is a `rewind`: who believes a table to be behind where it is believes in old
-    progress, and nothing that follows from it may be recorded (see `check`).
+    No table goes back by it, unless it is a `rewind`: a change that moves a table back was made from outdated progress,
+    and must not be recorded (see `check`).
     """
 
     applied_ts: int | None = None
@@ -158,7 +159,7 @@ class ProgressChange:
     rewind: bool = False
 
     def merged(self, *others: ProgressChange) -> ProgressChange:
-        """All changes in one; where they meet, the last one counts. The cost is that of one pass over them."""
+        """All changes in one; if two change the same thing, the last one counts. Takes one pass over them."""
         changes = (self, *others)
         applied = [change.applied_ts for change in changes if change.applied_ts is not None]
         starts = [change.start_ts for change in changes if change.start_ts is not None]
@@ -174,8 +175,8 @@ class ProgressChange:
         )
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:
-        """Raises ProgressMoved where it would move back what the target has: the global `applied_ts`, and that of the
-        `tables` which have one of their own. A tombstone has no rows that could be applied twice."""
+        """Raises ProgressMoved if it would move the target back: the global `applied_ts`, and that of the `tables`
+        which have one of their own. A tombstone has no rows that could be applied twice."""
         if self.rewind:
             return
         new = applied_ts if self.applied_ts is None else self.applied_ts
@@ -197,8 +198,8 @@ def _ended(place: TableProgress | None) -> bool:
 class Progress:
     """The progress of one consumer name. `upstream` is None before the first run.
 
-    `start_ts`: the target was given as it was upstream at that commit-ts, with every statement up to it, that one's own
-    included; 0 for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded.
+    `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
+    for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded.
     """
 
     upstream: str | None = None

@@ -1,4 +1,4 @@
-"""What a command tells its caller: printed as text or as JSON by the command line, never anything else."""
+"""The results of commands. The command line prints them as text or as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class TableResult:
     """One table in a run's summary. `changes` are the row changes read from the files, those dropped or left for a
     later round among them; `rows` = `puts` + `deletes` are what the target was given, once the changes of each key were
     folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
-    statement that stopped it, 0 for none. `resync`: the storage can make it anew."""
+    statement that stopped it, 0 for none. `resync`: the storage can make it again."""
 
     changes: int = 0
     rows: int = 0
@@ -33,8 +33,8 @@ class TableResult:
 @dataclass(slots=True)
 class RunResult:
     """The outcome of once, backfill, replay or run. `seconds` include `spark_seconds` (starting the session; 0.0: no
-    session was started). `name` is what the progress is kept under where that is not --name. `ended` is when, in
-    milliseconds since 1970. `error`: why it ended before its end."""
+    session was started). `name` is the name of the progress if it is not --name. `ended` is when, in milliseconds since
+    1970. `error`: why it ended before its end."""
 
     checkpoint_ts: int = 0
     tables: dict[TableName, TableResult] = field(default_factory=dict)
@@ -85,8 +85,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table that is not simply where the others are. `version` is the refused statement's, 0 for none.
-    `resync`: the storage can make it anew."""
+    """A table that differs from the others in place or state. `version` is the refused statement's, 0 for none.
+    `resync`: the storage can make it again."""
 
     table: TableName
     watermark: int
@@ -111,7 +111,7 @@ class PlanResult:
 @dataclass(frozen=True, slots=True)
 class UnreadStatus:
     """Files that hold rows still to be applied, above the checkpoint too. `oldest_date` is the earliest of their date
-    folders ("" where folders are not by day); `expiration_days` is TiCDC's file-expiration-days, 0 where nobody says;
+    folders ("" where folders are not by day); `expiration_days` is TiCDC's file-expiration-days, 0 if unknown;
     `days_left` are the days of the checkpoint until its clean-up deletes that folder (0 or less: it may be gone)."""
 
     files: int
@@ -123,9 +123,9 @@ class UnreadStatus:
 
 @dataclass(frozen=True, slots=True)
 class StatusResult:
-    """`applied_ts` is where every table is that is not in `tables`; `ok` counts them. `checkpoint_ts` and `unread` are
-    None where the storage could not be asked (`notes` say why). `asked` is the moment of the answer, in milliseconds
-    since 1970. `time_zone` is what the replica is bound to."""
+    """`applied_ts` is the place of every table that is not in `tables`; `ok` counts those. `checkpoint_ts` and `unread`
+    are None if the storage did not answer (`notes` say why). `asked` is the moment of the answer, in milliseconds since
+    1970. `time_zone` is what the replica is bound to."""
 
     upstream: str | None
     applied_ts: int

@@ -1,4 +1,4 @@
-"""Amounts as people read them."""
+"""Amounts for people to read."""
 
 from __future__ import annotations
 

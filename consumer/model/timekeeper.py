@@ -1,6 +1,6 @@
-"""The one place where the driver takes the time, waits and leaves something to chance.
+"""The only place where the driver reads the clock, sleeps or draws random numbers.
 
-A test that plays years in a second puts its own in the place of `keeper`.
+A test that plays years in a second replaces `keeper`.
 """
 
 from __future__ import annotations

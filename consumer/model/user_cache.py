@@ -1,4 +1,4 @@
-"""The user's cache folder: what may be lost, cut or cleared at any time, and is never an error."""
+"""The user's cache folder. Its content may be lost, cut or cleared at any time, which is never an error."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a person or a log collector sees of a run."""
+"""What people and log collectors see of a run."""

@@ -8,8 +8,8 @@ from consumer.model.events import Event, Idle, NowDoing, RoundStarted
 
 
 class Activity:
-    """`what` since `since`. `applied_ts`: while it is idle, what everything is applied up to, else None. `begun` is
-    when it did something first, 0.0 before."""
+    """The driver does `what` since `since`. `applied_ts`: while idle, the commit-ts that everything is applied up to,
+    else None. `begun` is when it did something first, 0.0 before."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

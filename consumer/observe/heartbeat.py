@@ -1,4 +1,4 @@
-"""Off a terminal: a line where nothing was said for long, about the work in hand or about being idle."""
+"""Without a terminal: a line about the work in hand, or about being idle, if nothing was logged for long."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from consumer.observe.logs import Log
 from consumer.observe.meter import Meter
 
 SILENT_SECONDS = 10.0
-"""Long work says so after as many seconds without a line."""
+"""Seconds without a line after which long work is reported."""
 IDLE_SECONDS = 300.0
-"""A `run` that finds nothing new says so as often."""
+"""Seconds between lines of an idle `run`."""
 
 
 class Heartbeat:

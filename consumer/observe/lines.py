@@ -19,13 +19,13 @@ from consumer.observe.logs import Log
 
 
 class Lines:
-    """`options` are the flags that a command in a hint needs as well. `summed_up`: what to do about stopped tables
-    follows at the end, on the same stream; so a line tells only why."""
+    """`options` are the flags that a command in a hint needs as well. `summed_up`: the summary at the end of the same
+    stream says what to do about stopped tables, so a line says only why."""
 
     def __init__(self, log: Log, options: str, summed_up: bool) -> None:
         self._log, self._options, self._summed_up = log, options, summed_up
         self.reasons: dict[TableName, str] = {}
-        """Why tables are stopped, as the end of this stream need not repeat it."""
+        """Why tables are stopped; the summary need not repeat it."""
 
     def tell(self, event: Event) -> None:
         match event:

@@ -25,7 +25,7 @@ _QUIET = (
     "gcsfs",
     "adlfs",
 )
-"""What these log as an error, with its trace, they raise too: it is told once, in the consumer's words."""
+"""These log errors that they also raise. The consumer reports each once, in its own words."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 Line = MutableMapping[str, Any]
@@ -42,12 +42,12 @@ class LogSettings:
 
 
 class Log:
-    """A logger made when its first line is written: a run with nothing to say does not load structlog."""
+    """The logger is made with its first line: a run that logs nothing does not load structlog."""
 
     def __init__(self, settings: LogSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._clock = settings, clock
         self.said = clock()
-        """When a line that is more than a detail was written last."""
+        """When the last line above debug was written."""
         self._file = _open(settings.file) if settings.file else None
         for name in _QUIET:
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -78,7 +78,7 @@ class Log:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Where lines go: a file, or whatever stderr is at that moment (a live progress bar replaces it)."""
+    """Where lines go: a file, or the current stderr (a live progress bar replaces it)."""
 
     file: TextIO | None
 

@@ -1,4 +1,4 @@
-"""How far a round is: what is done of it, what is in hand, how fast it goes."""
+"""How far a round is: what is done, what is in hand, and the speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 60
 @dataclass(frozen=True, slots=True)
 class Reading:
     """`done` of `total` bytes of change files, in `seconds` since the first load began; 0.0: there was none yet.
-    `oldest` says what is in hand for longest, "" for nothing."""
+    `oldest` describes the work that is in hand for longest, "" for none."""
 
     done: LoadPart
     total: int
@@ -33,7 +33,7 @@ class Reading:
 
     @property
     def left(self) -> float | None:
-        """Seconds until all is done, if it goes on like this; None where nothing says so."""
+        """Seconds until all is done at this rate; None if unknown."""
         return (self.total - self.done.bytes) / self.rate if self.rate else None
 
 
@@ -44,7 +44,7 @@ class _InHand:
 
 
 class Meter:
-    """Told of work on one thread, of its parts on any, and read on a third."""
+    """Gets events of work from one thread, of its parts from any, and is read on a third."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()

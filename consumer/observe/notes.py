@@ -7,7 +7,7 @@ from consumer.observe.logs import Log
 
 
 class Notes:
-    """`texts` are all that were told, each once, in order."""
+    """`texts` are all notes so far, each once, in order."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""The observer that commands use: it hands each event to all who listen."""
+"""The observer that commands use: it passes each event to all listeners."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from consumer.ports import Observer
 
 
 class CommandObserver:
-    """Implements ports.Observer by others. `with_bar`: a person watches, and the lines are about trouble only.
-    `options` and `summed_up` are explained at `Lines`."""
+    """Implements ports.Observer. `with_bar`: a person watches a bar, and only warnings are logged. `options` and
+    `summed_up` are explained at `Lines`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class CommandObserver:
 
     @property
     def reasons(self) -> dict[TableName, str]:
-        """Why tables are stopped, as far as the stream of the result has it already."""
+        """Why tables are stopped, if the stream of the summary has it already."""
         return self._lines.reasons
 
     @property

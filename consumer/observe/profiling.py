@@ -1,4 +1,4 @@
-"""What is it doing right now: the stacks of all threads, where TiCDC's sample consumer serves its profiles."""
+"""The stacks of all threads, at the address where TiCDC's sample consumer serves its profiles."""
 
 from __future__ import annotations
 

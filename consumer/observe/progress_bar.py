@@ -1,4 +1,4 @@
-"""One line on a terminal that says what is done right now, and how far a round is. rich is loaded when it shows."""
+"""One line on a terminal with the current work and the state of the round. rich is loaded when it is shown."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _WIDTH = 20
 SHOWN_AFTER = 1.0
-"""What takes no longer than this passes without a bar."""
+"""Seconds; shorter work shows no bar."""
 
 
 class ProgressBar:
-    """On stderr, gone for good when it is stopped. `read` says how far the work in hand is."""
+    """On stderr; once stopped it does not come back. `read` says how far the work in hand is."""
 
     def __init__(self, activity: Activity, read: Callable[[], Reading], clock: Callable[[], float]) -> None:
         self._activity, self._read, self._clock = activity, read, clock
@@ -41,12 +41,12 @@ class ProgressBar:
             self._up_to_date = ""
 
     def beat(self) -> None:
-        """Show it, unless all is over at once. On any thread."""
+        """Show it if the work takes long enough. On any thread."""
         if self._clock() - self._activity.begun >= SHOWN_AFTER or self._read().oldest:
             self.show()
 
     def show(self) -> None:
-        """Show it, where it is not there. On any thread."""
+        """Show it if it is not shown. On any thread."""
         from rich.console import Console
         from rich.live import Live
 
@@ -71,8 +71,7 @@ class ProgressBar:
                 self._live = None
 
     def _doing(self) -> str:
-        """What to say where no work is in hand: an idle `run` looks again and again, which is not worth a word while
-        it takes no time."""
+        """What to show if no work is in hand. The short look of an idle `run` at the storage is not shown."""
         activity = self._activity
         quick = self._clock() - activity.since < SHOWN_AFTER
         return self._up_to_date if self._up_to_date and (quick or activity.applied_ts is not None) else activity.what

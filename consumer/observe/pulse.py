@@ -1,4 +1,4 @@
-"""A thread that looks at the driver from time to time, whatever that is busy with."""
+"""A thread that looks at the driver from time to time, even if the driver is blocked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Pulse:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin, where it has not begun."""
+        """Start the thread once."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
             self._thread.start()

@@ -1,4 +1,4 @@
-"""What does not go through now: told at its first failure, from time to time, and when it is over."""
+"""Failures that are retried: logged at the first one, from time to time, and when they are over."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from consumer.model.events import Event, Retrying, RetryPassed, StepFinished, Ta
 from consumer.observe.logs import Log
 
 SAY_AGAIN_AFTER = 60.0
-"""Seconds after which trouble that goes on is told again."""
+"""Seconds after which lasting trouble is logged again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Whom the program works with, as it tells of them: without secrets."""
+    """The systems that the program works with, as they are printed: without secrets."""
 
     upstream: str = "the storage"
     target: str = "the target"
     spark: str = "Spark"
 
     def of(self, error: ConsumerError) -> str:
-        """Who keeps it waiting."""
+        """The system that the error comes from."""
         if isinstance(error, StorageUnavailable | StorageChanged | CheckpointMissing):
             return self.upstream
         return self.spark if isinstance(error, JobBroken) else self.target
@@ -45,7 +45,7 @@ class _Trouble:
 
 
 class Troubles:
-    """An outage is one trouble, whatever meets it; what befalls one table is one of that table."""
+    """An outage is one trouble for all who meet it. Trouble of one table belongs to that table."""
 
     def __init__(self, log: Log, places: Places, clock: Callable[[], float]) -> None:
         self._log, self._places, self._clock = log, places, clock
@@ -83,7 +83,7 @@ class Troubles:
         self._log.warning(line, **values)
 
     def _passed(self, what: str) -> None:
-        """`what` went through, or a step of the table of that name."""
+        """`what` succeeded, or a step of the table of that name did."""
         for key in [key for key, trouble in self._known.items() if key == what or what in trouble.whats]:
             seconds = round(self._clock() - self._known.pop(key).since, 1)
             self._log.warning("goes on again", what=what, at=key, seconds=seconds)

@@ -1,4 +1,5 @@
-"""Columns that the schema files list and the rows do not have: found by the decoder, left out when planned again."""
+"""Columns that the schema files list and the rows do not have. The decoder finds them, and the load is planned again
+without them."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ from consumer.model.steps import LoadRows
 
 @dataclass(slots=True)
 class _Left:
-    """`after` is where the table's latest load begins. `found` are columns that its own rows turned out to lack,
-    `guessed` those that rows of loads before it lacked."""
+    """`after` is where the table's latest load begins. `found` are columns that its own rows lack, `guessed` those that
+    rows of earlier loads lacked."""
 
     after: int
     found: set[str] = field(default_factory=set)
@@ -20,7 +21,7 @@ class _Left:
 
 
 class AbsentColumns:
-    """What is known of one run's tables. Nothing of it is recorded: the next run finds it again."""
+    """What one run has found of its tables. It is not recorded: the next run finds it again."""
 
     def __init__(self) -> None:
         self._left: dict[TableName, _Left] = {}
@@ -31,7 +32,7 @@ class AbsentColumns:
         return tuple(sorted(left.found | left.guessed)) if left else ()
 
     def learn(self, load: LoadRows, error: RowsVary) -> bool:
-        """Whether planning `load` again may go better. It may not for ever: a column is found once, a guess dropped
+        """Whether planning `load` again may help. This ends, because a column is found once and a guess dropped
         once."""
         left = self._of(load)
         new = set(error.absent) - left.found - left.guessed

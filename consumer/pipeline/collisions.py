@@ -1,4 +1,4 @@
-"""Loads whose rows met at a unique key: which are planned again, with all their rows in one task, and how large."""
+"""Loads whose rows collide at a unique key: which are planned again with all their rows in one task, and how large."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Met:
 
 
 class Collisions:
-    """What is known of one run's tables. Nothing of it is recorded: the next run finds it again."""
+    """What one run has found of its tables. It is not recorded: the next run finds it again."""
 
     def __init__(self) -> None:
         self._met: dict[TableName, _Met] = {}
@@ -34,12 +34,12 @@ class Collisions:
         return found.bytes if found else 0
 
     def learn(self, load: LoadRows, whole: bool, bounded: bool) -> bool:
-        """Whether planning `load` again may tell more. `whole`: one task had all of its rows; `bounded`: it leaves out
-        rows that are there.
+        """Whether planning `load` again may help. `whole`: one task had all of its rows; `bounded`: the round leaves
+        out rows that exist.
 
-        A task that had some of the rows may have met one that another task brings elsewhere. One that had all of them,
-        of a bounded round, may have met a row of the time behind: written by tasks of a larger round, or in a snapshot.
-        So the round grows, until nothing is left out."""
+        A task with some of the rows may have collided with a row that another task moves. A task with all rows of a
+        bounded round may have collided with a row from after the round's end, written by tasks of a larger round or in
+        a snapshot. So the round grows until nothing is left out."""
         if not whole or bounded:
             self._met[load.table] = _Met(load.window.after, load.bytes * _STEP if whole else 0)
         return not whole or bounded

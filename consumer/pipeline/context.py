@@ -1,4 +1,4 @@
-"""One round, as those who take part in it see it."""
+"""What all parts of a round share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from consumer.target import Sink
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """What loads have taught, for as long as the command lasts."""
+    """What loads have found out, for as long as the command runs."""
 
     absent: AbsentColumns = field(default_factory=AbsentColumns)
     collisions: Collisions = field(default_factory=Collisions)
@@ -36,7 +36,7 @@ class Lessons:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The world outside."""
+    """The storage, Spark, the target and the observer."""
 
     reader: StorageReader
     loader: Loader
@@ -46,7 +46,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class RoundContext:
-    """`stopped` are the tables that go no further, with why. `deferred` are those that are tried again."""
+    """`stopped` are the tables that go no further, with the reason. `deferred` are those that are retried."""
 
     ports: Ports
     options: RoundOptions
@@ -75,11 +75,11 @@ class RoundContext:
         return self.assembly.seen(load.table, roots, self.progress, load.window.after)
 
     def defer(self, names: Sequence[TableName], what: str, error: Retryable, again: Callable[[], None]) -> None:
-        """The step in hand of `names` did not go through now; the others go on, and `again` lets it be tried later."""
+        """The current step of `names` failed for now. The others go on, and `again` lets it be retried later."""
         self.tell(Retrying(what, error, self.deferred.add(names, error, again)))
 
     def followed(self, work: Work, then: Callable[[Any], None]) -> Callable[[Any], None]:
-        """`then`, once the observer has been told that `work` is no longer in hand."""
+        """A function that reports the end of `work` to the observer, then calls `then`."""
 
         def ended(result: Any) -> None:
             self.tell(WorkEnded(work))

@@ -1,4 +1,4 @@
-"""Tables that the target, or the storage, keeps waiting: each is tried again after a pause, and the others go on."""
+"""Tables that have to wait for the target or the storage. Each is retried after a pause, and the others go on."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class _Deferral:
     again: Callable[[], None]
     tries: int = 0
     due: float | None = None
-    """When it is tried again; None: not in this round, or it is being tried."""
+    """When it is retried; None: not in this round, or right now."""
 
 
 class Deferred:
-    """`seconds`: how long a table is tried in one round, from its first failure on."""
+    """`seconds`: how long a table is retried in one round, from its first failure on."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._found: dict[TableName, _Deferral] = {}
 
     def add(self, names: Sequence[TableName], error: Retryable, again: Callable[[], None]) -> float | None:
-        """The step in hand of `names` has failed, and is to be tried by `again`; for how many seconds, None where it is
-        left to the next round."""
+        """The current step of `names` has failed and is retried by `again`. Returns for how many seconds, None if the
+        next round retries it."""
         moment = now()
         deferral = self._found.setdefault(names[0], _Deferral(tuple(names), error, moment, again))
         deferral.names, deferral.error, deferral.again = tuple(names), error, again
@@ -43,12 +43,12 @@ class Deferred:
         return None if deferral.due is None else left
 
     def settled(self, names: Sequence[TableName]) -> None:
-        """What the tables waited for went through, or they stop for another reason."""
+        """The step of the tables succeeded, or they stop for another reason."""
         for name in names:
             self._found.pop(name, None)
 
     def try_due(self) -> None:
-        """Try those again whose pause is over."""
+        """Retry the tables whose pause is over."""
         moment = now()
         for deferral in self._found.values():
             if deferral.due is not None and deferral.due <= moment:

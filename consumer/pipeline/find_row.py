@@ -1,4 +1,4 @@
-"""Where a row stands that the target has refused: its files are read again, in bounded memory, for as long as that
+"""Finds the line of a row that the target has refused. It reads the files again, in bounded memory, however long that
 takes."""
 
 from __future__ import annotations

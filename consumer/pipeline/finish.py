@@ -1,4 +1,4 @@
-"""What a round leaves in the progress once all of its steps are done."""
+"""The progress at the end of a round."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STATEMENT_SHOWN = 200
 
 
 def finish(context: RoundContext) -> list[TableName]:
-    """Raise the global applied-ts to the checkpoint; whoever is not there keeps a row of their own. Returns the
+    """Raise the global applied-ts to the checkpoint. A table that is not there keeps a row of its own. Returns the
     databases whose statements are all done."""
     assembly, progress = context.assembly, context.progress
     checkpoint = assembly.checkpoint

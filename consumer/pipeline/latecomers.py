@@ -1,6 +1,6 @@
-"""Files that turn up while their table is at the checkpoint already: nothing would read them until that moves on.
+"""Files that appear although their table is at the checkpoint. Nothing would read them until the checkpoint moves.
 
-Mostly they are above it, which is noted, so that nobody asks again. Rows at or below it were sent again, or came late.
+Mostly their rows are above it, which is recorded. Rows at or below it were sent again, or came late.
 """
 
 from __future__ import annotations

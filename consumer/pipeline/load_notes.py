@@ -1,4 +1,4 @@
-"""What a person should read of loads that went through, and why some tables are not loaded."""
+"""Notes about finished loads, and why some tables are not loaded."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from consumer.model.names import TableName
 
 NO_COMMIT_TS = Note(
     NoteKind.COMMIT_TS,
-    "rows carry no commit-ts, only milliseconds: transactions of one millisecond are told apart by their place in the"
+    "rows carry no commit-ts, only milliseconds: transactions of one millisecond are ordered by their place in the"
     " files, and a target read at a checkpoint may show part of its millisecond;"
-    " enable-tidb-extension=true in the changefeed's sink URI sets commit-ts on",
+    " enable-tidb-extension=true in the changefeed's sink URI adds the commit-ts",
 )
 
 NO_TIME = Note(
     NoteKind.COMMIT_TS,
-    "CSV rows carry no commit-ts: their place in the files is their order, and a file is applied wholly, its rows above"
-    " the checkpoint too. After a restart of the changefeed, rows are for a while what they were before, and rows from"
-    " before a TRUNCATE may come back; a key that is in the files of two dispatchers or partitions stops its table;"
-    " include-commit-ts=true in the changefeed's [sink.csv] sets commit-ts on",
+    "CSV rows carry no commit-ts: they are ordered by their place in the files, and each file is applied completely,"
+    " including rows above the checkpoint. After a restart of the changefeed, rows temporarily go back to older"
+    " values, and rows from before a TRUNCATE may come back; a key that is in the files of two dispatchers or"
+    " partitions stops its table;"
+    " include-commit-ts=true in the changefeed's [sink.csv] adds the commit-ts",
 )
 KEY_LOSS = Note(
     NoteKind.OLD_KEYS,
-    "CSV with output-raw-change-event=true and without old values or commit-ts does not tell the old keys of updates:"
+    "CSV with output-raw-change-event=true and without old values or commit-ts has no old keys of updates:"
     " where a key was changed upstream, the row under its old key stays, or a row that took the key is lost, as"
-    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] tell"
-    " them",
+    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] add them",
 )
 
 
 def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[Note]:
-    """`key_loss`: the old keys of rows may not be told, which was accepted."""
+    """`key_loss`: the old keys of rows may be missing, and the operator has accepted that."""
     for outcome in done:
         if outcome.task.target.kept and outcome.puts:
             yield _kept_note(outcome)
@@ -49,14 +49,14 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> I
 
 def _kept_note(outcome: LoadOutcome) -> Note:
     text = (
-        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.kept)}: rows that"
-        " are there keep their values, new rows, also those whose key changed, get the columns' defaults"
+        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.kept)}: existing"
+        " rows keep their values; new rows, also those whose key changed, get the columns' defaults"
     )
     return Note(NoteKind.KEPT_COLUMNS, text, outcome.table)
 
 
 def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
-    """Values that are in the target as the files have them, and may not be what upstream has."""
+    """Values that are applied as the files have them, and may differ from the upstream's."""
     if lost := sum(stat.lost_texts for stat in outcome.files):
         text = f"{outcome.table}: {lost} texts hold U+FFFD, TiCDC's text for bytes that are not UTF-8: look upstream"
         yield Note(NoteKind.LOST_TEXT, text, outcome.table, lost)
@@ -69,20 +69,21 @@ def _unproven(outcome: LoadOutcome) -> Iterator[Note]:
 
 
 def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
-    """Why a table is refused whose key's `column` holds values that are two moments each."""
+    """The error of a table whose key's `column` can hold values that are two moments each."""
     return CannotBeExact(
         f"its key holds the TIMESTAMP `{column}`, and the changefeed's clock shows one hour of the year twice: two rows"
         " could have one key",
-        hint="run TiCDC under --tz UTC and have the files written anew, or set accept-timestamp-key where no key is in"
+        hint="run TiCDC under --tz UTC and have TiCDC write the files again, or set accept-timestamp-key where no"
+        " key is in"
         " that hour",
         table=str(table),
     )
 
 
 def keyless_without_checkpoint(table: TableName) -> CannotBeExact:
-    """Why a table with no key is refused in a storage that has no checkpoint."""
+    """The error of a table without a key in a storage without a checkpoint."""
     return CannotBeExact(
-        "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be told apart",
+        "a table with no key needs the checkpoint: without `metadata`, rows that were sent again cannot be recognized",
         hint="run again once TiCDC has written `metadata`, or leave the table out with --tables",
         table=str(table),
     )

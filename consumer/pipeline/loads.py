@@ -1,4 +1,4 @@
-"""Loads: every table that can move, beside one another and beside statements."""
+"""Loads: all tables that are ready, in parallel with one another and with statements."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from consumer.ports import Moved
 from consumer.target import Writer
 
 SINGLE_TASK_BYTES = 128 << 20
-"""What one task may hold at once: the round size of tables that only one task can load."""
+"""The round size of tables that only one task can load: what one task may hold in memory."""
 
 
 @dataclass(slots=True)
 class _Load:
-    """Tables that are loaded by one call of the loader. `alone`: nothing is loaded beside it."""
+    """Tables that are loaded by one call of the loader. `alone`: no other load runs at the same time."""
 
     tasks: list[LoadTask]
     alone: bool = False
@@ -55,7 +55,8 @@ class _Load:
 
 
 class LoadRunner:
-    """Prepares loads at the sink, runs them through Spark beside one another, commits their receipts as each ends."""
+    """Prepares loads at the sink, runs them through Spark in parallel, and commits the receipts of each when it
+    ends."""
 
     def __init__(self, context: RoundContext) -> None:
         self._context = context
@@ -68,7 +69,7 @@ class LoadRunner:
         self._breaks: Counter[TableName] = Counter()
 
     def begin(self) -> bool:
-        """Begin what is ready, as far as there are connections for it. True where some of it is done already."""
+        """Start what is ready, as far as there are connections for it. True if some of it is already done."""
         if self._waiting:
             return False  # tables that get ready meanwhile are packed into common jobs
         context = self._context
@@ -80,7 +81,7 @@ class LoadRunner:
         return replan or context.round.changes != before
 
     def start(self, loads: Sequence[LoadRows]) -> bool:
-        """Run `loads` beside the rest. True where one of them must be planned again."""
+        """Start `loads`. True if one of them must be planned again."""
         context = self._context
         replan = False
         tasks: list[LoadTask] = []
@@ -137,7 +138,7 @@ class LoadRunner:
         self._launch()
 
     def _again(self, busy: Sequence[LoadOutcome], load: _Load) -> None:
-        """What to do with tables whose load did not go through."""
+        """Handle the tables whose load failed for now."""
         broken: list[LoadTask] = []
         for outcome in busy:
             error = outcome.error
@@ -153,8 +154,8 @@ class LoadRunner:
         self._run_broken(broken, busy, load)
 
     def _run_broken(self, tasks: list[LoadTask], busy: Sequence[LoadOutcome], load: _Load) -> None:
-        """A job that broke is run again; if it breaks then too, its tables are loaded one after the other and nothing
-        beside them, so that it shows which one breaks it: that one stops."""
+        """A job that broke is run again. If it breaks again, its tables are loaded one at a time with nothing else
+        running, to find the one that breaks it. That one stops."""
         if load.alone and tasks:
             table = tasks[0].target.table
             self._loads.pop(tasks[0].number)
@@ -172,7 +173,7 @@ class LoadRunner:
             stop_for_files(context, failed)
 
     def _targets(self, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
-        """What the sink says of each table; tables it refuses are stopped."""
+        """The sink's target of each table. Tables that it refuses are stopped."""
         context = self._context
         versions, requests = [], []
         kept = context.kept.loads(load.table for load in loads)
@@ -248,7 +249,7 @@ class LoadRunner:
             self._context.stop(load.table, error)
 
     def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
-        """Whether planning `load` again goes better: with other columns, or with more of the rows in one task."""
+        """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""
         context = self._context
         if isinstance(error, RowsVary):
             return context.lessons.absent.learn(load, error)
@@ -261,8 +262,8 @@ class LoadRunner:
         return learnt
 
     def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
-        """Publish and record; what the sink finds wrong with one table stops that table, and the rest is committed.
-        What is too much together is committed table by table."""
+        """Publish and record. If the sink reports an error of one table, that table stops, and the rest is committed.
+        If all is too much for one commit, it is committed table by table."""
         context = self._context
         while done:
             consumers = [context.consumers[outcome.table] for outcome in done]
@@ -293,7 +294,7 @@ class LoadRunner:
 def _breaks_jobs(table: TableName, busy: Sequence[LoadOutcome]) -> LoadFailed:
     error = next(outcome.error for outcome in busy if isinstance(outcome.error, JobBroken))
     return LoadFailed(
-        f"its load ends Spark's job each time, the last time with nothing beside it: {error.message}",
+        f"its load ends Spark's job every time, even when it runs alone: {error.message}",
         hint="give Spark's workers more memory, or set a smaller round-bytes, then run again",
         table=str(table),
     )

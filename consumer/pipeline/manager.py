@@ -1,4 +1,5 @@
-"""ConsumerManager: one round of all tables, statements and loads beside one another, progress after every step."""
+"""ConsumerManager: one round of all tables. Statements and loads run in parallel, and progress is recorded after every
+step."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ class ConsumerManager:
         self._lessons = Lessons()
 
     def run_round(self, listing: Listing, seconds: float = 0.0) -> None:
-        """Bring every table to ``listing.checkpoint``, or to where it must stop. What keeps a table waiting (a lock, a
-        file that cannot be read) holds up that one, and is tried again for so many `seconds`; then it is `deferred`.
+        """Bring every table to ``listing.checkpoint``, or to where it must stop. A lock or an unreadable file holds up
+        only its table. The step is retried for `seconds`; then the table is `deferred`.
 
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
@@ -86,12 +87,12 @@ class ConsumerManager:
         self.stopped |= found
 
     def left(self) -> None:
-        """A signal ended the round in the middle: the results tell what is recorded of each table."""
+        """A signal ended the round in the middle: set the results to what is recorded of each table."""
         for name, result in self.results.items():
             result.watermark = self.ledger.progress.table(name).applied_ts
 
     def _begun(self, listing: Listing, seconds: float) -> RoundContext:
-        """The round, with those of its tables stopped that cannot begin."""
+        """The round. Tables that cannot begin are stopped."""
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
         for note in notes(assembly, ledger.progress):
@@ -152,7 +153,7 @@ def _check_dates(context: RoundContext) -> None:
 
 
 def _drive(context: RoundContext, statements: StatementRunner, loads: LoadRunner) -> None:
-    """Begin whatever is ready, and follow what ends, until nothing is left to wait for."""
+    """Start each step when it is ready and handle it when it ends, until nothing is left to wait for."""
     while True:
         asked = now()
         context.deferred.try_due()

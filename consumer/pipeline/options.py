@@ -1,4 +1,4 @@
-"""What a round is told beside its listing and its progress."""
+"""The settings of a round."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from consumer.ports import StorageReader
 
 @dataclass(frozen=True, slots=True)
 class RoundOptions:
-    """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads; `policy_of`
-    is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old keys of
-    rows may not be told, and that this was accepted. `never_split` names tables that no two writers share. `date_order`
-    says what orders the files of date folders where rows have no commit-ts: "time", "date", or "" where nobody says.
-    `undecided` are its options that nobody gave. `max_wait`: for how many seconds a call to the target is tried."""
+    """`wanted` is the table filter; `round_bytes` bounds the change files that one load of a table reads;
+    `policy_of` is [consumer.ddl]; `retention` is what is known of TiCDC's clean-up. `key_loss` says that the old
+    keys of rows may be missing, and that the operator has accepted it. `never_split` names tables that no two
+    writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
+    "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
+    to the target is retried."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -41,7 +42,8 @@ class RoundOptions:
     max_wait: float = 60.0
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
-        """`listing` beside `progress`; where it shows files written anew, or a gap that may be none, beside another."""
+        """The assembly of `listing` and `progress`. If the listing shows rewritten files, or a gap that another listing
+        may explain, the storage is listed again first."""
         found = self._looked_at_whole(reader, listing, progress)
         if not found.finds_new_gap(progress, self.accept_gap):
             return found
@@ -49,8 +51,8 @@ class RoundOptions:
         return self._looked_at_whole(reader, full, progress)
 
     def _looked_at_whole(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
-        """`listing`, or a later one, in which every folder is looked at whole whose files it shows to be written anew:
-        TiCDC may go on with that from one listing to the next."""
+        """`listing`, or a later one that has all files of every folder with rewritten files: TiCDC may go on rewriting
+        between two listings."""
         found, whole, shown = self._assembly(listing, progress), set[Folder](), set[Folder]()
         while True:
             anew, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
@@ -70,6 +72,6 @@ class RoundOptions:
         return found
 
     def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
-        """What is recorded before the round of `assembly` begins; it is made anew then."""
+        """What to record before the round of `assembly` begins. The assembly is made again after that."""
         changes = (settle_moved(assembly.files, progress), let_in(assembly, progress, self.policy_of))
         return ProgressChange().merged(*filter(None, changes)) if any(changes) else None

@@ -1,4 +1,4 @@
-"""Rows that the target refuses, told with the file and the line that they stand in."""
+"""Rows that the target refuses, reported with their file and line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from consumer.target import Writer
 def load(
     loader: Loader, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved
 ) -> Sequence[LoadOutcome]:
-    """As the loader does. A row that was refused is looked for at once, beside the other loads."""
+    """Loads as the loader does. A refused row is looked for at once, while other loads run."""
     outcomes = loader.load(tasks, writer, reader, moved)
     for outcome in outcomes:
         if outcome.error is not None:
@@ -25,7 +25,7 @@ def load(
 
 
 def stop(context: RoundContext, task: LoadTask, error: ConsumerError) -> None:
-    """Stop the task's table for an error that came once its rows were written: when it is told whole."""
+    """Stop the task's table for an error that came after its rows were written."""
     if not _wants_place(error):
         context.stop(task.target.table, error)
         return

@@ -14,8 +14,8 @@ from consumer.plan.assembly import Assembly
 def record_as_done(
     table: TableName, version: int, reason: str, assembly: Assembly, progress: Progress
 ) -> ProgressChange:
-    """The progress once a person has seen to a pending statement. Raises BadConfig where there is none, or while rows
-    below it are still to be applied."""
+    """The progress after a person has done a pending statement by hand. Raises BadConfig if there is none, or if rows
+    below it are not applied yet."""
     for statement in assembly.timeline.pending:
         if statement.file.name != table or statement.version != version:
             continue

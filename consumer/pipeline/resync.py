@@ -1,5 +1,5 @@
-"""A table made anew from the storage: from the statement that made it on. What cannot be made anew is refused before
-anything of it is gone."""
+"""Loading a table again from the storage, from the statement that created it on. If that is impossible, it is refused
+before anything is dropped."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def start_over(
 def remakable(
     tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
-    """Those of `tables` that `start_over` can make anew, as far as can be told without a look at their files."""
+    """Those of `tables` that `start_over` can load again, as far as that is known without looking at their files."""
     wanted = [table for table in tables if table.table]
     both = assembly.lives(progress) if wanted else ({}, {})
     found = set()
@@ -67,7 +67,7 @@ def remakable(
 def offered(
     sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
-    """Those of `tables` that a resync may be named for: what another consumer of the target keeps is not emptied."""
+    """Those of `tables` for which a hint may name a resync: tables of another consumer are not emptied."""
     found = remakable(tables, assembly, progress, options)
     return found - sink.kept_elsewhere().keys() if found else found
 
@@ -87,7 +87,7 @@ def _made_anew(
     life = target.get(table) or upstream.get(table)
     if life is None:
         raise BadConfig(
-            f"{table} was dropped or renamed upstream: it would come alive again",
+            f"{table} was dropped or renamed upstream: loading it would bring it back",
             hint="what is left of it in the target can be dropped by hand",
         )
     birth = _birth(table, life, assembly)
@@ -108,7 +108,7 @@ def _check_name(table: TableName, assembly: Assembly) -> None:
 
 
 def _check_moment(table: TableName, assembly: Assembly, progress: Progress) -> None:
-    """Statements above the checkpoint are not due, and those that ran already would be missing from the new table."""
+    """Statements above the checkpoint are not due. Those that already ran would be missing in the new table."""
     applied_ts = max(progress.applied_ts, progress.table(table).applied_ts)
     if assembly.checkpoint < applied_ts:
         raise CheckpointBehind(
@@ -127,7 +127,7 @@ def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> Non
         raise CannotBeExact(
             f"the target does not have it yet: statements that come before its CREATE TABLE are still to run, the first"
             f" is {before[0].file.query} (version {before[0].version})",
-            hint="mend what `status` names, then let `once` run them",
+            hint="fix what `status` names, then run `once`",
             table=str(table),
         )
 

@@ -1,4 +1,4 @@
-"""TableConsumer: one table through a round: its files, its place, what it has done, why it stopped."""
+"""TableConsumer: one table in a round: its files, its place, its result, and why it stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TableConsumer:
         self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
 
     def change(self, load: LoadRows, outcome: LoadOutcome, progress: Progress) -> ProgressChange:
-        """What to record with the rows of `load`. Where there is no checkpoint W stays."""
+        """What to record with the rows of `load`. Without a checkpoint W stays."""
         return ProgressChange(
             tables={} if load.window.upto == MAX_TSO else {self.name: TableProgress(load.window.upto)},
             folders=self._folders(self.read(load, outcome), progress.folders, outcome.files, load.window.after),
@@ -48,7 +48,7 @@ class TableConsumer:
         )
 
     def count(self, load: LoadRows, outcome: LoadOutcome, seconds: float) -> AuditRow:
-        """Add a load that is in the target to the result, and tell of it."""
+        """Add a load that is in the target to the result. Returns its audit row."""
         self.result.changes += outcome.rows
         self.result.rows += outcome.puts + outcome.deletes
         self.result.puts += outcome.puts
@@ -121,7 +121,7 @@ class TableConsumer:
         self.result.state, self.result.error, self.result.hint = "dropped", "", ""
 
     def stop(self, error: ConsumerError) -> ProgressChange:
-        """Go no further in this run; the reason is kept."""
+        """Go no further in this run. The reason is recorded."""
         self.state.error = error
         self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
         self.result.version = (error.version or 0) if isinstance(error, DdlRefused) else 0
@@ -131,8 +131,8 @@ class TableConsumer:
         return TableProgress(self.state.position, State.STOPPED, error.sentence(), error.hint)
 
     def finish(self, applied_ts: int, waits: str | None) -> TableProgress | None:
-        """Where a table that exists is at the end of a round, None when the global applied-ts says it all. `waits` says
-        what it waits for."""
+        """The place of a living table at the end of a round, None if it is at the global applied-ts. `waits` says what
+        it waits for."""
         self.result.watermark = self.state.position
         if self.state.error is not None:
             return self._stopped(self.state.error)

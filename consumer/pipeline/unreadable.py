@@ -1,4 +1,4 @@
-"""Files that cannot be read: some need not be, as they are still being written; the others stop their tables."""
+"""Files that cannot be read. Some are still being written and are left for later; the others stop their tables."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from consumer.pipeline.context import RoundContext
 def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
     """Whether the file that `error` is about is left to a later round: no row of it is due.
 
-    A file that changed after it was listed was being written then, and one whose first row is above the checkpoint, or
-    that of the file in front of it, has rows above it alone, or rows that were sent again.
+    That is so for a file that changed after it was listed, because it was being written. It is so too if its first row,
+    or that of the file before it, is above the checkpoint: then it has only rows above the checkpoint, or rows that
+    were sent again.
     """
     state = context.consumers[table].state
     entry = next((entry for entry in state.unread if entry.file.path == error.path), None)
@@ -43,7 +44,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
 
 
 def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -> None:
-    """Stop the tables whose files, by path, could not be looked at; where that is not about a file, they wait."""
+    """Stop the tables whose files, by path, could not be read. If the error is not about a file, they wait."""
     for name, consumer in context.consumers.items():
         errors = [failed[entry.file.path] for entry in consumer.state.unread if entry.file.path in failed]
         error = next((error for error in errors if not put_off(context, name, error)), None)
@@ -56,8 +57,8 @@ def stop_for_files(context: RoundContext, failed: Mapping[str, ConsumerError]) -
 
 
 def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> None:
-    """The load of `table` did not go through. It is planned without what is not due, or tried again for a while; a file
-    that cannot be read then stops it."""
+    """The load of `table` failed for now. It is planned again without files that are not due, or retried for a while.
+    If a file still cannot be read then, the table stops."""
     again = partial(context.round.release, table)
     if put_off(context, table, error):
         again()
@@ -76,8 +77,8 @@ def _is_above(context: RoundContext, file: DataFile) -> bool:
 
 
 def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
-    """What `error` is once trying again did not help: a file that a storage does not give, while it answers otherwise,
-    is an error of its table."""
+    """What `error` becomes after the last retry: if the storage answers but does not give one file, it is an error of
+    the file's table."""
     if not isinstance(error, StorageUnavailable) or not error.path:
         return error
     try:

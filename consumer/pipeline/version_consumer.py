@@ -27,9 +27,9 @@ POSITION_BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class TableVersionConsumer:
-    """Turns a planned load into what the sink is asked about (`request`) and what executors run (`task`).
+    """Turns a planned load into a request to the sink (`request`) and a task for executors (`task`).
 
-    `seen` are the commit-ts, by partition, that its rows may have; empty where nobody asks.
+    `seen` are the commit-ts, by partition, that its rows may have; empty if this is not checked.
     """
 
     load: LoadRows
@@ -71,7 +71,7 @@ class TableVersionConsumer:
         return {name: labels for name, labels in known.items() if labels}
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
-        """Raises CannotBeExact where it is not known how CSV rows are to be read."""
+        """Raises CannotBeExact if it is unknown how to read CSV rows."""
         protocol = protocol_of(self.dialect)
         whole = not target.key or target.ordered or not protocol.splittable(self.dialect)
         schemas = self._schemas()
@@ -109,8 +109,9 @@ class TableVersionConsumer:
     def _own(self, window: Window, schema: SchemaFile | None) -> Window:
         """The part of `window` that rows of a folder can be in.
 
-        Rows that are older than the statement that began their folder were sent again. TiCDC puts them there by the
-        checksum, which does not know the order of columns, so where that has changed their cells cannot be told.
+        Rows that are older than the statement that began their folder were sent again. TiCDC chooses the folder by
+        the checksum, which ignores the order of columns. If the order has changed, the cells of these rows are
+        ambiguous.
         """
         by_position = protocol_of(self.dialect).by_position(self.dialect)
         if schema is None or not by_position or not schema.query or not self.catalog.reordered(schema):

@@ -1,4 +1,4 @@
-"""What a listing and the progress say together, at the start of a round."""
+"""The listing and the progress together, at the start of a round."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from consumer.ports import StorageReader
 class Assembly:
     """`tables` are the tables that this round is about: they exist, are about to, or lack a usable schema file. A
     database with pending statements of its own is among them, as a table with no name. `whole` are folders that are
-    looked at from their first file on, as files of them were written anew. `read` are the folders of the progress, by
-    root. `overdue` tells of the statements that came late, and of the tables whose end did."""
+    looked at from their first file on, because files of them were rewritten. `read` are the folders of the progress, by
+    root. `overdue` are the errors of tables with statements that came late, or whose end came late."""
 
     listing: Listing
     tables: Sequence[TableName]
@@ -94,7 +94,7 @@ class Assembly:
         return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
 
     def standings(self, progress: Progress) -> Standings:
-        """What the target has of the tables that there are, or were, upstream."""
+        """The target's tables, of those that exist or existed upstream."""
         return Standings(self.statements_due(progress), self.timeline.origins, progress)
 
     def statements_due(self, progress: Progress) -> list[SchemaFile]:
@@ -148,7 +148,7 @@ class Assembly:
         return any(error.sentence() != progress.table(name).reason for name, error in found) or any(beginning)
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
-        """The first hole in the files of the table that begins anew with `statement`."""
+        """The first gap in the files of the table whose rows begin again with `statement`."""
         name = statement.begins
         return (
             None
@@ -166,8 +166,8 @@ class Assembly:
         return (gap for gap in found if gap is not None)
 
     def round(self, tables: Mapping[TableName, TableState], timeless: bool, date_order: str = "") -> Round:
-        """The round of `tables`, each where its progress is. `timeless` rows in folders from before their table's last
-        new beginning are left out here: it is their folder that says that they are gone."""
+        """The round of `tables`, each where its progress is. `timeless` rows in folders from before the last statement
+        that emptied their table are left out here, because only their folder shows that they are gone."""
         for name, state in tables.items() if timeless else ():
             state.begin(self._begun(name, state.position))
         return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless, date_order)
@@ -259,7 +259,7 @@ def _tables(
 
 def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName) -> Sequence[DataFile]:
     """`files` without date folders that were over when the target was given as it was upstream: no later row is in
-    them. A day more is kept: nodes name folders by their own clocks and zones."""
+    them. One more day stays: nodes name folders by their own clocks and zones."""
     known = min(progress.start_ts, progress.table(name).applied_ts)
     if not known:
         return files

@@ -17,7 +17,7 @@ from consumer.model.names import TableName
 
 
 def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
-    """Rows whose columns nobody can tell."""
+    """Rows whose columns are unknown."""
     folder = file.folder
     return SchemaMissing(
         f"rows of version {folder.version}, but no schema file of that version in {folder.root}/meta/",
@@ -88,7 +88,7 @@ class Catalog:
         return found
 
     def declared(self, file: SchemaFile) -> Mapping[str, Definition]:
-        """What the statements up to `file` tell of its table's columns, by their names in lower case."""
+        """What the statements up to `file` say about its table's columns, by lower-case name."""
         history = [other for other in self.by_table.get(file.name, ()) if other.version <= file.version]
         return declared_columns(history, self.origin)
 

@@ -21,8 +21,8 @@ from consumer.model.progress import FolderProgress
 
 _ZONES = tuple(timedelta(hours=hours) for hours in (-13, -6, 0, 8, 15))
 _TOLD = (
-    'date-order = "time" in [consumer] takes the times of the files for their order (TiCDC nodes in several zones),'
-    ' date-order = "date" the dates of their folders (a copy of a storage)'
+    'date-order = "time" in [consumer] orders them by the times of their files (TiCDC nodes in several zones),'
+    ' date-order = "date" by the dates of their folders (a copy of a storage)'
 )
 _Series = tuple[str, int, str, str]
 
@@ -35,7 +35,7 @@ def place(file: DataFile) -> tuple[object, ...]:
 def check_dates(
     table: TableName, unread: Iterable[DataFile], listed: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]
 ) -> CannotBeExact | None:
-    """Why the order of the `unread` files of a table is not known, None where it is; `listed` are all of its files."""
+    """Why the order of the `unread` files of a table is unknown, None if it is known; `listed` are all of its files."""
     waiting = {file.path for file in unread}
     by_series = groupby(sorted(listed, key=_by_date), key=_series)
     for _, group in by_series:
@@ -107,7 +107,8 @@ def _came_late(
         old = file.path in waiting and file.folder.date < newest.folder.date  # type: ignore[union-attr]
         if old and not (_fits(file) and file.modified > newest.modified):  # type: ignore[union-attr]
             return CannotBeExact(
-                f"it was not there when files of {newest.folder.date} were applied, and rows without a commit-ts do not"  # type: ignore[union-attr]
+                f"it was not there when files of {newest.folder.date} were applied, and rows without a commit-ts do"
+                " not"  # type: ignore[union-attr]
                 " say whether they are older",
                 hint="load the table again with resync",
                 path=file.path,

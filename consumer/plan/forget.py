@@ -1,4 +1,4 @@
-"""What the progress need not remember any longer: folders that TiCDC's clean-up, or somebody else, has deleted."""
+"""What the progress no longer has to hold: folders that TiCDC's clean-up, or somebody else, has deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers missing between what was read and what is there."""
+"""Missing file numbers between the files that were read and those that exist."""
 
 from __future__ import annotations
 

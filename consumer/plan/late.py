@@ -2,8 +2,8 @@
 
 Every row up to a checkpoint is in the storage, so a row at or below a table's progress that turns up in a new file was
 either sent again, after a restart, and then its first copy was read, or it was missing when the progress was made: a
-file was copied later than `metadata`, or was lost and is back. A commit-ts that lies in no stretch that was read is
-that of a row which nobody read.
+file was copied later than `metadata`, or was lost and is back. A commit-ts outside of all ranges that were read belongs
+to a row that was never read.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _overdue(file: SchemaFile, applied_ts: int) -> CameLate:
     again = "load the table again with resync, or " if file.table else ""
     return CameLate(
         f"its statement of version {file.version} was not there when it was brought to {applied_ts}: {file.query}",
-        hint=f"whoever copies a storage must bring `metadata` last; {again}do by hand what the statement means and"
+        hint=f"a copy of a storage must get `metadata` last; {again}do by hand what the statement means and"
         f" record it: {skip_ddl_command(file.name, file.version)}",
         table=str(file.name),
         path=file.path,

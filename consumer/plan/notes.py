@@ -1,4 +1,4 @@
-"""What a person should read once of a storage and the progress on it."""
+"""Notes about a storage and the progress on it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from consumer.plan.unread import rewritten_files
 
 SHOWN = 3
 _Files = Mapping[TableName, Sequence[DataFile]]
-_TWO_FEEDS = "look whether two changefeeds, or a re-created one, write to this prefix"
+_TWO_FEEDS = "check whether two changefeeds, or a re-created one, write to this prefix"
 
 
 def notes(assembly: Assembly, progress: Progress) -> Iterator[Note]:
-    """What the storage does not hold as one changefeed writes it, and what the progress does not fit."""
+    """What differs from the storage of one changefeed, and what does not fit the progress."""
     unknown = assembly.listing.unknown
     if unknown:
         shown = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
@@ -81,19 +81,17 @@ def _rewritten(assembly: Assembly, progress: Progress) -> Iterator[Note]:
     files = [file for name, group in assembly.files.items() if assembly.wanted(name) for file in group]
     for file, size in rewritten_files(files, progress.folders):
         how = f"has {file.size} bytes as before" if file.size == size else f"had {size} bytes and has {file.size} now"
-        text = f"{file.path} was written anew after it was read ({how}): rows in it that are new are applied"
+        text = f"{file.path} was rewritten after it was read ({how}): its new rows are applied"
         yield Note(NoteKind.REWRITTEN_FILE, text)
     for folder in sorted(assembly.whole):
-        text = f"{directory_of(folder)}: files that were read are written anew: all of its files are looked at"
+        text = f"{directory_of(folder)}: files were rewritten after they were read: all files of the folder are checked"
         yield Note(NoteKind.REWRITTEN_FILE, text)
 
 
 def _statements(assembly: Assembly, progress: Progress) -> Iterator[Note]:
     for name, place in sorted(progress.tables.items()):
         if place.state is State.EMPTYING:
-            yield Note(
-                NoteKind.EMPTIED_TABLE, f"{name}: the table that the target has goes first: {place.reason}", name
-            )
+            yield Note(NoteKind.EMPTIED_TABLE, f"{name}: the target's table is dropped first: {place.reason}", name)
     if overdue := [file for file in assembly.timeline.overdue if file.name not in assembly.overdue]:
         shown = ", ".join(f"{file.name} {file.version}" for file in overdue[:SHOWN])
         more = ", ..." if len(overdue) > SHOWN else ""

@@ -1,4 +1,4 @@
-"""What schema files tell of a table's partitions, and of the architecture of the TiCDC that wrote them."""
+"""What schema files show of a table's partitions, and of the architecture of the TiCDC that wrote them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The pending statements in upstream order: which of them nothing is in front of, and what is in front of the others.
+"""The queue of pending statements in upstream order: which are at the front, and which statements are in front of the
+others.
 
-A statement is behind those on its tables, and behind those of the database its tables are in. What it costs to follow a
-round grows with the statements that go, not with those that wait.
+A statement is behind those on its tables, and behind those of the database its tables are in. The cost of a round grows
+with the statements that run, not with those that wait.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ class Queue:
         return None
 
     def stuck_ahead(self, statement: Statement, stuck: Mapping[int, str], names: Mapping[TableName, str]) -> str | None:
-        """What a statement in front of `statement` waits for; `names` tells it of the first stuck one on each name."""
+        """What a statement in front of `statement` waits for; `names` maps each name to the reason of its first stuck
+        statement."""
         if passes(statement):
             ahead = ((number, passable) for number, passable in self._ahead_of(statement) if number in stuck)
             return next((stuck[number] for number, passable in ahead if not passable), None)

@@ -17,7 +17,7 @@ _FORMAT = "%Y-%m-%d"
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`days` is the changefeed's ``file-expiration-days`` (0: it deletes none, None: nobody says), `zone` that of its
+    """`days` is the changefeed's ``file-expiration-days`` (0: it deletes none, None: unknown), `zone` that of its
     nodes' clocks."""
 
     days: int | None = None
@@ -49,10 +49,10 @@ def _by_day(folder: Folder) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """What a listing tells of the clean-up. `used`: there are, or were, folders by day. `oldest` is a date before which
+    """What a listing shows of the clean-up. `used`: there are, or were, folders by day. `oldest` is a date before which
     all of them may be gone, once any is. `kept` are the roots that have folders by day, `gone` those whose newest
-    folder that was read is gone: the clean-up was there, and how far it went cannot be told. `read` are the roots of
-    which something was read. `folders` are those that have, or had, files, by root and version. `reached` is where the
+    folder that was read is gone: the clean-up was there, but how far it went is unknown. `read` are the roots of which
+    something was read. `folders` are those that have, or had, files, by root and version. `reached` is where the
     changefeed itself is: it deletes by that, also where a replay ends at an earlier `checkpoint`."""
 
     retention: Retention
@@ -106,13 +106,13 @@ class CleanUp:
         return GapFound(
             f"it is complete up to {needed}, and TiCDC's clean-up may have deleted its date folders of {dates}",
             hint="take the table from a snapshot (a new --name with --start-ts), or accept the loss with --accept-gap;"
-            " file-expiration-days in the changefeed's TOML (--config) tells what can be gone (0: nothing)",
+            " file-expiration-days in the changefeed's TOML (--config) says what can be deleted (0: nothing)",
             table=str(table),
         )
 
     def _limit(self, history: Collection[SchemaFile], needed: int) -> str:
-        """Folders before this date may be gone, "" where nothing says that any is. At first contact nothing but the
-        changefeed's own setting could say that there were none."""
+        """Folders before this date may be gone, "" if there is no sign of that. For a table that was never read, only
+        the changefeed's own setting can show that none is gone."""
         if self.retention.days:
             return self.retention.date(self.reached, self.retention.days)
         roots = {file.root for file in history}

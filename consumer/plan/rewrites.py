@@ -1,8 +1,8 @@
-"""Folders whose files TiCDC has written anew: what was read of them is not all that is there.
+"""Folders whose files TiCDC has rewritten: what was read of them is not all that they hold.
 
-After a restart TiCDC goes on behind the number that a folder's index file names. Where that is stale or lost (an error
-in writing it is passed over), files that are there are written anew, one after the other, below the last one, which
-alone is looked at in every round. Then the index file has changed, and names a number that was read long ago.
+After a restart TiCDC goes on behind the number that a folder's index file names. If the index file is stale or lost
+(TiCDC ignores errors in writing it), existing files are rewritten one after the other, below the last one. Only the
+last one is looked at in every round. But then the index file has changed, and names a number that was read long ago.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class WrittenAnew:
 
 
 def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Folder]:
-    """Those whose last done file is another one now: what is below it may be, too."""
+    """Folders whose last done file has changed: the files below it may have changed too."""
     changed = rewritten_files(files, progress.folders)
     return {file.folder for file, _ in changed if file.index == progress.folders[file.folder].done}
 
 
 def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile]:
-    """Index files that have changed since their folders were read, or were not there then, and not for a new file: none
-    is there, or all are older. `files` are those to be asked about."""
+    """Index files that changed or appeared after their folders were read, although there is no new file that explains
+    it. `files` are the files to look at."""
     newest: dict[Folder, int | None] = {}
     for file in files:
         place = progress.folders.get(file.folder)
@@ -49,7 +49,7 @@ def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Prog
 
 
 def _before(index: StoredFile, newest: int | None) -> bool:
-    """Whether an index file was written before a new file, as the old architecture does; not where no time is told."""
+    """Whether an index file was written before a new file, as the old architecture does; False if no time is known."""
     return newest is not None and 0 < index.modified < newest
 
 

@@ -1,9 +1,9 @@
-"""One round as a state machine: which statements and loads are ready, given what has happened so far.
+"""One round as a state machine: which statements and loads are ready after what has happened so far.
 
-Steps form a graph. Whoever runs it asks for what is ready, which is told once, and tells what became of each step
-(`applied`, `loaded`, `stopped`, `refused`) in any order, be it for real or to print a plan; until then nothing that
-depends on the step is ready. The class does no IO. What is waited for is looked at again when it changes, so all of a
-round costs as much as there is in it.
+Steps form a graph. The caller asks for ready steps, gets each once, and reports the result of each (`applied`,
+`loaded`, `stopped`, `refused`) in any order, for a real round or to print a plan. Until then nothing that depends on
+the step is ready. The class does no IO. A waiting step is checked again only when what it waits for changes, so the
+cost of a round is linear in its steps.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from consumer.plan.windows import plan_load, plan_timeless_load
 class Round:
     """Brings every table in `tables` to `checkpoint`, statement by statement, window by window.
 
-    `timeless`: rows say nothing of their time, so folders tell which files come before a statement. `is_over` tells
-    whether no row above a version, at which a table's rows begin anew, can be in an older folder. `date_order` is as in
+    `timeless`: rows have no time, so folders decide which files come before a statement. `is_over`: whether no row
+    above a version, at which a table's rows begin again, can be in an older folder. `date_order` is as in
     RoundOptions.
     """
 
@@ -52,7 +52,7 @@ class Round:
         # A view can have the name of a table that is gone, whose files may still come, and still lie there.
         self.views = {name for name, columns in timeline.live.items() if is_view(columns)}
         self.changes = 0
-        """Grows whenever a table moves or stops, or a statement goes."""
+        """Grows when a table moves or stops, or a statement runs."""
         self._queue = Queue(timeline.pending)
         self._bounds: dict[str, Bounds] = {}
         self._looking_again = [state for state in tables.values() if any(e.read_to is not None for e in state.unread)]
@@ -80,7 +80,7 @@ class Round:
     # What is ready
 
     def ready_statements(self) -> list[Statement]:
-        """The statements that can run now, each told once; none of them touches a table of another."""
+        """The statements that can run now, each returned once. No two touch the same table."""
         ready = [statement for statement in self._queue.take() if self._is_ready(statement)]
         self._told.update(map(id, ready))
         for statement in ready:
@@ -111,7 +111,7 @@ class Round:
         return any(state.error is not None or state.lost_rows(statement.version) for state in states)
 
     def wants_bounds(self) -> list[DataFile]:
-        """Files whose first and last commit-ts `ready_loads` needs to tell intervals or bounded rounds apart."""
+        """Files whose first and last commit-ts `ready_loads` needs to separate intervals or bounded rounds."""
         wanted: list[DataFile] = []
         for state, boundary in () if self.timeless else self._loadable():
             if state.name in self.views:
@@ -124,7 +124,7 @@ class Round:
         return wanted
 
     def ready_loads(self) -> list[LoadRows]:
-        """One load for each table that is not yet at its next statement or at the checkpoint, each told once.
+        """One load for each table that is not yet at its next statement or at the checkpoint, each returned once.
 
         Tables with nothing to read simply move on.
         """
@@ -215,7 +215,7 @@ class Round:
         self._trouble_changed()
 
     def again(self, statement: Statement) -> None:
-        """`statement` was told and has not gone through: it is ready once more."""
+        """`statement` was returned and failed for now: it is ready again."""
         self._told.discard(id(statement))
         self._queue.again([statement])
 
@@ -224,7 +224,7 @@ class Round:
         self._held.add(table)
 
     def release(self, table: TableName) -> None:
-        """The load of `table` that was told has not gone through, or it is held no more: what is next is ready."""
+        """The load of `table` failed for now, or is no longer held: its next step is ready."""
         self._held.discard(table)
         self._moving.add(table)
 
@@ -246,7 +246,8 @@ class Round:
         self._changed(state.name)
 
     def _changed(self, table: TableName) -> None:
-        """Something about the table is new: it may have rows to load, and who waits for them may go."""
+        """Something about the table has changed: it may have rows to load, and steps that wait for them may be
+        ready."""
         self.changes += 1
         self._moving.add(table)
         self._queue.again(self._for_rows.pop(table, ()))

@@ -161,7 +161,7 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
         why = f"the table rules leave out {left_out}"
         way = f"let the table rules take {left_out} too and run again, or {way}"
     return DdlRefused(
-        f"{why}, whose rows it moves and nobody read: {_shown(statement.file.query)}",
+        f"{why}, whose rows it moves and which were never read: {_shown(statement.file.query)}",
         hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
         table=str(name),
         path=statement.file.path,

@@ -25,7 +25,7 @@ _OF_THE_JVM = ("SPARK_", "JAVA_", "JDK_", "_JAVA_", "CLASSPATH", "LD_", "PYSPARK
 _OURS = ("SPARK_LOCAL_IP", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 """Variables of those that we and PySpark set ourselves."""
 _QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr", "-XX:-UsePerfData")
-"""Java would tell what it thinks of an archive on stdout, which is the result's; and one that is killed would leave a
+"""Java would print messages about an archive to stdout, which is for the result. A JVM that is killed would leave a
 file of counters behind."""
 
 
@@ -38,7 +38,7 @@ class Start:
 
 
 def archived_start(conf: Mapping[str, str]) -> Start | None:
-    """How to start with the archive; None where there is none for this start. Never an error."""
+    """How to start with the archive; None if there is none for this start. Never an error."""
     with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError):
         note = cache_folder("spark") / f"{_key(conf)}.json"
         if not is_ours(note.parent) or not is_ours(note):
@@ -96,7 +96,7 @@ def keep(conf: Mapping[str, str], archive: Path, start: Start) -> None:
 
 
 def start_of(process: int, without: Sequence[str]) -> Start:
-    """How the JVM `process` was started, `without` those words. Raises OSError where the system does not tell."""
+    """How the JVM `process` was started, `without` those words. Raises OSError if the system does not say it."""
     words = Path(f"/proc/{process}/cmdline").read_text().split("\0")[:-1]
     options = words[: words.index("org.apache.spark.deploy.SparkSubmit")]
     pairs = (pair.split("=", 1) for pair in Path(f"/proc/{process}/environ").read_text().split("\0") if "=" in pair)

@@ -25,7 +25,7 @@ def drop_archives() -> None:
 
 
 def import_tasks() -> None:
-    """Import what every task needs; a task that lacks a part of it says so itself."""
+    """Import what every task needs. A task that lacks a part of it reports that itself."""
     for module in ("consumer.spark.tasks", "pyspark.worker"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)

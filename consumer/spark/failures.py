@@ -1,4 +1,4 @@
-"""What a broken Spark job says, as the consumer's errors: its first cause, and whether another try can go better."""
+"""A broken Spark job as an error of the consumer: its first cause, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETTINGS = (
     (("spark.driver.maxResultSize",), "leave spark.driver.maxResultSize out of the Spark properties"),
     (("Failed to create local dir", "Failed to create a temp directory"), "check spark.local.dir"),
 )
-"""What no other try changes: words of the first cause, and what to do."""
+"""Causes that a retry does not change: words of the first cause, and what to do."""
 
 _LOST_TASK = re.compile(r"^Lost task \S+ in stage \S+ \(TID \d+\) \([^)]*\): ")
 _CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z]\w*(?:Exception|Error)(?::\s*|$)")
@@ -27,7 +27,7 @@ _SHOWN = 500
 
 
 def told(error: Exception, settings: SparkSettings) -> ConsumerError:
-    """The error of every task of a job that ended with `error`. Raises BadConfig where no job can go well."""
+    """The error of every task of a job that ended with `error`. Raises BadConfig if no job can succeed."""
     cause = first_cause(str(error)) or type(error).__name__
     for words, hint in _SETTINGS:
         if any(word in cause for word in words):

@@ -34,7 +34,7 @@ PACKED_BYTES = 64 << 20
 SHARE_BYTES = 8 << 20
 """Change bytes that are worth a packed task of their own."""
 LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
-"""What one packed task takes at most: nothing of it is recorded, or told of, before its end."""
+"""The most bytes of a packed task: nothing of it is recorded or reported before its end."""
 DECODE_BYTES = 64 << 20
 BUCKET_BYTES = 128 << 20
 """Change bytes whose folded rows one bucket holds: about a third of it in memory."""
@@ -43,7 +43,7 @@ Result = FileStat | Receipt | ConsumerError
 
 
 class SparkLoader:
-    """Starts Spark at the first load that needs it, and again where it has died. `start_seconds` is what that took."""
+    """Starts Spark at the first load that needs it, and again if it has died. `start_seconds` is how long that took."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings

@@ -23,7 +23,7 @@ _SECONDS = 300
 
 
 def main() -> int:
-    """What keeps it from being made is told, and is no error: every start goes on as Spark does it."""
+    """If it cannot be made, the reason is printed, and that is no error: every start then works as Spark does it."""
     usual = standard_properties(SparkSettings())
     try:
         with maker(usual) as archive:

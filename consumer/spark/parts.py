@@ -1,4 +1,4 @@
-"""Word of what a running load has done: Spark's accumulators bring it to the driver as each task ends.
+"""Parts of a running load: Spark's accumulators bring them to the driver as each task ends.
 
 Executor side too: imports nothing of the driver.
 """
@@ -23,7 +23,7 @@ _Told = tuple[tuple[int, LoadPart], ...]
 
 
 class _ToDriver(AccumulatorParam[_Told]):  # type: ignore[misc]  # pyspark is not followed
-    """On an executor it gathers what a task tells; on the driver it hands that on and keeps nothing."""
+    """On an executor it gathers what a task reports. On the driver it passes that on and keeps nothing."""
 
     def __init__(self, tell: Callable[[int, LoadPart], None] | None = None) -> None:
         self._tell = tell
@@ -43,7 +43,7 @@ class _ToDriver(AccumulatorParam[_Told]):  # type: ignore[misc]  # pyspark is no
 
 
 class PartsOfLoads:
-    """One accumulator a session, for all loads: what a load tells late finds nobody, and does no harm."""
+    """One accumulator a session, for all loads. Late reports of a load find no listener and do no harm."""
 
     def __init__(self, context: SparkContext) -> None:
         self._listeners: dict[int, Moved] = {}

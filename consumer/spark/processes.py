@@ -1,4 +1,4 @@
-"""Processes of this machine, as /proc tells them; none where the system has no /proc."""
+"""Processes of this machine, from /proc; none if the system has no /proc."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _check(conf: Mapping[str, str]) -> None:
 
 
 def _quieten_py4j() -> None:
-    """What breaks a call is raised and told by us; py4j also logs its trace, some of it as the root logger."""
+    """Errors of a call are raised and reported by us. py4j also logs their traces, some of them as the root logger."""
     logging.getLogger("py4j").setLevel(logging.ERROR)
     logging.getLogger().addFilter(_not_of_py4j)
 

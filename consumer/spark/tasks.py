@@ -158,7 +158,7 @@ def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
 
 
 def _of_table(error: Exception, target: LoadTarget) -> ConsumerError:
-    """Whatever a task raises is an error of its table: the others go on."""
+    """Any exception of a task is an error of its table. The others go on."""
     if not isinstance(error, ConsumerError):
         return _unexpected(error, str(target.table))
     error.table = error.table or str(target.table)

@@ -1,4 +1,5 @@
-"""What foreign libraries raise, as the consumer's own errors. Known by class name: none of them is imported here."""
+"""Errors of foreign libraries as the consumer's own errors. They are known by class name, so no library is imported
+here."""
 
 from __future__ import annotations
 
@@ -50,12 +51,12 @@ REFUSED_LOGINS = frozenset(
         "401",
     }
 )
-"""Answers of a server that no second attempt changes."""
+"""Answers of a server that a retry does not change."""
 
 _DENIED, _ABSENT, _NOT_A_FOLDER = "access is denied", "it is not there", "it is not a directory"
 _RIGHTS = (
-    "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: who has no rights there is"
-    " often told the same of a bucket that does not exist"
+    "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: without rights, the answer"
+    " is often the same as for a bucket that does not exist"
 )
 _ARCHIVED = {
     "InvalidObjectState": "it is archived (a Glacier class) and must be restored first",

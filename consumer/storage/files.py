@@ -15,7 +15,7 @@ class Files(Protocol):
     """A `ports.RangeReader` that can also list. Raises StorageUnavailable, BadConfig."""
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        """Every file outside of `spans` and none inside, in no order. What vanishes meanwhile is left out."""
+        """Every file outside of `spans` and none inside, in no order. Files that vanish meanwhile are left out."""
 
     def folders(self) -> list[str]:
         """The names of folders right below, at least the first of them."""
@@ -27,14 +27,14 @@ class Files(Protocol):
 
 
 def changed(path: str) -> StorageChanged:
-    """A file is no longer the one that was listed."""
+    """The file is no longer the one that was listed."""
     return StorageChanged(
-        "it was written anew after it was listed", hint="run again: the next listing finds it as it is now", path=path
+        "it was rewritten after it was listed", hint="run again: the next listing finds it as it is now", path=path
     )
 
 
 def nanoseconds(moment: object) -> int:
-    """A modification time as a storage tells it, ISO 8601 or a datetime, in ns since 1970; 0 for anything else."""
+    """A modification time as a storage gives it, ISO 8601 or a datetime, in ns since 1970; 0 for anything else."""
     try:
         time = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which of S3's failures may pass, and how long they are waited for."""
+"""Which of S3's failures are retried, and for how long."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeVar
 import tenacity
 
 ATTEMPTS = 6
-"""Of what a busy server or a bad network does: up to some ten seconds in all."""
+"""Retries for a busy server or a bad network: up to about ten seconds in all."""
 ATTEMPTS_TO_REACH = 3
-"""Of finding a server at all, and of waiting for one that is silent: a wrong address must be told soon."""
+"""Retries for a server that is not found or silent: a wrong address must be reported soon."""
 
 _REFUSALS = frozenset(
     {
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """`call`, again with growing random pauses while what it raises may pass; then its last error."""
+    """`call`, retried with growing random pauses while its error may pass; then its last error."""
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(may_pass),
         stop=_give_up,
@@ -46,7 +46,7 @@ def patiently(call: Callable[[], T]) -> T:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same request may be answered a moment later."""
+    """Whether the same request may succeed a moment later."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

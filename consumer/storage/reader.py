@@ -39,7 +39,7 @@ _SHOWN = 5
 _LEVELS_UP = 4
 """From a date folder to the changefeed's: the database, the table, its version, the date."""
 _BEGINS = (
-    "the changefeed writes it seconds after its start; `inspect` tells what is there; without it give --checkpoint-ts"
+    "the changefeed writes it seconds after its start; `inspect` shows what is there; without it give --checkpoint-ts"
 )
 
 _In = TypeVar("_In")
@@ -50,7 +50,7 @@ class FsspecReader:
     """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec knows.
 
     `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows; `pool_size` files are read
-    at a time. Each schema file is read once, by this command or by one before it, and again only when it has changed.
+    at a time. Each schema file is read once, by this or an earlier command, and again only if it has changed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class FsspecReader:
         return parse_checkpoint(content)
 
     def elsewhere(self) -> str:
-        """The nearest location above that has a `metadata`: the URI goes too deep. "" where none has."""
+        """The nearest location above that has a `metadata`: then the URI goes too deep. "" if there is none."""
         for above in itertools.islice(self._settings.above(), _LEVELS_UP):
             with contextlib.suppress(ConsumerError):  # a login may have no rights there
                 if open_files(above).read_if_there("metadata", 1) is not None:
@@ -164,7 +164,7 @@ class FsspecReader:
         return self._files
 
     def _parsed_schemas(self, paths: Mapping[StoredFile, SchemaPath]) -> Sequence[SchemaFile | TableError]:
-        """The schema files of a listing; one that has vanished since is left out, like one that was never there."""
+        """The schema files of a listing; a file that has vanished since is left out."""
         known = kept_schemas(self.identity) if self._schemas is None else self._schemas
         new = [file for file in paths if file not in known]
         contents = dict(zip(new, self._concurrently(self._schema_content, new), strict=True))
@@ -199,8 +199,8 @@ def _named(folder: Folder, content: bytes | None) -> int | None:
 
 
 def _begun(files: Sequence[DataFile]) -> list[DataFile]:
-    """`files` without an empty one that is the last of its folder: a local writer has only made it yet, as TiCDC writes
-    no file that stays empty."""
+    """`files` without an empty one that is the last of its folder: a local writer has only created it so far, because
+    TiCDC writes no empty files."""
     behind = [*files[1:], None]
     return [f for f, next_ in zip(files, behind, strict=True) if f.size or (next_ and next_.folder == f.folder)]
 

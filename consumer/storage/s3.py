@@ -109,7 +109,7 @@ class S3Files:
             after = files[-1].path if files else after
             span = spans.covering(after) if leaps else None
             if span is None and token is None:
-                raise StorageUnavailable("the storage's listing breaks off: it says that there is more, and not where")
+                raise StorageUnavailable("the storage's listing breaks off: it says that there is more, but not where")
             if span is None:
                 begin, request = "", {"ContinuationToken": token}
             else:

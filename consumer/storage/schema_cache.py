@@ -1,8 +1,7 @@
 """Schema files as they were parsed, kept from one command to the next in the user's cache folder.
 
-Each is found by its path, size and stamp, all as the listing has them; one that changed is read again. The file is for
-one storage and one parser. Whatever is wrong with it, it is as if it were not there; nor is one that was not written
-for a month.
+Each is found by its path, size and stamp in the listing; one that changed is read again. The cache file is for one
+storage and one parser. A damaged one counts as absent, and one that was not written for a month is removed.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _KEPT_SECONDS = 30 * 24 * 3600
 
 
 def kept_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
-    """What `keep_schemas` kept of this storage; empty where that is lost, damaged, or of another parser."""
+    """What `keep_schemas` wrote for this storage; empty if that is lost, damaged, or of another parser."""
     with suppress(OSError, RuntimeError, ValueError, TypeError):
         place = _place(identity)
         if is_ours(place):
@@ -43,7 +42,8 @@ def kept_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
 
 
 def keep_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None:
-    """Keep `parsed` for the next command. A file without a stamp is left out: nobody could tell that it changed."""
+    """Keep `parsed` for the next command. A file without a stamp is left out, because a change of it would not be
+    seen."""
     with suppress(OSError, RuntimeError, orjson.JSONEncodeError):
         body = _written((file, schema) for file, schema in parsed.items() if file.stamp)
         place = _place(identity)
@@ -61,7 +61,7 @@ def keep_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None
 
 
 def _forget(folder: Path) -> None:
-    """Take away what nobody has written for long: storages that are gone, parsers of before, writers that died."""
+    """Remove files that were not written for long: of other storages, earlier parsers and writers that died."""
     for entry in os.scandir(folder):
         with suppress(FileNotFoundError):
             if time.time() - entry.stat().st_mtime > _KEPT_SECONDS:

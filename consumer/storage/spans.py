@@ -1,4 +1,4 @@
-"""Which stretches of the path order hold nothing that is still to be read, told from the progress alone.
+"""Which ranges of the path order hold nothing new, found from the progress alone.
 
 A file's number is padded to the changefeed's ``file-index-digit``, at most 20 digits. Padded to 20, the last number
 that was read sorts before every greater number, however that one is padded: the stretch below it holds nothing new even
@@ -77,8 +77,8 @@ class Spans:
 
 
 def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
-    """What a listing may leave out: no file in it would make a round after `progress` do anything else. Nothing is left
-    out of the folders in `whole`."""
+    """What a listing may leave out: no file in it can change a round after `progress`. Nothing is left out of the
+    folders in `whole`."""
     series: defaultdict[tuple[str, int, str], _Dates] = defaultdict(dict)
     for folder, place in progress.folders.items():
         dates = series[folder.root, folder.version, folder.partition]

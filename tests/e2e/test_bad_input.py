@@ -317,5 +317,5 @@ def test_a_pasted_command_whose_secret_was_masked_says_so(cli: CommandLine, flag
     }
     left = cli.run("once", flag, masked[flag])
     assert left.code == 2
-    assert f"{flag} has *** where a secret was" in left.err
+    assert f"{flag} has *** instead of a secret" in left.err
     assert f"STORAGE_CONSUMER{flag[1:].upper().replace('-', '_')}" in left.err

@@ -162,7 +162,7 @@ def test_a_plan_says_why_a_table_goes(feed: Feed, replica: MemoryReplica) -> Non
     feed.drop("d.b", 30)
     assert replica.once(40, tables=("*.*", "!d.a")).exit_code == 0
     notes = app.plan(replica.settings(tables=ALL), Recorder()).notes
-    told = "d.a: the table that the target has goes first: it is gone upstream, and the table rules left out its end"
+    told = "d.a: the target's table is dropped first: it is gone upstream, and the table rules left out its end"
     assert told in notes
 
 

@@ -166,7 +166,7 @@ def test_a_file_that_changed_after_it_was_read_is_read_again_and_named(feed: Fee
     assert result.tables[T].dropped_rows == 1
     assert set(replica.tables["d.t"]) == {1, 5, 6, 7}
     assert any(
-        f"{file.name} was written anew after it was read (had {before} bytes and has " in note
+        f"{file.name} was rewritten after it was read (had {before} bytes and has " in note
         for note in replica.seen.notes
     )
 

@@ -61,7 +61,7 @@ def test_what_inspect_prints_does_not_run_until_the_encoding_is_said(
     assert any("binary-encoding-method" in finding for finding in found.findings)
     config = tmp_path / "changefeed.toml"
     config.write_text(found.toml, encoding="utf-8")
-    with pytest.raises(BadConfig, match=r"d.t.v are base64 or hex, and nobody says which"):
+    with pytest.raises(BadConfig, match=r"d.t.v can be base64 or hex, and binary-encoding-method is not set"):
         once(load(hexadecimal, {}, str(config)).settings)
     config.write_text(found.toml.replace('# binary-encoding-method = "base64"', 'binary-encoding-method = "hex"'))
     assert once(load(hexadecimal, {}, str(config)).settings) == [bytes.fromhex(u) for u in UUIDS]
@@ -93,7 +93,7 @@ def test_without_quotes_a_null_that_nothing_shows_is_asked_for(tmp_path: Path) -
     found = inspect(load(flags, {}, kind=InspectSettings).settings, Recorder())
     config = tmp_path / "changefeed.toml"
     config.write_text(found.toml, encoding="utf-8")
-    with pytest.raises(BadConfig, match=r"d.t.v may be NULL, and nobody says how"):
+    with pytest.raises(BadConfig, match=r"d.t.v may be NULL, and null is not set"):
         once(load(flags, {}, str(config)).settings)
     null = {"STORAGE_CONSUMER_CSV_NULL": "\\N"}
     assert once(load(flags, null, str(config)).settings) == ["x", "NULL"]

@@ -1,4 +1,4 @@
-"""CanalRows of canal-JSON -> the rows of a change table."""
+"""Rows of canal-JSON -> the rows of a change table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of a block one by one: which is not a row and why, and what a row says. Slow, and rarely wanted."""
+"""The lines of a block one by one: which one is not a row and why, and what a row holds. Slow, and rarely needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lines_of(text: bytes) -> list[tuple[int, bytes]]:
 
 
 class RowLines:
-    """The lines behind a block's rows, for the few that must be looked at one by one. CanalRows count from 0."""
+    """The lines behind a block's rows, for the few that must be looked at one by one. Rows count from 0."""
 
     def __init__(self, block: Block, line_at: Callable[[int], int], place: Place) -> None:
         self._block, self._line_at, self._place = block, line_at, place

@@ -23,7 +23,7 @@ _NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
 
 
 class NotRows(ValueError):
-    """Some line of a block is not a row. Says nothing of which one."""
+    """Some line of a block is not a row; it does not say which one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The dialect of canal-JSON, told from the bytes of a file."""
+"""Finds the dialect of canal-JSON from the bytes of a file."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _MEANINGS[[*b"rn"]] = [*b"\r\n"]
 
 
 class NotCells(ValueError):
-    """Bytes that are not cells in this dialect. Says nothing of which record."""
+    """Bytes that are not cells in this dialect; it does not say in which record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class CellReader:
             return
         kept = _apart(places, len(pattern))
         if not self._form.quote and not np.array_equal(kept, _apart(-places[::-1], len(pattern))[::-1]):
-            raise NotCells(f"{pattern!r} overlaps itself where a cell ends, so it cannot be told what the cell holds")
+            raise NotCells(f"{pattern!r} overlaps itself where a cell ends, so the content of the cell is ambiguous")
         found[at[~kept]] = False
 
     def _nulls(self, data: Bytes, starts: Ints, ends: Ints, bare: Flags) -> Flags:

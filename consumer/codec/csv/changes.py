@@ -1,4 +1,4 @@
-"""CsvRows of CSV -> the rows of a change table."""
+"""Rows of CSV -> the rows of a change table."""
 
 from __future__ import annotations
 

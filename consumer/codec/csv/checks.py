@@ -1,4 +1,4 @@
-"""What must hold between the options of CSV, and what of them must be known."""
+"""Checks of the CSV options: which must fit together, and which must be known."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from consumer.model.load import Dialect
 
 _ENCODING = Undecided(
     lambda column: family_of(column) is Family.BINARY,
-    "the binary values of {column} are base64 or hex, and nobody says which: binary-encoding-method is not set",
+    "the binary values of {column} can be base64 or hex, and binary-encoding-method is not set",
     "give the changefeed's own TOML with --config, or set binary-encoding-method in its [sink.csv], or"
     " STORAGE_CONSUMER_CSV_BINARY_ENCODING_METHOD; TiCDC's default is base64",
 )
 _NULL = Undecided(
     lambda column: column.nullable,
-    "{column} may be NULL, and nobody says how: without quotes a text can look the same, and null is not set",
+    "{column} may be NULL, and null is not set: without quotes a text can look like NULL",
     "give the changefeed's own TOML with --config, or set null in its [sink.csv], or"
     " STORAGE_CONSUMER_CSV_NULL; TiCDC's default is \\N",
 )
 
 
 def check(dialect: Dialect, unproven: Collection[str]) -> None:
-    """Raises BadConfig for options under which rows cannot be told apart, or that nobody gave."""
+    """Raises BadConfig for options under which the ends of rows are ambiguous, and for options that are missing."""
     if fault := fault_of(csv_of(dialect), dialect.terminator):
         raise BadConfig(
-            f"the changefeed's [sink.csv] leaves it open where cells and rows end: {fault}",
+            f"the changefeed's [sink.csv] does not define where cells and rows end: {fault}",
             hint="give the changefeed's own values; where they are these, write its files anew with others",
         )
     if open_key := next((key for key in unproven if key not in LEFT_OPEN), ""):
@@ -45,17 +45,17 @@ def undecided(dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, .
 
 
 def key_loss(dialect: Dialect) -> BadConfig | None:
-    """Updates of keys that TiCDC leaves unsplit lose the old ones, or rows that exchange keys."""
+    """If TiCDC does not split updates of keys, old keys are lost, or rows that exchange keys."""
     csv = csv_of(dialect)
     if csv.output_old_value and csv.include_commit_ts:
         return None
     key = "output-old-value"
-    loss = "CSV does not tell which row an update of a key was made of: rows under old keys would stay"
+    loss = "CSV updates do not contain their old key: rows under old keys would stay"
     if csv.output_old_value:
         key = "include-commit-ts"
-        loss = "rows that exchange their keys in one transaction cannot be told from rows that are deleted"
+        loss = "rows that exchange their keys in one transaction look the same as deleted rows"
     return BadConfig(
         f"with output-raw-change-event=true and without {key}, {loss}",
-        hint=f"set {key}=true in the changefeed's [sink.csv], or output-raw-change-event=false, and have the files"
-        " written anew; where keys never change, go on with --accept-key-loss",
+        hint=f"set {key}=true in the changefeed's [sink.csv], or output-raw-change-event=false, and have TiCDC write"
+        " the files again; where keys never change, go on with --accept-key-loss",
     )

@@ -1,4 +1,4 @@
-"""What is wrong with a CSV record, and which setting it speaks against. Slow, and rarely wanted."""
+"""What is wrong with a CSV record, and which setting is probably wrong. Slow, and rarely needed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
 
 _LAYOUT = (
-    "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage to tell "
-    "them; otherwise set output-field-header=true in the changefeed's [sink.csv], and resync the table"
+    "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage;"
+    " otherwise set output-field-header=true in the changefeed's [sink.csv], and resync the table"
 )
 _COMMIT_TS = re.compile(rb"[0-9]{17,19}")
 _QUOTED = re.compile(rb"([^\w\s])[IUD]\1(.{1,3}?)(?:\1|\Z)", re.DOTALL)
@@ -46,14 +46,14 @@ class CsvPlace(Place):
 
     def timeless(self) -> CannotBeExact:
         return self.inexact(
-            "the rows of a table with no key have no commit-ts: a row written again cannot be told from an equal row",
+            "the rows of a table with no key have no commit-ts: a row written again looks the same as an equal row",
             "give the table a primary key, or set include-commit-ts=true in the changefeed's [sink.csv]; "
             "then resync the table",
         )
 
 
 class RecordLookup:
-    """The records behind a block's rows, for the one that must be looked at. RecordLookup count from 0."""
+    """The records behind a block's rows, for the one that must be looked at. Records count from 0."""
 
     def __init__(self, block: Block, ends: RecordEnds, line_at: Callable[[int], int], place: CsvPlace) -> None:
         self._block, self._ends, self._line_at, self.place = block, ends, line_at, place
@@ -101,7 +101,7 @@ class RecordLookup:
 
 
 def suspicion(cells: Sequence[bytes], form: RowForm) -> str:
-    """What a record's cells say against the settings, as a hint; "" when nothing is seen."""
+    """A hint if a record's cells contradict the settings, else ""."""
     if cells[0].startswith(b"ticdc-meta$"):
         return (
             "the file begins with a header line: `output-field-header` in [sink.csv] is to be true, as it was written"

@@ -60,7 +60,7 @@ class CsvFile:
             return RowForm.of(dialect)
         except ValueError as error:
             raise self.place.inexact(
-                f"rows cannot be told apart under these settings: {error}",
+                f"these settings do not define where rows end: {error}",
                 "change them in the changefeed's [sink.csv], write to a new prefix and load the tables again",
             ) from error
 

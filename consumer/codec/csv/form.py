@@ -1,4 +1,4 @@
-"""The changefeed's ``[sink.csv]``: where a row's cells stand, and whether there is no doubt about where they end."""
+"""The changefeed's ``[sink.csv]``: where a row's cells are, and whether it is clear where they end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
     "restore it, or take it away and accept the loss of its rows with --accept-gap"
 )
-"""What to do where a file is not of the form that the settings say."""
+"""What to do if a file does not have the form that the settings describe."""
 _LINE_BREAKS = b"\r\n"
 _ESCAPED = {b"\\": b"\\", b"r": b"\r", b"n": b"\n"}
 """What a backslash and one of these mean in escape mode."""
@@ -94,7 +94,7 @@ class RowForm:
 
     @staticmethod
     def of(dialect: Dialect) -> RowForm:
-        """ValueError, saying why, for settings under which rows cannot be told apart."""
+        """Raises ValueError, with the reason, for settings under which the ends of rows are ambiguous."""
         csv = csv_of(dialect)
         fault = fault_of(csv, dialect.terminator)
         if fault:
@@ -129,7 +129,7 @@ def family_of(column: Column) -> Family | None:
 
 
 def fault_of(csv: CsvFormat, terminator: bytes) -> str:
-    """Why rows written so cannot be told apart, "" where they can."""
+    """Why the ends of rows are ambiguous in this form, "" if they are not."""
     delimiter, quote, null = csv.delimiter.encode(), csv.quote.encode(), csv.null.encode()
     if not delimiter or not terminator:
         return "`delimiter` and `terminator` must not be empty"

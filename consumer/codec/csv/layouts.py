@@ -1,4 +1,4 @@
-"""Which columns the rows of CSV files have: what schema files say, and what only statements or the target know."""
+"""Which columns the rows of CSV files have: from schema files, and from statements or the target."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ def csv_layouts(
     """The layout of the rows in the folders of each of `schemas`: its columns without hidden and virtual ones, with the
     labels of ENUM and SET.
 
-    What the statements in storage leave open about virtual columns, the target tells. A column of which neither knows
-    counts as one that rows have: the number of their cells, or their header, shows where that is wrong. Raises
-    CannotBeExact where nobody knows the labels of a column, and for a table with no key whose updates do not say what
-    the row was.
+    If the statements in storage do not say which columns are virtual, the target does. If neither does, a column counts
+    as one that rows have: the number of cells, or the header, shows if that is wrong. Raises CannotBeExact if the
+    labels of a column are unknown, and for a table with no key whose updates do not say what the row was.
     """
     if not target.key and not csv_of(dialect).output_old_value:
         raise CannotBeExact(
@@ -57,7 +56,7 @@ def _check_labels(layout: Layout, target: LoadTarget) -> None:
         if column.labelled and not (column.elements or written.get(column.name)):
             raise CannotBeExact(
                 f"CSV holds the labels of column {column.name}, of type {column.type}, and neither the statements in"
-                " the storage nor the target tell their numbers",
+                " the storage nor the target define their numbers",
                 hint="use a MySQL-compatible target that has the table with its labels, or leave it out with --tables",
                 table=str(target.table),
             )

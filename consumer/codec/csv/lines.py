@@ -51,7 +51,7 @@ class RecordEnds(LineEnds):
         return len(self.records(lines)) if lines else 0
 
     def records(self, lines: bytes) -> list[bytes]:
-        """RecordLookup one by one, without their terminators."""
+        """Records one by one, without their terminators."""
         return self._begin.split(lines.removesuffix(self._terminator))
 
 

@@ -65,7 +65,7 @@ def test_a_file_is_read_as_it_was_listed(azure: AzureServer) -> None:
     files = files_of(azure, "anew")
     (file,) = files.scan(Spans())
     azure.put("anew/f", b"two")
-    with pytest.raises(StorageChanged, match="written anew"):
+    with pytest.raises(StorageChanged, match="rewritten"):
         files.read(file, 0, 3)
 
 

@@ -111,7 +111,7 @@ def test_an_object_that_was_written_anew_is_noticed(folder: Bucket) -> None:
     reader = _reader(folder.uri())
     file = _listed(reader)["d/t/5/CDC00000000000000000030.json"]
     folder.put(file.path, CONTENT[-3000:])
-    with pytest.raises(StorageChanged, match=r"CDC0+30.json: it was written anew after it was listed") as caught:
+    with pytest.raises(StorageChanged, match=r"CDC0+30.json: it was rewritten after it was listed") as caught:
         reader.range_reader().read(file, 0, 10)
     assert caught.value.exit_code == 4
     again = _listed(reader)[file.path]

@@ -219,7 +219,7 @@ def test_null_or_text_without_quotes(type_: str, stops: bool) -> None:
 def test_a_text_that_runs_into_a_delimiter_without_quotes() -> None:
     csv = CsvFormat("||", "", include_commit_ts=True)
     found = error_of(record("I", ["a|", "b"], [Column("id", "TEXT"), COLUMNS[1]], csv, TSO) + b"\n", csv)
-    assert "cannot be told what the cell holds" in found.message
+    assert "content of the cell is ambiguous" in found.message
 
 
 def test_columns_that_the_rows_lack_or_have_too_many() -> None:
