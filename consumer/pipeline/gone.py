@@ -1,4 +1,4 @@
-"""A table that the target had, and that somebody has dropped there."""
+"""Tables that somebody has dropped in the target."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from consumer.target import Sink
 def gone(
     table: TableName, error: ConsumerError, sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> ConsumerError:
-    """What to say of the sink's `error` about `table`: itself, but where the target lacks a table that the storage can
-    make anew, or to which rows were applied, that are gone with it: who creates it empty would lose them."""
+    """The error to report for the sink's `error` about `table`: usually the same. It is another one if the target lacks
+    a table that the storage can make again, or to which rows were applied: creating it empty would lose them."""
     if not isinstance(error, TableMissing):
         return error
     return _told(table, error, table in offered(sink, [table], assembly, progress, options), assembly, progress)
 
 
 def _told(table: TableName, error: TableMissing, anew: bool, assembly: Assembly, progress: Progress) -> TableMissing:
-    """`anew`: the storage can make it anew."""
+    """`anew`: the storage can make it again."""
     if anew:
-        return _dropped(table, f"make it anew from the storage: {resync_command(table)}")
+        return _dropped(table, f"load it again from the storage: {resync_command(table)}")
     if any(assembly.catalog.owner(folder) == table for folder in progress.folders):
         return TableMissing(
             f"the target has no table {table}: it was dropped there, with the rows that were applied to it",
@@ -42,7 +42,7 @@ def _told(table: TableName, error: TableMissing, anew: bool, assembly: Assembly,
 def all_gone(
     sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> dict[TableName, ConsumerError]:
-    """Tables that are in order as far as the progress tells, and that somebody has dropped in the target."""
+    """Tables that are in order according to the progress, and that somebody has dropped in the target."""
     live = (name for name in assembly.timeline.live if options.wanted(name))
     missing = sink.missing([name for name in live if progress.table(name).state is State.OK])
     if not missing:
@@ -67,7 +67,7 @@ def _dropped(name: TableName, hint: str) -> TableMissing:
 
 def _was_there(life: Life, read: int, progress: Progress) -> bool:
     """Whether its rows were applied, or its CREATE TABLE was executed; `read` is the newest version of its files that
-    were read. A view is nobody's rows."""
+    were read. A view has no rows."""
     if read >= (life.birth.version if life.birth is not None else 0):
         return True
     if life.birth is None or len(life.names) > 1 or life.birth.type == Action.CREATE_VIEW:

@@ -1,4 +1,5 @@
-"""Tables that another consumer of the same target keeps: what one does to them the other does not know."""
+"""Tables that another consumer of the same target replicates. Two consumers of one table would not know of each other's
+changes."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def left_to(other: str) -> str:
 def kept(table: TableName, other: str) -> DdlRefused:
     """Why this consumer must leave `table` alone."""
     return DdlRefused(
-        f"the consumer {other!r} of this target keeps {table}, and two must not write to it",
+        f"the consumer {other!r} of this target keeps {table}, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
         f" {other!r} is to apply nothing any more, take its progress away: {forget_command(other)}",
         table=str(table),

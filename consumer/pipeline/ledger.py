@@ -1,4 +1,4 @@
-"""What the target has, as far as it has said so, and whoever wants to change that."""
+"""The progress that the target has confirmed, and every change of it."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Ledger:
         self._start: Start = lambda _: None
 
     def begin(self, start: Start) -> None:
-        """Record what `start` makes of the progress, now and whenever the target went back to where it was not."""
+        """Record what `start` makes of the progress, now and after the target has lost it."""
         self._start = start
         if (change := start(self.progress)) is not None:
             self.record(change)
 
     def confirmed(self) -> Progress:
-        """The progress as the target has it: read anew after a round that broke off, once nothing of that round can
-        move it any more. Raises Retryable, and then there is no round."""
+        """The progress in the target. After a round that broke off it is read again, once nothing of that round can
+        change it any more. Raises Retryable; then no round may run."""
         if not self._confirmed:
             self.progress = self._target.fence()
             self.begin(self._start)
@@ -46,7 +46,7 @@ class Ledger:
 
     @contextmanager
     def round(self) -> Iterator[None]:
-        """A round: where it breaks off, what the target has of it is not known."""
+        """A round. If it breaks off, the state of the target is unknown."""
         self.confirmed()
         self._confirmed = False
         yield
@@ -54,11 +54,11 @@ class Ledger:
         self._target.rest()
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
-        """`call` to the target, tried again for as long as the settings say."""
+        """`call` to the target, retried for as long as the settings say."""
         return patiently(what, call, self._observer, self._seconds)
 
     def record(self, change: ProgressChange) -> None:
-        """Make `change` durable, patiently, and believe it only then."""
+        """Make `change` durable, with retries, and only then part of `progress`."""
         self.believe(self.patiently("record progress", lambda: self._target.record(change)))
 
     def believe(self, recorded: ProgressChange) -> None:
@@ -66,14 +66,14 @@ class Ledger:
         self.progress = self.progress.after(recorded)
 
     def empty(self, name: TableName, change: ProgressChange) -> None:
-        """Take a table away, to be made anew: `change` is its progress then. A run that dies in between is taken up by
-        the next."""
+        """Drop a table, to be loaded again: `change` is its progress then. If this run dies in between, the next run
+        finishes it."""
         place = replace(change.tables[name] or TableProgress(0), state=State.EMPTYING, reason=_RESYNC_DIED)
         self.record(replace(change, tables={**change.tables, name: place}))
         self._empty(name)
 
     def empty_marked(self) -> None:
-        """Take away the tables that a run has marked to go."""
+        """Drop the tables that a run has marked."""
         for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
             self._empty(name)
 

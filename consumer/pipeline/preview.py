@@ -1,4 +1,4 @@
-"""What a round would do, found without doing it: every step is taken to succeed."""
+"""What a round would do, if every step succeeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from consumer.ports import StorageReader
 from consumer.target import LoadRequest, Sink
 
 _Planned = tuple[PlannedStep, Statement | None]
-"""A step, with its statement where it is about one."""
+"""A step, with its statement if it has one."""
 
 
 def preview(
@@ -135,7 +135,7 @@ class _Preview:
                 yield _load(load), None
 
     def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
-        """Stop the tables that cannot take their rows: seen where no step before would change them."""
+        """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
         for name, kept in self.kept.loads(load.table for load in loads).items():
             self._stop(name, kept)
         versions = [

@@ -1,4 +1,4 @@
-"""Statements, beside one another and beside loads: all that are ready, none touching a table of another."""
+"""Statements: all that are ready, in parallel with one another and with loads. No two touch the same table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Chunk = list[tuple[Statement, ApplyDdl]]
 
 
 class StatementRunner:
-    """Runs statements through the sink and tells the round and the table consumers what became of them."""
+    """Runs statements through the sink, and reports the results to the round and the table consumers."""
 
     def __init__(self, context: RoundContext) -> None:
         self._context = context
@@ -36,7 +36,7 @@ class StatementRunner:
         self._running = 0
 
     def begin(self) -> bool:
-        """Begin what is ready. True where some of it is done already."""
+        """Start what is ready. True if some of it is already done."""
         context = self._context
         steps: _Chunk = []
         done = False
@@ -71,14 +71,14 @@ class StatementRunner:
             self._context.side.start("statement", call, self._begun(chunk, came_back))
 
     def _begun(self, chunk: _Chunk, then: Callable[[Any], None]) -> Callable[[Any], None]:
-        """`then`, for the end of `chunk`, which is in hand from now on."""
+        """Report that `chunk` begins. Returns a function that reports its end, then calls `then`."""
         names = tuple(statement.file.name for statement, _ in chunk)
         work = Work(names, statement=" ".join(chunk[0][0].file.query.split()))
         self._context.tell(WorkStarted(work))
         return self._context.followed(work, then)
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
-        """What the target made of the statements. A Retryable of the whole call is that of each. On any thread."""
+        """Run the statements in the target. A Retryable of the whole call is that of each. On any thread."""
         steps = [step for _, step in chunk]
         try:
             return self._context.ports.sink.apply_ddls(steps, unfinished)
@@ -197,7 +197,8 @@ class StatementRunner:
         for table in sorted(self._context.round.ended(statement)) if statement.heals else ():
             lost = self._context.round.lost(table, statement.until(table))
             if lost:
-                text = f"{table}: {len(lost)} files from before {statement.file.query} were never read: rows began anew"
+                files = f"{len(lost)} files from before {statement.file.query}"
+                text = f"{table}: {files} were never read: the statement removed their rows"
                 self._context.tell(Note(NoteKind.UNREAD_FILES, text, table, len(lost)))
 
     def _check_files(self, statement: Statement) -> None:

@@ -106,10 +106,10 @@ def _came_late(
     for file in files if newest is not None else ():
         old = file.path in waiting and file.folder.date < newest.folder.date  # type: ignore[union-attr]
         if old and not (_fits(file) and file.modified > newest.modified):  # type: ignore[union-attr]
+            date = newest.folder.date  # type: ignore[union-attr]
             return CannotBeExact(
-                f"it was not there when files of {newest.folder.date} were applied, and rows without a commit-ts do"
-                " not"  # type: ignore[union-attr]
-                " say whether they are older",
+                f"it was not there when files of {date} were applied, and rows without a commit-ts do not say whether"
+                " they are older",
                 hint="load the table again with resync",
                 path=file.path,
             )

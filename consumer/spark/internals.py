@@ -1,4 +1,5 @@
-"""All that we use of PySpark beside its public part: `tests/test_private_names.py` names what a new version moves."""
+"""Everything that we use of PySpark's private part. If a new version moves a name, `tests/test_private_names.py` says
+which."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
 _LOOKS_EVERY = 0.01
 TELLS_PORT = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""In the environment of a JVM: the file in which it tells where it listens."""
+"""In the environment of a JVM: the file to which it writes where it listens."""
 _FIRST_JOB_IMPORTS = (
     "consumer.spark.internals",
     "pyspark.sql.classic.dataframe",
@@ -134,7 +134,7 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
 
 
 def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
-    """Start it, and wait until it tells where it listens; None when it ends before."""
+    """Start it, and wait until it says where it listens; None if it ends before."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer"
         told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
@@ -172,8 +172,7 @@ def _without_interrupts() -> None:
 
 @contextmanager
 def _properties(conf: Mapping[str, str]) -> Iterator[list[str]]:
-    """The words that tell the JVM its properties, by a file that only we can read: what stands in its command line,
-    everyone can."""
+    """The words that give the JVM its properties in a file that only we can read. Everyone can read a command line."""
     with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".conf") as file:  # mode 0600
         file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
         file.flush()

@@ -13,8 +13,8 @@ import pytest
 from consumer import app
 from consumer.model import patience
 from consumer.model.actions import Action
+from consumer.model.events import Event, StepFinished
 from consumer.model.names import TableName
-from consumer.model.progress import AuditRow
 from consumer.sink.mysql.server import connection
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica, states
@@ -101,8 +101,10 @@ class Timed(Recorder):
         super().__init__()
         self.at: dict[tuple[str, str], float] = {}
 
-    def step_finished(self, row: AuditRow, seconds: float, size: int = 0) -> None:
-        self.at[row.step, str(row.table)] = time.monotonic()
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, StepFinished):
+            self.at[event.row.step, str(event.row.table)] = time.monotonic()
 
 
 def test_rows_go_on_beside_a_slow_statement(

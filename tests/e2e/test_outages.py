@@ -12,6 +12,7 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.events import Event, Retrying, RoundStarted
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.target import Writer
@@ -69,13 +70,13 @@ class Watching(Recorder):
         self.stop = threading.Event()
         self._server, self._failed = server, 0
 
-    def retrying(self, what: str, error: Exception, seconds: float | None) -> None:
-        self._failed += what == "round"
-        if what == "round" and self._failed == 2:
-            self._server.start()
-
-    def round_started(self, checkpoint: int, tables: int, files: int, size: int) -> None:
-        if not files and checkpoint == 25:
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, Retrying) and event.what == "round":
+            self._failed += 1
+            if self._failed == 2:
+                self._server.start()
+        if isinstance(event, RoundStarted) and not event.files and event.checkpoint == 25:
             self.stop.set()
 
 

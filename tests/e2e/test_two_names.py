@@ -10,7 +10,7 @@ from tests.support.feed import ID, VALUE
 from tests.support.shop import Shop
 
 SECOND = ("--name", "second")
-KEPT = "the consumer 'default' of this target keeps d.it's, and two must not write to it"
+KEPT = "the consumer 'default' of this target keeps d.it's, and only one consumer may write to it"
 
 
 def test_a_second_consumer_is_kept_from_the_tables_of_the_first(shop: Shop) -> None:

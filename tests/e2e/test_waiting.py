@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from consumer import app
+from consumer.model.events import Event, Idle, Retrying, RetryPassed
 from tests.servers import MariaDb, mariadb_template
 from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -47,16 +48,14 @@ class Called(Recorder):
         super().__init__()
         self.stop, self.passes, self._then = threading.Event(), list[str](), then
 
-    def retrying(self, what: str, error: Exception, seconds: float | None) -> None:
-        if not self.retries:
+    def tell(self, event: Event) -> None:
+        if isinstance(event, Retrying) and not self.retries:
             self._then.start()
-        self.retries.append(f"{what}: {error}")
-
-    def passed(self, what: str) -> None:
-        self.passes.append(what)
-
-    def idle(self, applied_ts: int) -> None:
-        self.stop.set()
+        super().tell(event)
+        if isinstance(event, RetryPassed):
+            self.passes.append(event.what)
+        if isinstance(event, Idle):
+            self.stop.set()
 
 
 def test_run_waits_for_a_target_that_is_down_at_its_start(server: MariaDb, replica: Replica) -> None:
