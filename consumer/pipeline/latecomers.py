@@ -17,13 +17,13 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
     """Note the new files that are above the checkpoint, and return loads that read the others: of empty windows, so
     that no row of them is applied."""
     busy = {name for statement in context.round.pending for name in statement.touches}
+    readable = context.round.live - context.round.views - busy
     resting = [
         consumer
         for name, consumer in context.consumers.items()
         if consumer.state.position >= context.assembly.checkpoint
         and consumer.state.error is None
-        and name in context.round.live - context.round.views
-        and name not in busy
+        and name in readable
         and any(not entry.next_ts for entry in consumer.state.unread)
     ]
     wanted = [entry.file for consumer in resting for entry in consumer.state.unread if not entry.next_ts]

@@ -25,9 +25,8 @@ class LocalFiles:
 
     def scan(self, spans: Spans) -> list[StoredFile]:
         with Translated(self.settings, "the storage"):
-            top = os.stat(self.settings.prefix)
             found: list[StoredFile] = []
-            self._collect(found, "", os.scandir(self.settings.prefix), spans, ((top.st_dev, top.st_ino),))
+            self._collect(found, "", os.scandir(self.settings.prefix), spans, (self.settings.prefix,))
             return found
 
     def folders(self) -> list[str]:
@@ -60,10 +59,9 @@ class LocalFiles:
         return opened
 
     def _collect(
-        self, found: list[StoredFile], directory: str, entries: Any, spans: Spans, above: tuple[tuple[int, int], ...]
+        self, found: list[StoredFile], directory: str, entries: Any, spans: Spans, above: tuple[str, ...]
     ) -> None:
-        """Add the files below `directory` to `found`. `above` are the devices and inodes of the folders that lead here,
-        this one last."""
+        """Add the files below `directory` to `found`. `above` are the folders that lead here, this one last."""
         with entries:
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
@@ -77,17 +75,17 @@ class LocalFiles:
                         continue
                     if spans.covers_directory(path):
                         continue
-                    inner, state = os.scandir(entry.path), os.stat(entry.path)
+                    # A share answers each look by itself: only where a link leads can be above.
+                    if entry.is_symlink() and any(os.path.samefile(entry.path, folder) for folder in above):
+                        raise _loop(path)
+                    inner = os.scandir(entry.path)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
                     if error.errno == errno.ELOOP:
                         raise _loop(path) from error
                     raise
-                place = (state.st_dev, state.st_ino)
-                if place in above:
-                    raise _loop(path)
-                self._collect(found, path, inner, spans, (*above, place))
+                self._collect(found, path, inner, spans, (*above, entry.path))
 
     def _absolute(self, path: str) -> str:
         return f"{self.settings.prefix}/{path}"
