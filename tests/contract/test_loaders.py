@@ -1,0 +1,167 @@
+"""What ports.Loader promises, asked of every implementation, in each shape of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import consumer.spark.load as spark_load
+from consumer.errors import TableError
+from consumer.model.load import Dialect, FileSlice, LoadOutcome, LoadPart, LoadTarget, LoadTask
+from consumer.model.names import TableName
+from consumer.ports import Loader, Stored
+from consumer.sink.columnar.table import ColumnarTarget, Held
+from consumer.sink.columnar.writer import ParquetWriter
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from tests.contract.acts import ID, NAME
+from tests.support.canal_json import ALL, join, row_line, target_of
+from tests.support.inline_loader import InlineLoader
+
+TABLES = tuple(TableName("d", f"t{number}") for number in range(3))
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A RangeReader of a few files."""
+
+    files: Mapping[str, bytes]
+
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
+        return self.files[file.path][offset : offset + length]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkLoader]:
+    loader = SparkLoader(SparkSettings("local[2]"))
+    assert loader.start_seconds == 0
+    yield loader
+    loader.close()
+    loader.close()
+
+
+@pytest.fixture(params=["inline, packed", "inline, keyed", "spark, packed", "spark, keyed"])
+def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Loader:
+    kind, shape = request.param.split(", ")
+    if shape == "keyed":
+        monkeypatch.setattr(spark_load, "PACKED_BYTES", 0)
+        monkeypatch.setattr(spark_load, "DECODE_BYTES", 1)
+    spark: SparkLoader | InlineLoader = (
+        request.getfixturevalue("spark") if kind == "spark" else InlineLoader(3 if shape == "keyed" else 0)
+    )
+    return spark
+
+
+def target(table: TableName, key: Sequence[int] = (0,)) -> LoadTarget:
+    return replace(target_of([ID, NAME], key, table), settings=ColumnarTarget((Held.TEXT, Held.TEXT)))
+
+
+def task(number: int, storage: Storage, key: Sequence[int] = (0,)) -> LoadTask:
+    """Two files of table `number`."""
+    names = [f"{number}/{file}" for file in range(2)]
+    slices = (
+        FileSlice(path, 0, len(storage.files[path]), len(storage.files[path]), 0, at << 40, ALL, ALL)
+        for at, path in enumerate(names)
+    )
+    return LoadTask(number, target(TABLES[number], key), ALL, tuple(slices), Dialect())
+
+
+def content(number: int, *rows: tuple[str, dict[str, str | None]], since: int) -> bytes:
+    table = TABLES[number].table
+    lines = [row_line(kind, row, commit_ts=since + at, table=table) for at, (kind, row) in enumerate(rows)]
+    return join(lines, b"\r\n")[0]
+
+
+def storage() -> Storage:
+    """Row 1 is changed, row 2 deleted, row 3 stays, as table `number` says in its names."""
+    files = {}
+    for number in range(len(TABLES)):
+        new = [("INSERT", {"id": str(row), "name": f"{number}"}) for row in (1, 2, 3)]
+        files[f"{number}/0"] = content(number, *new, since=10)
+        later = [("UPDATE", {"id": "1", "name": f"{number} again"}), ("DELETE", {"id": "2", "name": f"{number}"})]
+        files[f"{number}/1"] = content(number, *later, since=20)
+    return Storage(files)
+
+
+def staged(outcome: LoadOutcome) -> dict[str, tuple[bool, str | None]]:
+    rows: list[dict[str, Any]] = []
+    for path in {receipt.staged for receipt in outcome.receipts if receipt.staged}:
+        rows += pq.read_table(path).to_pylist()
+    found = {row["c0"]: (row["put"], row["c1"] if row["put"] else None) for row in rows}
+    assert len(found) == len(rows), "a key is written once"
+    return found
+
+
+def wanted(number: int) -> dict[str, tuple[bool, str | None]]:
+    return {"1": (True, f"{number} again"), "2": (False, None), "3": (True, f"{number}")}
+
+
+def run(loader: Loader, tasks: Sequence[LoadTask], files: Storage, folder: Path) -> dict[int, LoadOutcome]:
+    """As the pipeline does: a call for each group."""
+    found = {}
+    for group in loader.split(tasks):
+        assert 1 <= loader.width(group) <= loader.connections
+        outcomes = loader.load(group, ParquetWriter(str(folder)), files)
+        assert [outcome.task for outcome in outcomes] == list(group)
+        found |= {outcome.task.number: outcome for outcome in outcomes}
+    return found
+
+
+def test_every_task_has_one_outcome_with_what_became_of_its_rows(loader: Loader, tmp_path: Path) -> None:
+    files = storage()
+    found = run(loader, [task(number, files) for number in range(3)], files, tmp_path)
+    assert sorted(found) == [0, 1, 2]
+    for number, outcome in found.items():
+        assert outcome.error is None
+        assert outcome.rows == 5
+        assert staged(outcome) == wanted(number)
+        assert sum(receipt.puts for receipt in outcome.receipts) == 2
+        assert sum(receipt.deletes for receipt in outcome.receipts) == 1
+    assert loader.start_seconds >= 0
+
+
+def test_tasks_are_divided_into_groups_and_none_is_lost(loader: Loader) -> None:
+    tasks = [task(number, storage()) for number in range(3)]
+    groups = loader.split(tasks)
+    assert sorted(one.number for group in groups for one in group) == [0, 1, 2]
+    assert all(groups)
+
+
+def test_an_error_of_one_task_leaves_the_others_alone(loader: Loader, tmp_path: Path) -> None:
+    files = storage()
+    damaged = Storage({**files.files, "1/1": b"{}}\r\n"})
+    found = run(loader, [task(number, damaged) for number in range(3)], damaged, tmp_path)
+    assert isinstance(found[1].error, TableError)
+    assert [(found[number].error, staged(found[number])) for number in (0, 2)] == [(None, wanted(0)), (None, wanted(2))]
+
+
+def test_a_load_can_be_run_again(loader: Loader, tmp_path: Path) -> None:
+    files = storage()
+    tasks = [task(0, files)]
+    first, second = (run(loader, tasks, files, tmp_path)[0] for _ in range(2))
+    assert staged(first) == staged(second) == wanted(0)
+
+
+def test_rows_without_a_key_are_counted_in_one_task(loader: Loader, tmp_path: Path) -> None:
+    twice = content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10)
+    less = content(0, ("DELETE", {"id": "7", "name": "b"}), since=20)
+    files = Storage({"0/0": twice, "0/1": less})
+    (outcome,) = run(loader, [task(0, files, ())], files, tmp_path).values()
+    assert outcome.error is None
+    (receipt,) = outcome.receipts
+    rows = pq.read_table(receipt.staged).to_pylist()
+    assert sorted((row["n"], row["c0"], row["c1"]) for row in rows) == [(-1, "7", "b"), (2, "1", "a")]
+
+
+def test_parts_that_are_told_are_parts_of_the_whole(loader: Loader, tmp_path: Path) -> None:
+    files = storage()
+    told: list[LoadPart] = []
+    (outcome,) = loader.load([task(0, files)], ParquetWriter(str(tmp_path)), files, told.append)
+    assert outcome.error is None
+    assert sum(part.bytes for part in told) <= outcome.task.bytes
+    assert sum(part.rows for part in told) <= sum(receipt.puts + receipt.deletes for receipt in outcome.receipts)
