@@ -24,8 +24,6 @@ from consumer.model.progress import (
 from consumer.model.steps import Window
 from consumer.sink.progress_formats import check_format
 
-OF_A_NAME = ("table_progress", "folder_progress", "ddl", "lease", "proof", "known_table", "audit", "consumer")
-"""The tables whose rows belong to a consumer name, as far as a target has them."""
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
 _CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone"
@@ -42,12 +40,12 @@ CONSUMERS = (
 KEPT = (
     "SELECT k.name, k.database_name, k.table_name FROM storage_consumer.known_table k "
     "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
-    "AND p.table_name = k.table_name WHERE k.name <> {name} AND (COALESCE(p.state, 'ok') = 'ok' "
+    "AND p.table_name = k.table_name WHERE k.name <> ? AND (COALESCE(p.state, 'ok') = 'ok' "
     "OR (p.state IN ('stopped', 'waits', 'emptying') AND EXISTS (SELECT 1 FROM storage_consumer.ddl d "
     "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
     "AND d.state <> 'refused'))) ORDER BY k.name"
 )
-"""Every table that another consumer than `name` keeps, by its name: in the SQL of every target. It is in order, or has
+"""Every table that another consumer than `?` keeps, by its name: in the SQL of every target. It is in order, or has
 come to a stop behind a statement of its own."""
 _HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")

@@ -17,13 +17,14 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
+from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.staging import begin_load, begin_staging, end_load, end_staging, staged_file
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, lacks_memory
-from consumer.sink.duckdb.progress import store as stored
 from consumer.sink.duckdb.progress.lease import check_epoch, raise_epoch
 from consumer.sink.duckdb.progress.migrate import ensure_schema
+from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_applied_ts
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import execute
@@ -57,9 +58,9 @@ class DuckDbSink:
         try:
             with self._database.transaction() as connection:
                 ensure_schema(connection)
-                stored.register(connection, self._settings.name, upstream, self._settings.time_zone)
+                stored.register(FileTables(connection), self._settings.name, upstream, self._settings.time_zone)
                 epoch = raise_epoch(connection)
-                found = stored.load(connection, self._settings.name)
+                found = stored.load(FileTables(connection), self._settings.name)
             begin_staging(self._settings.staging, epoch)
         except ConsumerError:
             self.close()
@@ -69,27 +70,27 @@ class DuckDbSink:
 
     def progress(self) -> Progress:
         with self._database.reader() as connection:
-            return stored.load(connection, self._settings.name)
+            return stored.load(FileTables(connection), self._settings.name)
 
     def consumers(self) -> Mapping[str, int]:
         with self._database.reader() as connection:
-            return stored.consumers(connection)
+            return stored.consumers(FileTables(connection))
 
     def kept_elsewhere(self) -> Mapping[TableName, str]:
         with self._database.reader() as connection:
-            return stored.kept(connection, self._settings.name)
+            return stored.kept(FileTables(connection), self._settings.name)
 
     def forget(self) -> None:
         self._lock.take()
         with self._database.transaction() as connection:
             ensure_schema(connection)
             raise_epoch(connection)
-            stored.forget(connection, self._settings.name)
+            stored.forget(FileTables(connection), self._settings.name)
 
     def fence(self) -> Progress:
         with self._write() as (connection, _):
             epoch = raise_epoch(connection)
-            found = stored.load(connection, self._settings.name)
+            found = stored.load(FileTables(connection), self._settings.name)
         self._epoch = epoch
         begin_staging(self._settings.staging, epoch)
         return found
@@ -196,7 +197,7 @@ class DuckDbSink:
             tables = describe(connection, set(filter(None, named)))
             for step in steps:
                 note = ""
-                executed = stored.ddl_state(connection, self._settings.name, step.id) is DdlState.DONE
+                executed = ddl_state(connection, self._settings.name, step.id) is DdlState.DONE
                 if not executed:
                     note = execute(connection, step, tables, self._settings.zone)
                 recorded = step.before.merged(step.done(note))
@@ -226,7 +227,7 @@ class DuckDbSink:
     def _is_there(self, connection: duckdb.DuckDBPyConnection, table: TableName, window: Window) -> bool:
         if window.upto == MAX_TSO:  # no checkpoint: the table's place does not move
             return False
-        applied = stored.table_applied_ts(connection, self._settings.name, table)
+        applied = table_applied_ts(connection, self._settings.name, table)
         if window.after < applied < window.upto:
             raise begins_too_early(table, window, applied)
         return applied >= window.upto
@@ -239,7 +240,7 @@ class DuckDbSink:
         touched: Collection[TableName] = (),
     ) -> None:
         named = {name for name, kept in change.tables.items() if kept is not None}
-        stored.store(connection, self._settings.name, epoch, change, named.union(touched))
+        stored.store(FileTables(connection), self._settings.name, epoch, change, named.union(touched))
 
     @contextmanager
     def _write(self) -> Iterator[tuple[duckdb.DuckDBPyConnection, int]]:

@@ -18,7 +18,7 @@ from consumer.sink.completed import completed
 from consumer.sink.mysql.progress.epochs import LOADS, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.migrate import ensure_schema
-from consumer.sink.mysql.progress.store import consumers, forget, kept, load, register, store
+from consumer.sink.mysql.progress.store import ServerTables, store
 from consumer.sink.mysql.server.connection import Flavor, FlavorName, qualified
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections
@@ -30,6 +30,7 @@ from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.progress_sql import consumers, forget, kept, load, register
 from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
 
 
@@ -78,7 +79,7 @@ class MySqlSink:
     def kept_elsewhere(self) -> Mapping[TableName, str]:
         def look() -> Mapping[TableName, str]:
             with self._driver.cursor() as cursor:
-                return kept(cursor, self._settings.name)
+                return kept(ServerTables(cursor), self._settings.name)
 
         return self._driver.retried(look)
 
@@ -89,7 +90,7 @@ class MySqlSink:
         self._lock.take()
         with self._driver.cursor() as cursor:
             raise_epoch(cursor, self._settings.name)  # waits for what a killed client has left behind
-            forget(cursor, self._settings.name)
+            forget(ServerTables(cursor), self._settings.name)
             cursor.connection.commit()
 
     def fence(self) -> Progress:
@@ -198,7 +199,7 @@ class MySqlSink:
 
     def _begin(self, upstream: str, held: Sequence[int] = ()) -> None:
         with self._driver.cursor() as cursor:
-            register(cursor, self._settings.name, upstream, self._settings.time_zone)
+            register(ServerTables(cursor), self._settings.name, upstream, self._settings.time_zone)
             epoch = raise_epoch(cursor, self._settings.name, held)
             if held:
                 self._driver.epoch.asked(epoch)
@@ -212,11 +213,11 @@ class MySqlSink:
 
     def _load(self) -> Progress:
         with self._driver.cursor() as cursor:
-            return load(cursor, self._settings.name)
+            return load(ServerTables(cursor), self._settings.name)
 
     def _consumers(self) -> Mapping[str, int]:
         with self._driver.cursor() as cursor:
-            return consumers(cursor)
+            return consumers(ServerTables(cursor))
 
     def _store(
         self,

@@ -14,9 +14,10 @@ from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import Window
-from consumer.sink.mysql.progress import store
+from consumer.sink.mysql.progress.store import ServerTables
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.server.connection import connect
+from consumer.sink.progress_sql import load
 from tests.integration.mysql.test_writer_types import CASES
 from tests.integration.mysql.writing import EPOCH, NAME, counted, make_target, settings_of
 from tests.mysql_server import MySql
@@ -178,6 +179,6 @@ def _write(
 def _applied(server: MariaDb) -> int:
     connection = server.connect()
     with connection.cursor() as cursor:
-        applied = store.load(cursor, NAME).table(TableName("db", "t")).applied_ts
+        applied = load(ServerTables(cursor), NAME).table(TableName("db", "t")).applied_ts
     connection.close()
     return applied

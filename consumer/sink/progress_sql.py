@@ -1,0 +1,220 @@
+"""Progress <-> the tables of schema `storage_consumer`, on every target that speaks SQL. The caller owns the
+transaction and the errors of the target's client."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from consumer import __version__
+from consumer.errors import BadConfig
+from consumer.model.files import Folder
+from consumer.model.names import TableName
+from consumer.model.progress import (
+    FORMAT_VERSION,
+    AuditRow,
+    DdlId,
+    DdlRecord,
+    FolderProgress,
+    Progress,
+    ProgressChange,
+    State,
+    TableProgress,
+)
+from consumer.sink.progress_formats import Layout, readable
+from consumer.sink.progress_rows import (
+    AUDIT_DAYS,
+    CONSUMERS,
+    KEPT,
+    Rows,
+    check_time_zone,
+    check_upstream,
+    kept_elsewhere,
+    open_files,
+    progress_of,
+)
+
+Row = Mapping[str, Any]
+"""Column -> value; all rows of one call have the same columns."""
+
+KEYS = {
+    "table_progress": ("name", "database_name", "table_name"),
+    "known_table": ("name", "database_name", "table_name"),
+    "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
+    "ddl": ("name", "database_name", "table_name", "version", "checksum"),
+}
+
+
+class ProgressTables(Protocol):
+    """How one target reads and writes these tables, in the transaction at hand."""
+
+    now: str
+    """The present moment in UTC, as an SQL expression."""
+    had_local_times: bool
+    """Releases that did not record the time zone kept TIMESTAMPs in it."""
+
+    def exists(self) -> bool: ...
+
+    def layout(self) -> Layout: ...
+
+    def run(self, query: str, *values: object) -> Rows:
+        """Run a statement in which each `?` is a value; the rows, of a query."""
+
+    def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
+        """`columns`, as in a SELECT list, of the rows with one of `keys`."""
+
+    def put(self, table: str, rows: Sequence[Row]) -> None:
+        """Write rows, each over the one with its key (KEYS); of two with one key the later counts."""
+
+    def remove(self, table: str, keys: Sequence[Row]) -> None: ...
+
+    def append(self, table: str, rows: Sequence[Row]) -> None: ...
+
+
+def load(tables: ProgressTables, name: str) -> Progress:
+    """The progress of consumer `name`; empty where there is none. Raises BadConfig for a later format."""
+    found = tables.run("SELECT format FROM storage_consumer.consumer WHERE name = ?", name) if tables.exists() else ()
+    if not found:
+        return Progress()
+    older = tables.layout() if found[0][0] < FORMAT_VERSION else None
+
+    def select(table: str, columns: str) -> Rows:
+        there = columns if older is None else readable(older, table, columns)
+        return () if there is None else tables.run(f"SELECT {there} FROM storage_consumer.{table} WHERE name = ?", name)
+
+    return progress_of(select)
+
+
+def consumers(tables: ProgressTables) -> dict[str, int]:
+    """Every consumer name, with how many of its tables are in order."""
+    return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
+
+
+def kept(tables: ProgressTables, name: str) -> dict[TableName, str]:
+    """The tables that another consumer than `name` keeps, with that one."""
+    return kept_elsewhere(tables.run(KEPT, name)) if tables.exists() else {}
+
+
+def forget(tables: ProgressTables, name: str) -> None:
+    """Remove every row of consumer `name`."""
+    for table in sorted(table for table, column in tables.layout() if column == "name"):
+        tables.run(f"DELETE FROM storage_consumer.{table} WHERE name = ?", name)
+
+
+def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -> None:
+    """Write the consumer's row when it is the first run. Raises WrongUpstream where the row is another upstream's,
+    BadConfig where it is bound to another time zone."""
+    found = tables.run("SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = ?", name)
+    if not found:
+        tables.run(
+            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by, "
+            f"time_zone) VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?)",
+            *(name, FORMAT_VERSION, upstream, __version__, time_zone),
+        )
+        return
+    recorded = found[0][1]
+    check_upstream(name, found[0][0], upstream)
+    if tables.had_local_times and not recorded and time_zone != "UTC":
+        raise BadConfig(
+            f"the replica of name {name!r} has TIMESTAMPs in the changefeed's local time, kept so by an older release;"
+            " this one keeps them in UTC",
+            hint="fill a new file",
+        )
+    check_time_zone(name, recorded or time_zone, time_zone)
+    tables.run(
+        "UPDATE storage_consumer.consumer SET written_by = ?, time_zone = ? WHERE name = ?",
+        *(__version__, time_zone, name),
+    )
+
+
+def store(
+    tables: ProgressTables, name: str, epoch: int, change: ProgressChange, touched: Collection[TableName] = ()
+) -> None:
+    """Write `change`; `touched` are tables to be listed in the public view. Raises ProgressMoved."""
+    before = tables.run("SELECT applied_ts FROM storage_consumer.consumer WHERE name = ?", name)
+    columns = "database_name, table_name, applied_ts, state"
+    places = tables.matching("table_progress", columns, [_table_key(name, table) for table in change.tables])
+    own = {TableName(*row[:2]): (int(row[2]), State(row[3])) for row in places}
+    change.check(int(before[0][0]) if before else 0, {table: applied_ts for table, (applied_ts, _) in own.items()})
+    if change.applied_ts is not None:
+        tables.run(
+            f"UPDATE storage_consumer.consumer SET applied_ts = ?, updated = {tables.now} WHERE name = ?",
+            *(change.applied_ts, name),
+        )
+        old = f"finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY"
+        tables.run(f"DELETE FROM storage_consumer.audit WHERE name = ? AND {old}", name)
+    if change.start_ts is not None:
+        tables.run("UPDATE storage_consumer.consumer SET start_ts = ? WHERE name = ?", change.start_ts, name)
+    gone = [table for table, place in change.tables.items() if place is None]
+    # A tombstone that goes away takes its row of the public view along.
+    ended = [table for table in gone if table in own and own[table][1] is State.DROPPED]
+    tables.remove("known_table", [_table_key(name, table) for table in ended])
+    tables.remove("table_progress", [_table_key(name, table) for table in gone])
+    tables.put("table_progress", [_table_row(name, *item) for item in change.tables.items() if item[1] is not None])
+    tables.remove("folder_progress", [_folder_key(name, f) for f, place in change.folders.items() if place is None])
+    tables.put("folder_progress", [_folder_row(name, *item) for item in change.folders.items() if item[1] is not None])
+    tables.put("ddl", [_ddl_row(name, record) for record in change.ddls])
+    tables.remove("ddl", [_ddl_key(name, ddl) for ddl in change.forget_ddls])
+    tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
+    if change.audit:
+        ((now,),) = tables.run(f"SELECT {tables.now}")
+        tables.append("audit", [_audit_row(name, epoch, str(now), row) for row in change.audit])
+
+
+def _table_key(name: str, table: TableName) -> Row:
+    return {"name": name, "database_name": table.database, "table_name": table.table}
+
+
+def _table_row(name: str, table: TableName, place: TableProgress | None) -> Row:
+    assert place is not None
+    own = {"applied_ts": place.applied_ts, "state": place.state.value, "reason": place.reason, "hint": place.hint}
+    return {**_table_key(name, table), **own}
+
+
+def _folder_key(name: str, folder: Folder) -> Row:
+    return dict(zip(KEYS["folder_progress"], (name, *folder), strict=True))
+
+
+def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
+    assert place is not None
+    return {
+        **_folder_key(name, folder),
+        "done": place.done,
+        "size": place.size,
+        "stamp": place.stamp,
+        "open_files": open_files(place),
+        "index_stamp": place.index,
+        "first_ts": place.first_ts,
+        "last_ts": place.last_ts,
+    }
+
+
+def _ddl_key(name: str, ddl: DdlId) -> Row:
+    return dict(zip(KEYS["ddl"], (name, *ddl), strict=True))
+
+
+def _ddl_row(name: str, record: DdlRecord) -> Row:
+    own = {"state": record.state.value, "before_state": record.before, "reason": record.reason}
+    return {**_ddl_key(name, record.id), **own}
+
+
+def _audit_row(name: str, epoch: int, now: str, row: AuditRow) -> Row:
+    return {
+        **_table_key(name, row.table),
+        "epoch": epoch,
+        "finished": now,
+        "step": row.step,
+        "from_ts": row.from_ts,
+        "to_ts": row.to_ts,
+        "row_count": row.changes,
+        "puts": row.puts,
+        "deletes": row.deletes,
+        "dropped_rows": row.dropped_rows,
+        "statement": row.statement,
+    }
+
+
+def sha256(text: str) -> str:
+    """As hexadecimal digits: of what is too long for a column's index."""
+    return hashlib.sha256(text.encode()).hexdigest()
