@@ -85,6 +85,14 @@ def test_imports_go_down(path: Path) -> None:
     assert wrong(package_of(path), imported((ROOT / path).read_text(encoding="utf-8"))) == []
 
 
+@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) == "sink"], ids=str)
+def test_targets_share_what_is_no_targets_own(path: Path) -> None:
+    """`mysql`, `duckdb` and `memory` know nothing of one another; what several need stands beside them."""
+    targets = {p.parent.name for p in (ROOT / "consumer/sink").glob("*/sink.py")}
+    own = path.parts[2] if path.parts[2] in targets else ""
+    assert {name.split(".")[2] for name in imports_of(path) if name.startswith("consumer.sink.")} & targets <= {own}
+
+
 def test_no_module_imports_one_that_imports_it() -> None:
     order = TopologicalSorter({module_name(path): imports_of(path) for path in MODULES})
     assert set(order.static_order()) >= MODULE_NAMES, "graphlib raises CycleError, with the circle, where there is one"
