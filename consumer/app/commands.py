@@ -164,7 +164,9 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> str:
         if settings.name not in names:
             raise BadConfig(
                 f"the target has no progress under the name {settings.name!r}",
-                hint=f"it has some under: {', '.join(names) or 'no name'}",
+                hint=f"it has some under: {', '.join(names)}"
+                if names
+                else "it has none at all: check --downstream-uri",
             )
         what = f"the progress of consumer {settings.name!r}, with {names[settings.name]:,} tables in order"
         if not sure:

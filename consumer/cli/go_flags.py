@@ -22,6 +22,8 @@ def with_two_dashes(arguments: Sequence[str]) -> list[str]:
         argument = rest.pop(0)
         name, equals, value = _split(argument)
         if name == _LIST and not equals:
+            if not rest or rest[0].startswith("-"):
+                done.append(_LIST)  # refused: without a rule every table would be taken
             while rest and not rest[0].startswith("-"):
                 done += [_LIST, rest.pop(0)]
         elif name in _with_value():

@@ -48,7 +48,9 @@ def _time(text: str) -> datetime:
 
 def _placed(text: str, time: datetime, zone_name: str) -> datetime:
     if zone_name == "System":
-        raise ValueError(f"'{text}' does not say its time zone; write it as {text}Z, or give the zone with --tz")
+        raise ValueError(
+            f"'{text}' does not say its time zone; write it as {time.isoformat()}Z, or give the zone with --tz"
+        )
     place = zone_of(zone_name)
     early, late = time.replace(tzinfo=place, fold=0), time.replace(tzinfo=place, fold=1)
     if early.utcoffset() != late.utcoffset():

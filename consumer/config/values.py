@@ -193,7 +193,10 @@ def consumer_name(value: object) -> str:
 
 def rules(value: object) -> tuple[str, ...]:
     """Table filter rules, each checked."""
-    found = tuple(rule for text in _texts(value, "a list of rules") for rule in split_rules(text))
+    texts = _texts(value, "a list of rules")
+    found = tuple(rule for text in texts for rule in split_rules(text))
+    if texts and not found:
+        raise ValueError("it has no rule, and every table would be taken; leave it out for that")
     TableFilter(found)
     return found
 

@@ -1,8 +1,7 @@
-"""The commands that hints name, pasted as they are printed, help. Every place that prints one has its case here."""
+"""The commands that hints name, pasted as they are printed, help."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -15,43 +14,6 @@ from tests.support.feed import ID, VALUE
 from tests.support.shop import Shop, as_a_shell_takes
 
 _SKIP = re.compile(r"storage-consumer skip-ddl .*")
-ROOT = Path(__file__).parents[2]
-TESTED = {
-    "consumer/cli/run_text.py:way_back": "tests/e2e/test_hints.py::test_a_table_of_another_type_is_made_anew",
-    "consumer/ddl/recover.py:not_kept_hint": "tests/e2e/test_ddl_policy.py",
-    "consumer/app/commands.py:forget": "tests/e2e/test_two_names.py::test_a_name_is_forgotten_once_somebody_is_sure",
-    "consumer/pipeline/kept.py:kept": "tests/e2e/test_two_names.py::test_a_retired_name_is_forgotten",
-    "consumer/pipeline/gone.py:_told": "tests/e2e/test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew",
-    "consumer/pipeline/statements.py:_ignore": "tests/e2e/test_ddl_policy.py",
-    "consumer/plan/late.py:_overdue": "tests/e2e/test_hints.py::test_a_statement_that_came_late",
-    "consumer/plan/statement.py:lacks_old_name": "tests/e2e/test_hints.py::test_a_rename_that_names_no_table",
-    "consumer/plan/statement.py:moves_left_out_rows": "tests/e2e/test_narrowed_rules.py",
-    "consumer/plan/statement.py:refused_by_policy": "tests/e2e/test_hints.py::test_a_statement_that_the_policy_refuses",
-    "consumer/sink/duckdb/statements/execute.py:_refused": "tests/e2e/test_refused_statements.py",
-    "consumer/sink/duckdb/rows/merge.py:publish": "tests/e2e/test_hints.py::test_a_table_of_another_type_is_made_anew",
-    "consumer/sink/duckdb/rows/merge.py:_remove": "tests/e2e/test_hints.py::test_a_row_that_was_taken_away_by_hand",
-    "consumer/sink/duckdb/tables/prepare.py:_drift": "tests/e2e/test_hints.py::test_a_column_that_was_dropped_by_hand",
-    "consumer/sink/mysql/statements/plan.py:refused": "tests/e2e/test_refused_statements.py",
-}
-"""By the function that makes a hint with a command: who follows it."""
-
-
-def test_every_hint_with_a_command_has_its_case() -> None:
-    assert _makers() == set(TESTED)
-    for case in TESTED.values():
-        file, _, name = case.partition("::")
-        assert f"def {name}" in (ROOT / file).read_text(encoding="utf-8")
-
-
-def _makers() -> set[str]:
-    found = set()
-    for file in (ROOT / "consumer").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and file.relative_to(ROOT).as_posix() != "consumer/model/commands.py":
-                calls = (n.func.id for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name))
-                if {"resync_command", "skip_ddl_command", "refused_hint", "forget_command"} & set(calls):
-                    found.add(f"{file.relative_to(ROOT)}:{node.name}")
-    return found
 
 
 def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:

@@ -144,3 +144,18 @@ def test_a_table_that_is_gone_upstream(cli: CommandLine) -> None:
     left = cli.run("resync", "--table", "du.left_over")
     assert (left.code, "names are case-sensitive" in left.err) == (2, True)
     assert "du.t" in cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}").out
+
+
+def test_another_protocol_or_a_file_in_place_of_its_folder(cli: CommandLine) -> None:
+    csv, file = f"file://{cli.storage}?protocol=csv", f"file://{cli.storage}/metadata?protocol=canal-json"
+    follow(cli, ("once", "--upstream-uri", csv), "give protocol=canal-json in --upstream-uri", ("once",))
+    follow(cli, ("once", "--upstream-uri", file), "give the folder that `metadata` is in", ("once",))
+
+
+def test_a_secret_that_was_masked(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream = ("--upstream-uri", f"file://{cli.storage}?protocol=canal-json", "--tz", "UTC")
+    left = cli.raw("once", *upstream, "--downstream-uri", "mysql://replica:***@127.0.0.1:1/")
+    assert (left.code, "or leave the flag out and set STORAGE_CONSUMER_DOWNSTREAM_URI" in left.err) == (2, True)
+    monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", cli.target)
+    assert cli.raw("once", *upstream).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES

@@ -22,12 +22,20 @@ from tests.unit.cli.conftest import UPSTREAM, FakeApp, exit_code
         (["-json=true", "-accept-gap=false"], ["--json"]),
         (["--tables", "a.*", "!a.b", "--json"], ["--tables", "a.*", "--tables", "!a.b", "--json"]),
         (["-tables", "a.*"], ["--tables", "a.*"]),
+        (["--tables"], ["--tables"]),
+        (["-tables", "-json"], ["--tables", "--json"]),
         (["--upstream-uri"], ["--upstream-uri"]),
         ([], []),
     ],
 )
 def test_flags(given: list[str], parsed: list[str]) -> None:
     assert with_two_dashes(given) == parsed
+
+
+def test_table_rules_that_are_not_there_are_no_rules_for_all(app: FakeApp) -> None:
+    for rules in (["--tables"], ["--tables", "--json"], ["--tables", ""]):
+        assert exit_code("once", "--upstream-uri", UPSTREAM, *rules) == 2
+    assert app.calls == []
 
 
 def test_the_sample_consumers_command_line(app: FakeApp) -> None:

@@ -39,7 +39,8 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "zone", "words"),
     [
-        ("2006-01-02 15:04:05", "System", "does not say its time zone"),
+        ("2006-01-02 15:04:05", "System", "write it as 2006-01-02T15:04:05Z, or"),
+        ("2006-01-02", "System", "write it as 2006-01-02T00:00:00Z, or"),
         ("2026-10-25 02:30:00", "Europe/Berlin", "the clocks of Europe/Berlin were turned"),
         ("2026-03-29 02:30:00", "Europe/Berlin", "the clocks of Europe/Berlin were turned"),
         ("1960-01-01T00:00:00Z", "UTC", "no time that a TSO can have"),

@@ -1,0 +1,100 @@
+"""What is wrong in a storage or in a target, mended as the hint says: the table goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import DEMO_TABLES, T_CREATED, CommandLine, command_line, duckdb_tables
+from tests.support.shop import Shop
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+def test_a_fifo_among_the_files(cli: CommandLine) -> None:
+    file = cli.data_file("t", T_CREATED, 1)
+    rest = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)
+    left = cli.run("once", "--max-wait", "0")
+    assert (left.code, "make the file readable again" in left.err) == (3, True)
+    file.unlink()
+    file.write_bytes(rest)
+    assert cli.run("once").code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_link_that_leads_back(cli: CommandLine) -> None:
+    link = cli.storage / "du" / "loop"
+    link.symlink_to(cli.storage)
+    left = cli.run("once", "--max-wait", "0")
+    assert (left.code, "take the link away" in left.err) == (4, True)
+    link.unlink()
+    assert cli.run("once").code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_resync_while_the_checkpoint_is_below_what_was_applied(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    (cli.storage / "metadata").write_text(f'{{"checkpoint-ts":{T_CREATED + 1}}}', encoding="utf-8")
+    left = cli.run("resync", "--table", "du.t")
+    assert (left.code, "resync it once TiCDC is past that again" in left.err) == (4, True)
+    cli.mend()
+    assert cli.run("resync", "--table", "du.t").code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_resync_of_a_table_whose_files_are_gone(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    cli.data_file("t", T_CREATED, 1).unlink()
+    left = cli.run("resync", "--table", "du.t")
+    assert (left.code, "accept the loss with --accept-gap" in left.err) == (5, True)
+    assert duckdb_tables(cli.target) == DEMO_TABLES, "nothing is gone yet"
+    assert cli.run("resync", "--table", "du.t", "--accept-gap").code == 0
+
+
+def test_a_table_that_is_dropped_upstream_is_not_made_anew(shop: Shop) -> None:
+    shop.feed.drop("d.it's", 20)
+    assert shop.once(21).code == 0
+    left = shop.run("resync", "--table", "d.it's")
+    assert (left.code, "can be dropped by hand" in left.err) == (2, True)
+    shop.by_hand("""DROP TABLE IF EXISTS d."it's" """)
+    assert shop.run("once").code == shop.run("status", "--check").code == 0
+
+
+def test_an_older_table_is_created_as_the_hint_writes_it(shop: Shop) -> None:
+    shop.feed.describe("d.o ld", 14)
+    shop.feed.puts("d.o ld", 14, {16: (1, "1")})
+    left = shop.once(20)
+    assert left.code == 3
+    (statement,) = re.findall(r"CREATE TABLE [^;\n]*", left.err)
+    shop.by_hand(statement)
+    assert shop.run("once").code == 0
+
+
+def test_a_table_that_is_older_than_the_changefeed_is_not_made_anew(shop: Shop) -> None:
+    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
+    shop.feed.describe("d.old", 3)
+    shop.feed.puts("d.old", 3, {16: (1, "1")})
+    assert shop.once(20).code == 0
+    left = shop.run("resync", "--table", "d.old")
+    assert (left.code, "start a consumer under a new name with --start-ts" in left.err) == (3, True)
+    assert shop.run("once", "--name", "new", "--start-ts", "20").code == 0
+    shop.feed.puts("d.old", 3, {21: (2, "2")})
+    assert shop.once(25, "--name", "new").code == 0
+
+
+def test_a_damaged_file_that_nobody_can_restore(shop: Shop) -> None:
+    damaged = shop.feed.damaged("d.it's", 2)
+    left = shop.once(20)
+    assert (left.code, "take it away and accept the loss of its rows with --accept-gap" in left.err) == (3, True)
+    damaged.unlink()
+    shop.feed.puts("d.it's", 2, {18: (4, "4")})
+    assert shop.run("once", "--accept-gap").code == 0
+    assert shop.rows == [(1, 1), (2, 2), (4, 4)]
