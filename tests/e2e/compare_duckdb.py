@@ -18,7 +18,8 @@ from typing import Any
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.sink.duckdb.connection import qualified, quote
+from consumer.sink.columnar.sql import quote
+from consumer.sink.duckdb.connection import qualified
 
 DOC = Path(__file__).parents[2] / "docs" / "duckdb-types.md"
 _UPSTREAM_ONLY = {"test"}

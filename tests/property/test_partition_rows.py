@@ -18,9 +18,10 @@ from consumer.ddl.partitions import created
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning, PartitionKind
+from consumer.sink.columnar.partition_members import members
+from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.progress.migrate import ensure_schema
-from consumer.sink.duckdb.statements.partition_members import members
-from consumer.sink.duckdb.tables.replica import ReplicaTable, Upstream, create_table
+from consumer.sink.duckdb.tables.replica import create_table
 from tests.servers import MariaDb
 
 COLUMNS = (

@@ -1,12 +1,14 @@
-"""What a writer and a merge must know of a table of typed columns."""
+"""A table of typed columns: what it is like, and what a writer must know of it."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 
 
 class Held(enum.Enum):
@@ -30,3 +32,40 @@ def handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]]) 
     places = {column.name.lower(): position for position, column in enumerate(columns)}
     whole = (key for key in unique_keys if all(name.lower() in places for name in key))
     return primary or tuple(sorted(places[name.lower()] for name in next(whole, ())))
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A table's columns as upstream has them, without the hidden ones. `virtual` are names of those that have no rows,
+    and so no column in the replica. An ENUM's or SET's `elements` say that its values are kept as labels."""
+
+    columns: tuple[Column, ...]
+    virtual: frozenset[str] = frozenset()
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns of the replica."""
+        return tuple(column for column in self.columns if column.name not in self.virtual)
+
+
+@dataclass(frozen=True)
+class ReplicaTable:
+    """A table of the target: its name and columns as they are spelled there, with their DuckDB types, in order.
+
+    `upstream` is None for a table that somebody else made. `generated` are columns that the target computes, `required`
+    those that are NOT NULL and have no default.
+    """
+
+    name: TableName
+    types: Mapping[str, str]
+    upstream: Upstream | None
+    generated: frozenset[str] = frozenset()
+    required: frozenset[str] = frozenset()
+
+    def spelled(self, column: str) -> str | None:
+        """The table's own spelling of a column name."""
+        return self._spellings.get(column.lower())
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, str]:
+        return {name.lower(): name for name in self.types}

@@ -12,6 +12,7 @@ import duckdb
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
+from consumer.sink.columnar.sql import quote
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
 _NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -130,16 +131,6 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
         connection.rollback()
     except duckdb.Error:
         return
-
-
-def quote(name: str) -> str:
-    """`name` as an identifier in a statement."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """`text` as a string in a statement."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def qualified(connection: duckdb.DuckDBPyConnection, name: TableName) -> str:

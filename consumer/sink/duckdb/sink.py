@@ -20,6 +20,7 @@ from consumer.model.steps import ApplyDdl, Window
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.staging import begin_load, begin_staging, end_load, end_staging, staged_file
+from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, lacks_memory
 from consumer.sink.duckdb.progress.lease import check_epoch, raise_epoch
@@ -30,7 +31,7 @@ from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import execute
 from consumer.sink.duckdb.statements.preview import preview, tables_after
 from consumer.sink.duckdb.tables.prepare import prepare
-from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_table, has_rows, missing
+from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
 from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer

@@ -11,11 +11,12 @@ from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, TargetUnavai
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.sink.columnar.table import ColumnarTarget, Held
-from consumer.sink.duckdb.connection import literal, qualified, quote
+from consumer.sink.columnar.sql import literal, quote
+from consumer.sink.columnar.table import ColumnarTarget, Held, ReplicaTable
+from consumer.sink.columnar.types import TEXT, text_of
+from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.rows.refused import refused_row
-from consumer.sink.duckdb.tables.replica import ReplicaTable, has_rows
-from consumer.sink.duckdb.types import TEXT, text_of
+from consumer.sink.duckdb.tables.replica import has_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.sink.duckdb.connection import quote
+from consumer.sink.columnar.sql import quote
 
 
 def refused_row(

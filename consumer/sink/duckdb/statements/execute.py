@@ -20,15 +20,14 @@ from consumer.model.commands import refused_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
+from consumer.sink.columnar.casts import NotExact
+from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.progress.schema import SCHEMA
-from consumer.sink.duckdb.statements.casts import NotExact
 from consumer.sink.duckdb.statements.partitions import take_rows
 from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshape
 from consumer.sink.duckdb.statements.trash import is_taken, moved
 from consumer.sink.duckdb.tables.replica import (
-    ReplicaTable,
-    Upstream,
     create_schema,
     create_table,
     describe,

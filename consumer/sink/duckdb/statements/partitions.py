@@ -16,10 +16,12 @@ from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.duckdb.connection import qualified, quote
-from consumer.sink.duckdb.statements.partition_members import members
-from consumer.sink.duckdb.tables.replica import ReplicaTable, Upstream, describe, has_rows, visible
-from consumer.sink.duckdb.types import TEXT, WIDENING, text_of
+from consumer.sink.columnar.partition_members import members
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ReplicaTable, Upstream
+from consumer.sink.columnar.types import TEXT, WIDENING, text_of
+from consumer.sink.duckdb.connection import qualified
+from consumer.sink.duckdb.tables.replica import describe, has_rows, visible
 
 Tables = Mapping[TableName, ReplicaTable]
 

@@ -12,11 +12,11 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
-from consumer.sink.duckdb.connection import quote
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.types import duckdb_type
 from consumer.sink.duckdb.progress.schema import SCHEMA
 from consumer.sink.duckdb.statements.execute import MISSING, NO_VIEWS
 from consumer.sink.duckdb.tables.replica import visible
-from consumer.sink.duckdb.types import duckdb_type
 
 _ROWS_OF_PARTITIONS = {
     Action.DROP_PARTITION: "deletes the rows of the partition, where its expression can be evaluated",

@@ -11,9 +11,10 @@ import duckdb
 from consumer.ddl.declared import Definition, Definitions
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.duckdb.connection import qualified, quote
-from consumer.sink.duckdb.statements.casts import Value, backfill, converted
-from consumer.sink.duckdb.tables.replica import ReplicaTable, Upstream
+from consumer.sink.columnar.casts import Value, backfill, converted
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ReplicaTable, Upstream
+from consumer.sink.duckdb.connection import qualified
 
 _REBUILT = "__storage_consumer_rebuilt"
 

@@ -10,8 +10,9 @@ import duckdb
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
+from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.duckdb.connection import qualified
-from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, drop_schema, has_rows, move_table, remember
+from consumer.sink.duckdb.tables.replica import describe, drop_schema, has_rows, move_table, remember
 
 
 def moved(

@@ -12,11 +12,11 @@ from consumer.model.columns import Column
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.sink.columnar.table import ColumnarTarget, handle_key
-from consumer.sink.duckdb.connection import quote
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable, handle_key
+from consumer.sink.columnar.types import duckdb_type, held_as
 from consumer.sink.duckdb.progress.schema import SCHEMA
-from consumer.sink.duckdb.tables.replica import ReplicaTable, describe, visible
-from consumer.sink.duckdb.types import duckdb_type, held_as
+from consumer.sink.duckdb.tables.replica import describe, visible
 from consumer.sink.missing import table_missing
 from consumer.target import LoadRequest
 

@@ -3,56 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 
 import duckdb
 
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.sink.duckdb.connection import catalog, qualified, quote, schema
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ReplicaTable, Upstream
+from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.duckdb.connection import catalog, qualified, schema
 from consumer.sink.duckdb.progress.schema import exists
-from consumer.sink.duckdb.types import duckdb_type
 
 _MOVED = "__storage_consumer_moved"
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """A table's columns as upstream has them, without the hidden ones. `virtual` are names of those that have no rows,
-    and so no column in the replica. An ENUM's or SET's `elements` say that its values are kept as labels."""
-
-    columns: tuple[Column, ...]
-    virtual: frozenset[str] = frozenset()
-
-    @property
-    def stored(self) -> tuple[Column, ...]:
-        """The columns of the replica."""
-        return tuple(column for column in self.columns if column.name not in self.virtual)
-
-
-@dataclass(frozen=True)
-class ReplicaTable:
-    """A table of the file: its name and columns as they are spelled there, with their DuckDB types, in order.
-
-    `upstream` is None for a table that somebody else made. `generated` are columns that the file computes, `required`
-    those that are NOT NULL and have no default.
-    """
-
-    name: TableName
-    types: Mapping[str, str]
-    upstream: Upstream | None
-    generated: frozenset[str] = frozenset()
-    required: frozenset[str] = frozenset()
-
-    def spelled(self, column: str) -> str | None:
-        """The table's own spelling of a column name."""
-        return self._spellings.get(column.lower())
-
-    @cached_property
-    def _spellings(self) -> Mapping[str, str]:
-        return {name.lower(): name for name in self.types}
 
 
 def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> set[TableName]:

@@ -9,9 +9,9 @@ from enum import Enum
 
 from consumer.ddl.expressions import Binary, Call, ColumnName, Expression, NotUnderstood, Number, Text
 from consumer.model.columns import Column, Family
-from consumer.sink.duckdb.connection import quote
-from consumer.sink.duckdb.tables.replica import ReplicaTable
-from consumer.sink.duckdb.types import widened
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ReplicaTable
+from consumer.sink.columnar.types import widened
 
 _TIME = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,6}))?)?", re.ASCII)
 _DAYS = "(date_diff('day', DATE '1970-01-01', CAST({0} AS DATE)) + 719528)"

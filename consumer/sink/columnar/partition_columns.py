@@ -11,8 +11,8 @@ from functools import partial
 from consumer.ddl.expressions import Call, ColumnName, Expression, NotUnderstood, Number, Text, parse_expression
 from consumer.model.columns import Column, Family
 from consumer.model.partitions import Partitioning, PartitionKind
-from consumer.sink.duckdb.connection import literal
-from consumer.sink.duckdb.statements.partition_values import Translator, time_of
+from consumer.sink.columnar.partition_values import Translator, time_of
+from consumer.sink.columnar.sql import literal
 
 _PADDED = frozenset({"utf8mb4_bin", "utf8mb3_bin", "utf8_bin", "latin1_bin", "ascii_bin"})
 """Collations that compare bytes, without the blanks at the end."""

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from consumer.ddl.expressions import NotUnderstood, Null, parse_expression
 from consumer.model.partitions import Partition, Partitioning, PartitionKind
-from consumer.sink.duckdb.statements.partition_columns import Comparand, comparands
-from consumer.sink.duckdb.statements.partition_values import Translator
-from consumer.sink.duckdb.tables.replica import ReplicaTable
+from consumer.sink.columnar.partition_columns import Comparand, comparands
+from consumer.sink.columnar.partition_values import Translator
+from consumer.sink.columnar.table import ReplicaTable
 
 _INT64 = 1 << 63
 

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
 from consumer.model.names import tso_to_ms
-from consumer.sink.duckdb.connection import literal
-from consumer.sink.duckdb.types import TEXT, duckdb_type, text_of, widened
+from consumer.sink.columnar.sql import literal
+from consumer.sink.columnar.types import TEXT, duckdb_type, text_of, widened
 
 _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
