@@ -19,7 +19,7 @@ from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
-from consumer.target import Sink
+from consumer.target import ProgressPort
 
 _SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
 _BACKFILL = "run the whole storage into an empty target with backfill"
@@ -65,7 +65,7 @@ def remakable(
 
 
 def offered(
-    sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
+    sink: ProgressPort, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
     """Those of `tables` for which a hint may name a resync: tables of another consumer are not emptied."""
     found = remakable(tables, assembly, progress, options)
