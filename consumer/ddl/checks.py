@@ -29,7 +29,7 @@ def leave_out_checks(statement: Statement, edits: Edits) -> Iterator[tuple[Membe
 
 def check_names(statement: Statement) -> set[str]:
     """The names that a CREATE TABLE's checks have, in lower case: TiDB gives them to no index."""
-    lists = [member.tokens for member in statement.members]
+    lists = [member.tokens for member in statement.members if any(token.word == "CHECK" for token in member.tokens)]
     named = (
         tokens[at + 1]
         for tokens in lists

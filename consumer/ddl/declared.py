@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from consumer.ddl.definitions import ColumnDefinition, statement_of
-from consumer.ddl.lineage import Origin, state_after
-from consumer.ddl.references import skip_if_exists
+from consumer.ddl.definitions import ColumnDefinition, Statement, name_in, renamed_columns
 from consumer.ddl.tokens import Kind, Tokens, closing, starts, string_value
-from consumer.model.files import SchemaFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +21,9 @@ class Definition:
     computed: bool = False
 
 
+_PLAIN = Definition()
+
+
 @dataclass(frozen=True, slots=True)
 class Definitions:
     """All that one CREATE TABLE or ALTER TABLE declares. Column names are in lower case.
@@ -31,8 +31,8 @@ class Definitions:
     `renamed` maps a column's new name to its old one, `dropped` are columns that are gone, `added` those that come.
     """
 
-    columns: Mapping[str, Definition]
-    renamed: Mapping[str, str]
+    columns: Mapping[str, Definition] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
     added: frozenset[str] = frozenset()
 
@@ -43,36 +43,15 @@ class Definitions:
         return {**kept, **moved, **self.columns}
 
 
-def declared_columns(history: Sequence[SchemaFile], origin: Origin) -> Mapping[str, Definition]:
-    """What the statements declared of the columns of the table that `history` describes, by lower-case name. A column
-    that no statement in storage declared is not in the answer. See `lineage.state_after`."""
-    return state_after(history, origin, dict, lambda known, file: read_definitions(file.query).after(known))
-
-
-def read_definitions(query: str) -> Definitions:
-    """Read a CREATE TABLE or ALTER TABLE; any other statement declares nothing."""
-    statement = statement_of(query)
+def declared(statement: Statement) -> Definitions:
+    """What a CREATE TABLE or ALTER TABLE declares; any other statement declares nothing."""
     columns = {column.name.lower(): _definition(column) for column in statement.columns}
     return Definitions(
         columns,
-        dict(filter(None, (_renamed(member.tokens) for member in statement.members))),
-        frozenset(filter(None, (_dropped(member.tokens) for member in statement.members))),
+        {new: old for old, new in renamed_columns(statement.members)},
+        frozenset(name_in(m.tokens, 2).lower() for m in statement.members if starts(m.tokens, "DROP", "COLUMN")),
         frozenset(name.lower() for name in statement.added_columns()),
     )
-
-
-def _renamed(spec: Tokens) -> tuple[str, str] | None:
-    """The new and the old name, of ``CHANGE [COLUMN] [IF EXISTS] old new ..`` and ``RENAME COLUMN old TO new``."""
-    if not (starts(spec, "CHANGE") or starts(spec, "RENAME", "COLUMN")):
-        return None
-    old, new, *_ = [token for token in spec[1:] if token.word not in ("COLUMN", "IF", "EXISTS", "TO")]
-    return new.name.lower(), old.name.lower()
-
-
-def _dropped(spec: Tokens) -> str:
-    """The name in ``DROP COLUMN [IF EXISTS] name``, "" in any other specification."""
-    at = skip_if_exists(spec, 2)
-    return spec[at].name.lower() if starts(spec, "DROP", "COLUMN") and at < len(spec) else ""
 
 
 def _definition(column: ColumnDefinition) -> Definition:
@@ -86,7 +65,8 @@ def _definition(column: ColumnDefinition) -> Definition:
     virtual = generated is not None and not (column.has("STORED") or column.has("PERSISTENT"))
     at = column.find("DEFAULT")
     default = () if at is None else tokens[at + 1 : at + 3]
-    return Definition(virtual, elements, _bits(default), at is not None and _is_computed(tokens, at + 1))
+    found = Definition(virtual, elements, _bits(default), at is not None and _is_computed(tokens, at + 1))
+    return _PLAIN if found == _PLAIN else found  # most are: one for all
 
 
 def _is_computed(tokens: Tokens, at: int) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from consumer.ddl.references import created_object, name_at, skip_if_exists
-from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, kept, significant, starts, tokenize, top_level
+from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
+from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, pieces, starts, top_level
 from consumer.model.indexes import Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
@@ -64,8 +64,13 @@ class ColumnDefinition:
     tokens: Tokens
 
     @cached_property
-    def _outside(self) -> list[int]:
-        return top_level(self.tokens)
+    def _outside(self) -> dict[str, list[int]]:
+        """Where the words and symbols stand, outside of parentheses."""
+        places: dict[str, list[int]] = {}
+        for at in top_level(self.tokens):
+            token = self.tokens[at]
+            places.setdefault(token.word or token.text, []).append(at)
+        return places
 
     def has(self, *words: str) -> bool:
         """Whether the words stand in a row, outside of parentheses."""
@@ -73,7 +78,7 @@ class ColumnDefinition:
 
     def find(self, *words: str) -> int | None:
         """The position in `tokens` where the words stand in a row, outside of parentheses."""
-        return next((at for at in self._outside if starts(self.tokens, *words, at=at)), None)
+        return next((at for at in self._outside.get(words[0], ()) if starts(self.tokens, *words, at=at)), None)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Statement:
     its columns and keys: they are found once."""
 
     text: str
-    all_tokens: Tokens
+    comments: Tokens
     tokens: Tokens
     kind: str
     members: tuple[Member, ...] = ()
@@ -108,6 +113,10 @@ class Statement:
         return [column.name for column in found if column]
 
     @cached_property
+    def references(self) -> tuple[TableReference, ...]:
+        return tuple(references(self.tokens))
+
+    @cached_property
     def columns(self) -> tuple[ColumnDefinition, ...]:
         return tuple(filter(None, map(_column, self.definitions())))
 
@@ -121,10 +130,10 @@ class Statement:
         return tuple(filter(None, map(_index, sources)))
 
 
-@kept
 def statement_of(text: str) -> Statement:
-    everything = tokenize(text)
-    tokens = significant(everything)
+    everything = pieces(text)
+    tokens = [token for token in everything if token.kind is not Kind.COMMENT]
+    comments = [token for token in everything if token.kind is Kind.COMMENT]
     kind, at = _kind(tokens)
     if kind == "CREATE TABLE":
         _, after = name_at(tokens, skip_if_exists(tokens, at), "table")
@@ -132,17 +141,17 @@ def statement_of(text: str) -> Statement:
             end = closing(tokens, after)
             inside = (tokens[after].end, tokens[end].start if end < len(tokens) else len(text))
             members = tuple(members_of(tokens[after + 1 : end], *inside))
-            return Statement(text, everything, tokens, kind, members, tokens[end + 1 :])
+            return Statement(text, comments, tokens, kind, members, tokens[end + 1 :])
     elif kind == "ALTER TABLE":
         _, after = name_at(tokens, skip_if_exists(tokens, at), "table")
         if 0 < after <= len(tokens):
             ended = tokens[-1].text == ";"
             specs, end_of_text = (tokens[after:-1], tokens[-1].start) if ended else (tokens[after:], len(text))
             members = tuple(members_of(specs, tokens[after - 1].end, end_of_text))
-            return Statement(text, everything, tokens, kind, members)
+            return Statement(text, comments, tokens, kind, members)
     elif kind.endswith("DATABASE"):
-        return Statement(text, everything, tokens, kind, (), tokens[at:])
-    return Statement(text, everything, tokens, kind)
+        return Statement(text, comments, tokens, kind, (), tokens[at:])
+    return Statement(text, comments, tokens, kind)
 
 
 def _kind(tokens: Tokens) -> tuple[str, int]:
@@ -174,6 +183,23 @@ def remove_members(edits: Edits, members: Sequence[Member], gone: Sequence[Membe
         else:
             edits.remove(member.start, member.end + 1)
     return True
+
+
+def name_in(tokens: Tokens, at: int) -> str:
+    """The name at position `at`, behind an ``IF EXISTS``; "" for none."""
+    name, _ = name_at(tokens, skip_if_exists(tokens, at), "table")
+    return name.table if name else ""
+
+
+def renamed_columns(members: Sequence[Member]) -> Iterator[tuple[str, str]]:
+    """Old and new names, in lower case."""
+    for member in members:
+        tokens = member.tokens
+        if starts(tokens, "RENAME", "COLUMN"):
+            yield name_in(tokens, 2).lower(), name_in(tokens, 4).lower()
+        elif starts(tokens, "CHANGE"):
+            at = skip_if_exists(tokens, 1 + starts(tokens, "COLUMN", at=1))
+            yield name_in(tokens, at).lower(), name_in(tokens, at + 1).lower()
 
 
 def find_words(tokens: Tokens, *words: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from consumer.ddl.tokens import Kind, Token, Tokens, significant, string_value, tokenize
+from consumer.ddl.tokens import Kind, Token, Tokens, string_value, tokenize
 
 _SHOWN = 200
 _INTRODUCERS = frozenset({"_UTF8MB4", "_UTF8", "_UTF8MB3"})
@@ -58,7 +58,7 @@ Expression = ColumnName | Number | Text | Null | Call | Binary
 
 def parse_expression(text: str) -> Expression:
     """Raises NotUnderstood."""
-    parser = _Parser(significant(tokenize(text)))
+    parser = _Parser(tokenize(text))
     try:
         found = parser.sum()
     except RecursionError:

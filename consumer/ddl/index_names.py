@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consumer.ddl.definitions import ColumnDefinition, Index, Statement
-from consumer.ddl.indexes import MadeIndex, made_foreign_keys, made_indexes, name_there
+from consumer.ddl.definitions import ColumnDefinition, Statement
+from consumer.ddl.indexes import IndexChanges, MadeIndex, made_foreign_keys, made_indexes, name_there
 from consumer.ddl.tidb_syntax import is_global
 from consumer.ddl.tokens import Edits, Tokens, closing, quote, starts, top_level
 from consumer.model.indexes import TableIndexes
@@ -11,34 +11,36 @@ from consumer.model.indexes import TableIndexes
 _LONG_ACTIONS = (("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
-def name_indexes(statement: Statement, edits: Edits, before: TableIndexes) -> None:
+def name_indexes(statement: Statement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
     """Name every index that is defined as one; those of an ALTER TABLE where the table's others are known."""
     if statement.is_alter and not before.whole:
         return
-    for index in made_indexes(statement, before):
-        if isinstance(index.source, Index) and not index.given and index.known.kind != "PRIMARY":
-            edits.insert(index.source.name_at, f" {quote(index.known.name)}")
+    for index in made_indexes(changes, before):
+        if index.source == "index" and not index.given and index.known.kind != "PRIMARY":
+            edits.insert(statement.indexes[index.at].name_at, f" {quote(index.known.name)}")
 
 
-def define_indexes(statement: Statement, edits: Edits, before: TableIndexes) -> None:
+def define_indexes(statement: Statement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
     """Define by itself, with its name, what is defined with its column, or made for a foreign key: MySQL and MariaDB
     make those at another time, under another name, and drop the latter unasked."""
     more = []
-    for index in made_indexes(statement, before):
-        if isinstance(index.source, ColumnDefinition) and index.known.kind == "UNIQUE":
-            more.append(_definition(index, _cut_unique(statement, index.source, edits)))
-        elif index.source is None:
+    for index in made_indexes(changes, before):
+        if index.source == "column" and index.known.kind == "UNIQUE":
+            more.append(_definition(index, _cut_unique(statement, statement.columns[index.at], edits)))
+        elif index.source == "foreign key":
             more.append(_definition(index, "KEY"))
     if more and statement.members:
         add = ", ADD " if statement.is_alter else ", "
         edits.insert(statement.members[-1].end, "".join(add + text for text in more))
 
 
-def name_foreign_keys(statement: Statement, edits: Edits, before: TableIndexes, version: int) -> None:
+def name_foreign_keys(
+    statement: Statement, changes: IndexChanges, edits: Edits, before: TableIndexes, version: int
+) -> None:
     """Name every foreign key: unnamed ones by `name_there`, as on MySQL and MariaDB a database shares their names."""
-    for key in made_foreign_keys(statement, before):
-        if key.source.name is None:
-            tokens, name = key.source.tokens, quote(name_there(key.name, version))
+    for key in made_foreign_keys(changes, before):
+        if not key.given:
+            tokens, name = statement.foreign_keys[key.at].tokens, quote(name_there(key.name, version))
             if starts(tokens, "CONSTRAINT"):
                 edits.insert(tokens[0].end, f" {name}")
             else:

@@ -2,60 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from consumer.ddl.checks import check_names
-from consumer.ddl.definitions import ColumnDefinition, ForeignKey, Index, Member, Statement, statement_of
-from consumer.ddl.references import name_at, skip_if_exists
+from consumer.ddl.definitions import ColumnDefinition, Statement, name_in, renamed_columns
+from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, starts
 from consumer.model.indexes import KnownForeignKey, KnownIndex, Part, TableIndexes
 
 INDEX_NOUNS = ("INDEX", "KEY")
 _PRIMARY = "PRIMARY"
 
+Source = Literal["index", "column", "foreign key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """An index as a statement defines it; `at` is its place among those of its `source`."""
+
+    kind: str
+    name: str | None
+    parts: tuple[Part, ...]
+    source: Source
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a statement takes away: an index, a foreign key, a column (with its indexes), or the primary key.
+    `renamed_to`: an index goes on under that name."""
+
+    kind: Literal["index", "foreign key", "column", "primary"]
+    name: str = ""
+    renamed_to: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChanges:
+    """All that one statement says of indexes and foreign keys. `creates`: it makes the table. `checks` are names that
+    are given to no index; `foreign_keys` have their names, where they have one, and columns; `renamed` columns are in
+    lower case."""
+
+    creates: bool = False
+    defined: tuple[Defined, ...] = ()
+    foreign_keys: tuple[tuple[str | None, tuple[str, ...]], ...] = ()
+    checks: frozenset[str] = frozenset()
+    renamed: tuple[tuple[str, str], ...] = ()
+    losses: tuple[Loss, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class MadeIndex:
-    """An index that a statement makes, under upstream's name for it. `source` is where it is defined: as an index, with
-    its column, or not at all (None: for a foreign key that no index covers). `given`: the statement names it."""
+    """An index that a statement makes, under upstream's name for it. `source` and `at` say where it is defined: with a
+    foreign key that no index covers, it is not. `given`: the statement names it."""
 
     known: KnownIndex
-    source: Index | ColumnDefinition | None
+    source: Source
+    at: int
     given: bool
 
 
 @dataclass(frozen=True, slots=True)
 class MadeForeignKey:
-    """A foreign key that a statement makes, with upstream's name for it."""
+    """A foreign key that a statement makes, with upstream's name for it; `at` is its place in the statement."""
 
     name: str
-    source: ForeignKey
+    columns: tuple[str, ...]
+    given: bool
+    at: int
+
+
+def index_changes(statement: Statement) -> IndexChanges:
+    indexes = [Defined(i.kind, i.name, i.parts, "index", at) for at, i in enumerate(statement.indexes)]
+    with_columns = [
+        Defined(kind, None, (Part(column.name),), "column", at)
+        for at, column in enumerate(statement.columns)
+        for kind in _column_keys(column)
+    ]
+    creates = statement.kind == "CREATE TABLE"
+    return IndexChanges(
+        creates,
+        (*indexes, *with_columns),
+        tuple((key.name, key.columns) for key in statement.foreign_keys),
+        frozenset(check_names(statement)) if creates else frozenset(),
+        tuple(renamed_columns(statement.members)) if statement.is_alter else (),
+        tuple(_losses(statement)),
+    )
 
 
 def after(
-    before: TableIndexes, query: str, version: int, *, skipped: bool = False, restored: bool = False
+    before: TableIndexes, changes: IndexChanges, version: int, *, skipped: bool = False, restored: bool = False
 ) -> TableIndexes:
-    """The table once the statement `query` of `version` has run upstream: a CREATE TABLE, or one that changes a table.
+    """The table once a statement of `version` has run upstream: a CREATE TABLE, or one that changes a table.
 
     `skipped`: it was not executed here. `restored`: the target was given with what it made, under upstream's names.
     """
-    statement = statement_of(query)
-    if statement.kind == "CREATE TABLE":
+    if changes.creates:
         before = TableIndexes(whole=True, foreign_ids=0)
-    keys, made = made_foreign_keys(statement, before), made_indexes(statement, before)
-    left = _without_dropped(before, statement)
+    keys, made = made_foreign_keys(changes, before), made_indexes(changes, before)
+    left = _renamed_parts(before, dict(changes.renamed))
+    for loss in changes.losses:
+        left = _without(left, loss)
+    own = (name_there(key.name, version) if not (key.given or restored) else key.name for key in keys)
     return replace(
         left,
         indexes=(*left.indexes, *(replace(index.known, skipped=skipped) for index in made)),
         foreign_keys=(
             *left.foreign_keys,
-            *(
-                KnownForeignKey(
-                    key.name, key.name if key.source.name or restored else name_there(key.name, version), skipped
-                )
-                for key in keys
-            ),
+            *(KnownForeignKey(key.name, there, skipped) for key, there in zip(keys, own, strict=True)),
         ),
         foreign_ids=None if left.foreign_ids is None else left.foreign_ids + len(keys),
     )
@@ -72,42 +128,38 @@ def copied(source: TableIndexes) -> TableIndexes:
     return replace(source, foreign_keys=())
 
 
-def made_indexes(statement: Statement, before: TableIndexes) -> list[MadeIndex]:
+def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]:
     """The indexes that a CREATE TABLE, CREATE INDEX or ALTER TABLE makes, those of foreign keys last."""
-    creates = statement.kind == "CREATE TABLE"
-    indexes, columns = statement.indexes, statement.columns
+    creates, defined = changes.creates, changes.defined
     # A new table's own definitions reserve their names first; a later statement looks at what is there.
-    given = {index.name.lower() for index in indexes if index.name}
-    taken = {*given, *check_names(statement)} if creates else {index.name.lower() for index in before.indexes}
+    given = {index.name.lower() for index in defined if index.name}
+    taken = {*given, *changes.checks} if creates else {index.name.lower() for index in before.indexes}
     made = []
-    for index in indexes:
-        stem = _stem(index, any_part=creates)
-        name = index.name or automatic_name(stem, taken)
-        made.append(_made(name, index.kind, index.parts, index, bool(index.name)))
+    for index in defined:
+        name = index.name or automatic_name(_stem(index, any_part=creates), taken)
+        # The primary key takes a name as any other index does, and is called PRIMARY.
+        own = _PRIMARY if index.kind == _PRIMARY else name
+        known = KnownIndex(own, index.kind, index.parts, automatic=not index.name)
+        made.append(MadeIndex(known, index.source, index.at, bool(index.name)))
         taken.add(name.lower())
-    for column in columns:
-        for kind in _column_keys(column):
-            name = automatic_name(column.name, taken)
-            made.append(_made(name, kind, (Part(column.name),), column, False))
-            taken.add(name.lower())
     there = replace(before, indexes=(*before.indexes, *(index.known for index in made)))
-    for key in made_foreign_keys(statement, before) if creates or before.whole else ():
-        lowered = [column.lower() for column in key.source.columns]
+    for key in made_foreign_keys(changes, before) if creates or before.whole else ():
+        lowered = [column.lower() for column in key.columns]
         if lowered and not there.covers(lowered):
-            made.append(_made(key.name, "INDEX", tuple(map(Part, key.source.columns)), None, False))
-            there = replace(there, indexes=(*there.indexes, made[-1].known))
+            known = KnownIndex(key.name, "INDEX", tuple(map(Part, key.columns)), automatic=True)
+            made.append(MadeIndex(known, "foreign key", key.at, given=False))
+            there = replace(there, indexes=(*there.indexes, known))
     return made
 
 
-def made_foreign_keys(statement: Statement, before: TableIndexes) -> list[MadeForeignKey]:
+def made_foreign_keys(changes: IndexChanges, before: TableIndexes) -> list[MadeForeignKey]:
     """The foreign keys that a CREATE TABLE or ALTER TABLE makes, but for unnamed ones whose number is not known."""
-    creates = statement.kind == "CREATE TABLE"
-    number, found = 0 if creates else before.foreign_ids, []
-    for key in statement.foreign_keys:
+    number, found = 0 if changes.creates else before.foreign_ids, []
+    for at, (name, columns) in enumerate(changes.foreign_keys):
         if number is not None:
-            number += creates or key.name is None  # a later statement counts only those that it has to name
-        if key.name is not None or number is not None:
-            found.append(MadeForeignKey(key.name or f"fk_{number}", key))
+            number += changes.creates or name is None  # a later statement counts only those that it has to name
+        if name is not None or number is not None:
+            found.append(MadeForeignKey(name or f"fk_{number}", columns, name is not None, at))
     return found
 
 
@@ -131,31 +183,7 @@ def dropped_foreign_key(tokens: Tokens) -> str:
     return name_in(tokens, 3) if starts(tokens, "DROP", "FOREIGN", "KEY") else ""
 
 
-def name_in(tokens: Tokens, at: int) -> str:
-    """The name at position `at`, behind an ``IF EXISTS``; "" for none."""
-    name, _ = name_at(tokens, skip_if_exists(tokens, at), "table")
-    return name.table if name else ""
-
-
-def renamed_columns(members: Sequence[Member]) -> Iterator[tuple[str, str]]:
-    """Old and new names, in lower case."""
-    for member in members:
-        tokens = member.tokens
-        if starts(tokens, "RENAME", "COLUMN"):
-            yield name_in(tokens, 2).lower(), name_in(tokens, 4).lower()
-        elif starts(tokens, "CHANGE"):
-            at = skip_if_exists(tokens, 1 + starts(tokens, "COLUMN", at=1))
-            yield name_in(tokens, at).lower(), name_in(tokens, at + 1).lower()
-
-
-def _made(
-    name: str, kind: str, parts: tuple[Part, ...], source: Index | ColumnDefinition | None, given: bool
-) -> MadeIndex:
-    # The primary key takes a name as any other index does, and is called PRIMARY.
-    return MadeIndex(KnownIndex(_PRIMARY if kind == _PRIMARY else name, kind, parts, not given), source, given)
-
-
-def _stem(index: Index, any_part: bool) -> str:
+def _stem(index: Defined, any_part: bool) -> str:
     """What the name of an index is made from. TiDB looks at all parts in a CREATE TABLE, at the first one later."""
     looked_at = index.parts if any_part else index.parts[:1]
     if not looked_at or any(part.column is None for part in looked_at):
@@ -171,27 +199,37 @@ def _column_keys(column: ColumnDefinition) -> Iterator[str]:
         yield "UNIQUE"
 
 
-def _without_dropped(before: TableIndexes, statement: Statement) -> TableIndexes:
-    """`before` without what the statement drops, and under the names that it gives."""
+def _losses(statement: Statement) -> Iterator[Loss]:
+    """What the statement drops, and the indexes that it renames, in its order."""
     if statement.kind == "DROP INDEX":
-        return _without_index(before, name_in(statement.tokens, 2))
-    if not statement.is_alter:
-        return before
-    left = _renamed_parts(before, dict(renamed_columns(statement.members)))
-    for member in statement.members:
+        yield Loss("index", name_in(statement.tokens, 2))
+    for member in statement.members if statement.is_alter else ():
         tokens = member.tokens
         if any(starts(tokens, "DROP", noun) for noun in INDEX_NOUNS):
-            left = _without_index(left, name_in(tokens, 2))
+            yield Loss("index", name_in(tokens, 2))
         elif any(starts(tokens, "RENAME", noun) for noun in INDEX_NOUNS):
-            left = _renamed(left, name_in(tokens, 2), name_in(tokens, skip_if_exists(tokens, 2) + 2))
+            yield Loss("index", name_in(tokens, 2), name_in(tokens, skip_if_exists(tokens, 2) + 2))
         elif starts(tokens, "DROP", "PRIMARY", "KEY"):
-            left = replace(left, indexes=tuple(index for index in left.indexes if index.kind != _PRIMARY))
+            yield Loss("primary")
         elif gone := dropped_foreign_key(tokens):
-            kept = tuple(key for key in left.foreign_keys if key.name.lower() != gone.lower())
-            left = replace(left, foreign_keys=kept)
+            yield Loss("foreign key", gone)
         elif starts(tokens, "DROP", "COLUMN"):
-            left = _without_column(left, name_in(tokens, 2).lower())
-    return left
+            yield Loss("column", name_in(tokens, 2).lower())
+
+
+def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
+    """`before` without what is dropped, or under the name that it gets."""
+    match loss.kind:
+        case "index" if loss.renamed_to is not None:
+            return _renamed(before, loss.name, loss.renamed_to)
+        case "index":
+            return _without_index(before, loss.name)
+        case "primary":
+            return replace(before, indexes=tuple(index for index in before.indexes if index.kind != _PRIMARY))
+        case "foreign key":
+            kept = tuple(key for key in before.foreign_keys if key.name.lower() != loss.name.lower())
+            return replace(before, foreign_keys=kept)
+    return _without_column(before, loss.name)
 
 
 def _without_index(before: TableIndexes, name: str) -> TableIndexes:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from consumer.ddl.definitions import Statement, find_words, members_of
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.references import skip_if_exists
-from consumer.ddl.tokens import Kind, Tokens, closing, starts
+from consumer.ddl.tokens import Tokens, closing, starts
 from consumer.model.partitions import Partition, Partitioning, PartitionKind
 
 NUMBERED_KINDS = (PartitionKind.HASH, PartitionKind.KEY)
@@ -52,8 +52,8 @@ def created_partitioning(statement: Statement) -> Partitioning | None:
 
 def _check_comments(statement: Statement) -> None:
     """In a comment of MySQL's or TiDB's own there is syntax, which is not read here."""
-    for token in statement.all_tokens:
-        if token.kind is Kind.COMMENT and "PARTITION" in token.text.upper():
+    for token in statement.comments:
+        if "PARTITION" in token.text.upper():
             raise NotUnderstood(token.text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from consumer.ddl.charsets import declared_collation
-from consumer.ddl.definitions import Statement, find_words, statement_of
+from consumer.ddl.definitions import Statement, find_words
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.partition_clauses import (
     NUMBERED_KINDS,
@@ -16,7 +16,7 @@ from consumer.ddl.partition_clauses import (
     numbered,
     partition_clauses,
 )
-from consumer.ddl.tokens import significant, starts, tokenize
+from consumer.ddl.tokens import starts, tokenize
 from consumer.model.partitions import Partitioning, PartitionKind
 
 _COLUMN_KINDS = (PartitionKind.RANGE_COLUMNS, PartitionKind.LIST_COLUMNS)
@@ -32,31 +32,70 @@ class PartitionedTable:
     collations: tuple[tuple[str, str], ...] = ()
 
 
-def created(query: str, database_collation: str) -> PartitionedTable:
+@dataclass(frozen=True, slots=True)
+class PartitionChanges:
+    """All that one statement says of partitions and of what they hang on. `misread` says what in it is not understood,
+    "" for nothing; `divides`: PARTITION BY stands in it.
+
+    A CREATE TABLE declares the `default` collation and that of each column (None: none, "": one that is not known) and
+    its `partitioning`; an ALTER TABLE has `clauses`, and `touched` columns, each specification's with whether it may
+    give them another name; None: it may touch the collations of all.
+    """
+
+    misread: str = ""
+    divides: bool = False
+    default: str | None = None
+    collations: tuple[tuple[str, str | None], ...] = ()
+    partitioning: Partitioning | None = None
+    clauses: tuple[PartitionClause, ...] = ()
+    touched: tuple[tuple[frozenset[str] | None, bool], ...] = ()
+
+
+def partition_changes(statement: Statement) -> PartitionChanges:
+    if statement.kind == "CREATE TABLE":
+        changes = PartitionChanges(
+            default=declared_collation(statement.options),
+            collations=tuple(
+                (column.name.lower(), "" if column.has("BINARY") else declared_collation(column.tokens))
+                for column in statement.columns
+            ),
+        )
+    else:
+        changes = PartitionChanges(touched=tuple(_touched(statement)))
+    divides = any(
+        t.word == "PARTITION" and starts(statement.tokens, "BY", at=at + 1) for at, t in enumerate(statement.tokens)
+    )
+    changes = replace(changes, divides=divides) if divides else changes
+    try:
+        if statement.kind == "CREATE TABLE":
+            return replace(changes, partitioning=created_partitioning(statement))
+        return replace(changes, clauses=tuple(partition_clauses(statement)))
+    except NotUnderstood as error:
+        return replace(changes, misread=str(error))
+
+
+def created(changes: PartitionChanges, database_collation: str) -> PartitionedTable:
     """A table after its CREATE TABLE. `database_collation` is what its database gives to a table that declares none, ""
     for one that is not known."""
-    statement = statement_of(query)
-    declared = declared_collation(statement.options)
-    default = database_collation if declared is None else declared
-    found = []
-    for column in statement.columns:
-        own = "" if column.has("BINARY") else declared_collation(column.tokens)
-        found.append((column.name.lower(), default if own is None else own))
-    table = PartitionedTable(collations=tuple(pair for pair in found if pair[1]))
-    try:
-        return _partitioned(table, created_partitioning(statement))
-    except NotUnderstood:
-        return table
+    default = database_collation if changes.default is None else changes.default
+    found = ((name, default if own is None else own) for name, own in changes.collations)
+    return _partitioned(PartitionedTable(collations=tuple(pair for pair in found if pair[1])), changes.partitioning)
 
 
-def altered(table: PartitionedTable, query: str) -> PartitionedTable:
+def altered(table: PartitionedTable, changes: PartitionChanges) -> PartitionedTable:
     """The table after an ALTER TABLE."""
-    statement = statement_of(query)
+    used = set() if table.partitioning is None else set(_columns(table.partitioning))
+    renamed = (columns for columns, renames in changes.touched if renames and columns is not None)
+    unclear = bool(changes.misread) or any(columns & used for columns in renamed)
+    for columns, _ in changes.touched:
+        table = _without_collations(table, columns)
+    if unclear:
+        return replace(table, partitioning=None)
     try:
-        touched = _forget_columns(table, statement)
-        for clause in partition_clauses(statement):
-            touched = _partitioned(touched, _after(touched.partitioning, clause))
-        return touched
+        after = table
+        for clause in changes.clauses:
+            after = _partitioned(after, _after(after.partitioning, clause))
+        return after
     except NotUnderstood:
         return replace(table, partitioning=None)
 
@@ -113,26 +152,21 @@ def _check_kind(before: Partitioning, clause: PartitionClause) -> None:
         raise NotUnderstood(clause.verb)
 
 
-def _forget_columns(table: PartitionedTable, statement: Statement) -> PartitionedTable:
-    """What is no longer known once the statement's specifications on columns have run. Raises NotUnderstood where a
-    column of the partitioning gets another name."""
+def _touched(statement: Statement) -> Iterator[tuple[frozenset[str] | None, bool]]:
+    """See PartitionChanges."""
     for member in statement.members:
         tokens = member.tokens
         first = tokens[0].word if tokens else ""
         of_column = first == "DROP" and not any(starts(tokens, word, at=1) for word in _PARTS)
         if first in ("CHANGE", "RENAME", "MODIFY") or of_column:
-            named = {token.name.lower() for token in tokens if token.is_name}
-            if first != "MODIFY" and table.partitioning is not None and named & set(_columns(table.partitioning)):
-                raise NotUnderstood("a column of the partitioning is renamed or dropped")
-            table = _without_collations(table, named)
+            yield frozenset(token.name.lower() for token in tokens if token.is_name), first != "MODIFY"
         elif first != "ADD" and any(
             find_words(tokens, word) is not None for word in ("COLLATE", "CHARSET", "CHARACTER")
         ):
-            table = _without_collations(table, None)
-    return table
+            yield None, False
 
 
-def _without_collations(table: PartitionedTable, columns: set[str] | None) -> PartitionedTable:
+def _without_collations(table: PartitionedTable, columns: frozenset[str] | None) -> PartitionedTable:
     kept = tuple(pair for pair in table.collations if columns is not None and pair[0] not in columns)
     return _partitioned(replace(table, collations=kept), table.partitioning)
 
@@ -143,4 +177,4 @@ def _columns(partitioning: Partitioning) -> Iterator[str]:
         if partitioning.kind in (*_COLUMN_KINDS, PartitionKind.KEY):
             yield text.lower()
         else:
-            yield from (token.name.lower() for token in significant(tokenize(text)) if token.is_name)
+            yield from (token.name.lower() for token in tokenize(text) if token.is_name)

@@ -1,20 +1,11 @@
-"""RECOVER TABLE and FLASHBACK TABLE: which table they bring back, and what to do where the target did not keep it."""
+"""RECOVER TABLE and FLASHBACK TABLE: what to do where the target did not keep the table that they bring back."""
 
 from __future__ import annotations
 
-from consumer.ddl.references import references
-from consumer.model.actions import Action
 from consumer.model.commands import skip_ddl_command
-from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 
 NOT_KEPT = "a lost table came back upstream, with rows that TiCDC does not write again, and the target did not keep it"
-
-
-def recovered_table(file: SchemaFile) -> TableName | None:
-    """The name under which the table was lost; None where a job number tells."""
-    lost = next(iter(references(file.query, Action.RECOVER_TABLE)), None)
-    return None if lost is None else TableName(lost.database or file.database, lost.table)
 
 
 def not_kept_hint(table: TableName, version: int) -> str:

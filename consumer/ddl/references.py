@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from consumer.ddl.tokens import Kind, Tokens, closing, significant, starts, tokenize
-from consumer.model.actions import DATABASE_ACTIONS, Action
+from consumer.ddl.tokens import Kind, Tokens, closing, starts
 
 Role = Literal["table", "old", "new", "like", "exchange", "foreign", "from"]
 """The statement's own table; a rename's two names; what LIKE, EXCHANGE, REFERENCES and a view's body name."""
@@ -23,11 +22,8 @@ class TableReference:
     role: Role
 
 
-def references(query: str, action: Action) -> list[TableReference]:
-    """Every table name of `query`, in the order of the text; no column, alias or index name."""
-    if action in DATABASE_ACTIONS:
-        return []
-    tokens = significant(tokenize(query))
+def references(tokens: Tokens) -> list[TableReference]:
+    """Every table name of a statement, in the order of the text; no column, alias or index name."""
     match tokens[0].word if tokens else "":
         case "CREATE":
             return _create(tokens)
@@ -42,20 +38,6 @@ def references(query: str, action: Action) -> list[TableReference]:
         case "RECOVER" | "FLASHBACK":
             return _recover(tokens)
     return []
-
-
-def like_source(query: str) -> TableReference | None:
-    """The table whose shape ``CREATE TABLE .. LIKE`` copies."""
-    return _only(query, "like")
-
-
-def exchange_table(query: str) -> TableReference | None:
-    """The plain table of ``EXCHANGE PARTITION .. WITH TABLE``."""
-    return _only(query, "exchange")
-
-
-def _only(query: str, role: Role) -> TableReference | None:
-    return next((reference for reference in references(query, Action.NONE) if reference.role == role), None)
 
 
 def name_at(tokens: Tokens, at: int, role: Role) -> tuple[TableReference | None, int]:
@@ -97,6 +79,8 @@ def _create(tokens: Tokens) -> list[TableReference]:
     at = created_object(tokens)
     if starts(tokens, "INDEX", at=at):
         return _indexed(tokens, at)
+    if starts(tokens, "DATABASE", at=at) or starts(tokens, "SCHEMA", at=at):
+        return []
     own, after = name_at(tokens, skip_if_exists(tokens, at + 1), "table")
     if own is None:
         return []
@@ -117,7 +101,7 @@ def _indexed(tokens: Tokens, at: int) -> list[TableReference]:
 def _foreign(tokens: Tokens, at: int) -> list[TableReference]:
     """The tables of foreign keys; ``REFERENCES`` in a column's definition makes none (see `inline_references`)."""
     found: list[TableReference] = []
-    for key in (p for p in range(at, len(tokens)) if starts(tokens, "FOREIGN", "KEY", at=p)):
+    for key in (p for p in range(at, len(tokens)) if tokens[p].word == "FOREIGN" and starts(tokens, "KEY", at=p + 1)):
         opening = next((p for p in range(key, len(tokens)) if tokens[p].text == "("), len(tokens) - 1)
         behind = closing(tokens, opening) + 1
         if starts(tokens, "REFERENCES", at=behind) and (name := name_at(tokens, behind + 1, "foreign")[0]) is not None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from consumer.ddl.changes import changes_of
 from consumer.ddl.live_tables import LiveTables
-from consumer.ddl.references import references
-from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 
@@ -31,7 +30,7 @@ class RenamePair:
 
 def rename_pairs(file: SchemaFile) -> list[RenamePair]:
     """The renames in the file's statement; the file's own new name is spelled as the file spells it."""
-    found = references(file.query, Action.RENAME_TABLE)
+    found = changes_of(file).names
     pairs = []
     for old, new in zip(found[::2], found[1::2], strict=False):
         if (old.role, new.role) != ("old", "new"):

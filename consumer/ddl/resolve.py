@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from consumer.ddl.definitions import Statement, statement_of
-from consumer.ddl.references import TableReference, references
+from consumer.ddl.definitions import Statement
+from consumer.ddl.references import TableReference
 from consumer.ddl.tokens import Edits, Kind, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
@@ -72,7 +72,7 @@ def resolve_names(statement: Statement, action: Action, names: Names, edits: Edi
     if action in DATABASE_ACTIONS:
         _spell_database(statement, names, edits)
         return
-    found = references(statement.text, action)
+    found = statement.references
     own_rename = _own_rename(found, names)
     for at, reference in enumerate(found):
         if reference.role in ("old", "new"):
@@ -84,7 +84,7 @@ def resolve_names(statement: Statement, action: Action, names: Names, edits: Edi
     _spell_qualifiers(statement, found, names, edits)
 
 
-def _own_rename(found: list[TableReference], names: Names) -> int:
+def _own_rename(found: Sequence[TableReference], names: Names) -> int:
     """Which of a RENAME's pairs is the own table's (pairs of references are old, new)."""
     new = [number for number, reference in enumerate(found[1::2]) if names.is_own(reference)]
     return new[0] if new else 0
@@ -135,7 +135,7 @@ def _spell_database(statement: Statement, names: Names, edits: Edits) -> None:
         edits.replace(statement.tokens[at].start, statement.tokens[at].end, quote(names.own.database))
 
 
-def _spell_qualifiers(statement: Statement, found: list[TableReference], names: Names, edits: Edits) -> None:
+def _spell_qualifiers(statement: Statement, found: Sequence[TableReference], names: Names, edits: Edits) -> None:
     """In a view's body, columns are often named with their table: those follow the spelling of the table."""
     body = [reference for reference in found if reference.role == "from"]
     spellings = {reference.table: _meant(reference, names) for reference in body}
@@ -152,14 +152,3 @@ def _spell_qualifiers(statement: Statement, found: list[TableReference], names: 
             spelling = spellings[token.name].table
         if spelling != token.name:
             edits.replace(token.start, token.end, quote(spelling))
-
-
-def parse(query: str) -> Statement:
-    """The statement of a schema file. Raises DdlRefused for more than one."""
-    statement = statement_of(query)
-    if any(token.text == ";" for token in statement.tokens[:-1]):
-        raise DdlRefused(
-            "the schema file holds more than one statement",
-            hint="execute them by hand, then record them with skip-ddl",
-        )
-    return statement

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Literal
 
 from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
 from consumer.ddl.checks import leave_out_checks
 from consumer.ddl.definitions import Index, Member, Statement, remove_members
 from consumer.ddl.index_names import define_indexes, inline_references, name_foreign_keys, name_indexes
-from consumer.ddl.indexes import dropped_foreign_key, dropped_index
+from consumer.ddl.indexes import dropped_foreign_key, dropped_index, index_changes
 from consumer.ddl.recover import NOT_KEPT
-from consumer.ddl.resolve import Names, parse, resolve_names
+from consumer.ddl.resolve import Names, resolve_names
 from consumer.ddl.session_times import plain_columns
+from consumer.ddl.timestamp_defaults import in_session_zone
 from consumer.ddl.tokens import Edits, Tokens, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
-from consumer.model.indexes import UNTOLD, Charset, KnownForeignKey, KnownIndex, TableIndexes
-from consumer.model.names import TableName, tso_to_ms
+from consumer.model.columns import Column
+from consumer.model.indexes import UNTOLD, Charset, TableIndexes
+from consumer.model.names import tso_to_ms
 
 FlavorName = Literal["mysql", "mariadb", "tidb"]
 
@@ -28,80 +31,62 @@ _BY_HAND = "execute what it means by hand, then record it with skip-ddl"
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What to execute. `text` "": nothing, the statement only says what the target does not have.
+    """What to execute. No `statements`: nothing, the text only says what the target does not have.
 
-    `use` is the database to USE before it, `timestamp` the value for ``SET timestamp`` (seconds since 1970) that gives
-    old rows upstream's moment; None for neither. `notes`: what the target does not express though its rows stay right,
-    a sentence each.
+    `timestamp` is the value for ``SET timestamp`` (seconds since 1970) that gives old rows upstream's moment, None
+    where none needs it. `notes`: what the target does not express though its rows stay right, a sentence each.
     """
 
-    text: str
-    use: str | None
+    statements: tuple[str, ...]
     notes: tuple[str, ...] = ()
     timestamp: float | None = None
 
 
-def rewrite(
-    query: str,
-    *,
-    action: Action,
-    database: str,
-    known: Collection[TableName],
-    flavor: FlavorName,
-    version: int,
-    own: TableName,
-    old_name: TableName | None = None,
-    planned: Collection[TableName] = (),
-    supported_collations: Collection[str] | None = None,
-    before: TableIndexes = UNTOLD,
-    there: TableIndexes | None = None,
-    charset: Charset | None = None,
-    key_partitioned: bool = False,
-) -> Rewritten:
-    """`query` of the schema file of `own` with `version`, for a server of kind `flavor`; what no rule names stays as it
-    is, byte for byte.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a statement is executed: a server of kind `flavor` that has `collations` (lower case; None: any).
 
-    `known` are the target's tables, `planned` those that existed upstream then and that it names, `old_name` a rename's
-    source, `supported_collations` the server's (None: any), `before` the own table's indexes before the statement, as
-    upstream has them, `there` as the target has them (None: not asked), `charset` what upstream's database gives to a
-    new table (None: not asked), `key_partitioned` whether the table is partitioned BY KEY. Raises DdlRefused where rows
-    would not stay right or a name cannot be resolved.
+    `version` is its schema file's, `names` the tables that it can mean. `before` are the own table's indexes before the
+    statement, as upstream has them, `there` as the target has them (None: not asked), `charset` what upstream's
+    database gives to a new table (None: not asked), `key_partitioned` whether the table is partitioned BY KEY. The
+    session's zone is `offset` ahead of UTC, in which `columns` have their defaults.
     """
-    statement, edits = parse(query), Edits()
-    _refuse(statement, flavor, key_partitioned, own)
-    names = Names(known, own, database, old_name, planned)
-    resolve_names(statement, action, names, edits)
-    left_out = _LeftOut(statement)
-    left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
-    plain = {column.name: note for column, note in plain_columns(statement, edits)}
-    left_out.notes += plain.values()
-    for member, note in leave_out_checks(statement, edits):
-        left_out.members += [member] if member else []
-        left_out.notes.append(note)
-    supported = None if supported_collations is None else frozenset(name.lower() for name in supported_collations)
-    if flavor != "tidb" or statement.is_alter:
-        name_indexes(statement, edits, before)
-    if flavor != "tidb":
-        _translate(statement, edits, flavor, left_out, plain)
-        define_indexes(statement, edits, before)
-        name_foreign_keys(statement, edits, before, version)
-        inline_references(statement, edits)
-        charsets.explicit_collations(statement, edits)
-        if supported is not None:
-            left_out.notes += charsets.known_collations(statement, edits, supported)
-    if charset is not None:
-        charsets.explicit_default(statement, edits, charset, supported)
-    _leave_out_missing(statement, edits, _Missing(flavor, before, there), left_out)
+
+    flavor: FlavorName
+    names: Names
+    version: int
+    collations: Collection[str] | None = None
+    before: TableIndexes = UNTOLD
+    there: TableIndexes | None = None
+    charset: Charset | None = None
+    key_partitioned: bool = False
+    columns: Sequence[Column] = ()
+    offset: timedelta = timedelta()
+
+
+def rewrite(statement: Statement, action: Action, place: Place) -> Rewritten:
+    """The statement for the server at `place`; what no rule names stays as it is, byte for byte.
+
+    Raises DdlRefused where rows would not stay right or a name cannot be resolved.
+    """
+    _refuse(statement, place)
+    edits, left_out = Edits(), _LeftOut(statement)
+    in_session_zone(statement, edits, place.columns, place.offset)
+    resolve_names(statement, action, place.names, edits)
+    _take_out(statement, edits, place, left_out)
+    _spell_out(statement, edits, place, left_out)
+    _leave_out_missing(statement, edits, place, left_out)
     if statement.tokens and statement.tokens[-1].text == ";":
-        edits.remove(statement.tokens[-1].start, len(query))
-    zeros = mariadb_syntax.json_zeros(statement, edits) if flavor == "mariadb" else []
-    text = edits.apply(query) if left_out.cut(edits) else ""
-    place = f"{quote(own.database)}.{quote(own.table)}"
+        edits.remove(statement.tokens[-1].start, len(statement.text))
+    zeros = mariadb_syntax.json_zeros(statement, edits) if place.flavor == "mariadb" else []
+    own = place.names.own
+    table = f"{quote(own.database)}.{quote(own.table)}"
+    text = edits.apply(statement.text) if left_out.cut(edits) else ""
+    behind = (f"ALTER TABLE {table} ALTER COLUMN {quote(name)} DROP DEFAULT" for name in zeros)
     return Rewritten(
-        "; ".join([text, *(f"ALTER TABLE {place} ALTER COLUMN {quote(name)} DROP DEFAULT" for name in zeros)]),
-        None if action in (Action.CREATE_SCHEMA, Action.DROP_SCHEMA) else names.spelled(database),
+        (text, *behind) if text.strip() else (),
         tuple(left_out.notes),
-        tso_to_ms(version) / 1000 if _needs_moment(statement) else None,
+        tso_to_ms(place.version) / 1000 if _needs_moment(statement) else None,
     )
 
 
@@ -131,22 +116,56 @@ class _LeftOut:
         return not self.members or remove_members(edits, self.statement.members, self.members)
 
 
-def _refuse(statement: Statement, flavor: FlavorName, key_partitioned: bool, own: TableName) -> None:
-    tokens = statement.tokens
+def _refuse(statement: Statement, place: Place) -> None:
+    tokens, own = statement.tokens, str(place.names.own)
+    if any(token.text == ";" for token in tokens[:-1]):
+        raise DdlRefused(
+            "the schema file holds more than one statement",
+            hint="execute them by hand, then record them with skip-ddl",
+        )
     recovers = starts(tokens, "RECOVER") or starts(tokens, "FLASHBACK")
-    if recovers and (flavor != "tidb" or starts(tokens, "BY", "JOB", at=2)):
-        raise DdlRefused(NOT_KEPT, table=str(own))
+    if recovers and (place.flavor != "tidb" or starts(tokens, "BY", "JOB", at=2)):
+        raise DdlRefused(NOT_KEPT, table=own)
     moves = any(
         starts(member.tokens, verb, "PARTITION") and not starts(member.tokens, "ALL", at=2)
         for member in statement.members
         for verb in ("TRUNCATE", "EXCHANGE")
     )
-    if moves and key_partitioned and flavor != "tidb":
+    if moves and place.key_partitioned and place.flavor != "tidb":
         raise DdlRefused(
             "the table is partitioned BY KEY, and this server's partitions hold other rows than TiDB's",
             hint=_BY_HAND,
-            table=str(own),
+            table=own,
         )
+
+
+def _take_out(statement: Statement, edits: Edits, place: Place, left_out: _LeftOut) -> None:
+    """What no target has, TiDB's own syntax, and what else the server's kind does not take."""
+    left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
+    plain = {column.name: note for column, note in plain_columns(statement, edits)}
+    left_out.notes += plain.values()
+    for member, note in leave_out_checks(statement, edits):
+        left_out.members += [member] if member else []
+        left_out.notes.append(note)
+    if place.flavor != "tidb":
+        _translate(statement, edits, place.flavor, left_out, plain)
+
+
+def _spell_out(statement: Statement, edits: Edits, place: Place, left_out: _LeftOut) -> None:
+    """Upstream's names of indexes and keys, and its character sets, where the statement leaves them to the server."""
+    changes, before = index_changes(statement), place.before
+    supported = None if place.collations is None else frozenset(name.lower() for name in place.collations)
+    if place.flavor != "tidb" or statement.is_alter:
+        name_indexes(statement, changes, edits, before)
+    if place.flavor != "tidb":
+        define_indexes(statement, changes, edits, before)
+        name_foreign_keys(statement, changes, edits, before, place.version)
+        inline_references(statement, edits)
+        charsets.explicit_collations(statement, edits)
+        if supported is not None:
+            left_out.notes += charsets.known_collations(statement, edits, supported)
+    if place.charset is not None:
+        charsets.explicit_default(statement, edits, place.charset, supported)
 
 
 def _translate(
@@ -172,41 +191,30 @@ def _translate(
     mariadb_syntax.remove_options(statement, edits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    """What was left out when it was made: it is not there to be dropped, renamed or hidden."""
-
-    flavor: FlavorName
-    before: TableIndexes
-    there: TableIndexes | None
-
-    def index(self, name: str) -> bool:
-        known = self.before.index(name)
-        if known is None:
-            return False
-        return self._never_made(known) or (known.skipped and (self.there is None or self.there.index(name) is None))
-
-    def _never_made(self, index: KnownIndex) -> bool:
-        own_kind = self.flavor != "tidb" and index.kind in tidb_syntax.INDEX_KINDS
-        return own_kind or (self.flavor == "mariadb" and mariadb_syntax.is_left_out(index.kind, index.has_expression))
-
-    def foreign_key(self, key: KnownForeignKey) -> bool:
-        return key.skipped and (self.there is None or self.there.foreign_key(key.there) is None)
-
-
-def _leave_out_missing(statement: Statement, edits: Edits, missing: _Missing, left_out: _LeftOut) -> None:
+def _leave_out_missing(statement: Statement, edits: Edits, place: Place, left_out: _LeftOut) -> None:
+    """What was left out when it was made is not there to be dropped, renamed or hidden."""
     whole: list[tuple[Member | None, Tokens]] = [(None, statement.tokens)]
     for member, tokens in whole if statement.kind == "DROP INDEX" else _specifications(statement):
-        if (index := dropped_index(tokens)) and missing.index(index):
+        if (index := dropped_index(tokens)) and _lacks_index(place, index):
             left_out.part(member, f"index {index} is not in the target, so there is nothing to change")
-        known = missing.before.foreign_key(dropped_foreign_key(tokens))
+        known = place.before.foreign_key(dropped_foreign_key(tokens))
         if known is None:
             continue
-        if missing.foreign_key(known):
+        if known.skipped and (place.there is None or place.there.foreign_key(known.there) is None):
             left_out.part(member, f"foreign key {known.name} is not in the target, so there is nothing to drop")
-        elif missing.flavor != "tidb" and known.there != known.name:
+        elif place.flavor != "tidb" and known.there != known.name:
             name = tokens[-1]
             edits.replace(name.start, name.end, quote(known.there))
+
+
+def _lacks_index(place: Place, name: str) -> bool:
+    index, flavor = place.before.index(name), place.flavor
+    if index is None:
+        return False
+    never_made = (flavor != "tidb" and index.kind in tidb_syntax.INDEX_KINDS) or (
+        flavor == "mariadb" and mariadb_syntax.is_left_out(index.kind, index.has_expression)
+    )
+    return never_made or (index.skipped and (place.there is None or place.there.index(name) is None))
 
 
 def _specifications(statement: Statement) -> list[tuple[Member | None, Tokens]]:

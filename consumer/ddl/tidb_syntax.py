@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.ddl.definitions import Index, Member, Statement
-from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, quote, significant, starts, tokenize
+from consumer.ddl.tokens import Edits, Tokens, closing, quote, starts, tokenize
 
 _OPTIONS = frozenset(
     {
@@ -46,12 +46,10 @@ INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
 
 def remove_comments(statement: Statement, edits: Edits) -> None:
     """``/*T![feature] .. */``, each with one blank before it."""
-    before: Token | None = None
-    for token in statement.all_tokens:
-        if token.kind is Kind.COMMENT and token.text.startswith("/*T!"):
-            blank = before is not None and before.kind is Kind.SPACE
+    for token in statement.comments:
+        if token.text.startswith("/*T!"):
+            blank = statement.text[token.start - 1 : token.start].isspace()
             edits.replace(token.start - blank, token.end, "" if blank else " ")
-        before = token
 
 
 def remove_options(statement: Statement, edits: Edits) -> None:
@@ -176,14 +174,11 @@ def is_global(statement: Statement, start: int, end: int | None = None) -> bool:
     """Whether GLOBAL stands, also in a comment of TiDB's, between `start` and `end` (None: the end of the part)."""
     if end is None:
         end = next((m.end for m in statement.members if m.start <= start <= m.end), len(statement.text))
-    inside = [token for token in statement.all_tokens if start <= token.start < end]
-    words = [token.word for token in inside]
-    comments = [word for token in inside if token.kind is Kind.COMMENT for word in _comment_words(token)]
-    return "GLOBAL" in words or "GLOBAL" in comments
-
-
-def _comment_words(comment: Token) -> list[str]:
-    return [token.word for token in significant(tokenize(comment.text.removeprefix("/*T!").removesuffix("*/")))]
+    inside = [token for token in statement.tokens if start <= token.start < end]
+    for comment in statement.comments:
+        if start <= comment.start < end:
+            inside += tokenize(comment.text.removeprefix("/*T!").removesuffix("*/"))
+    return any(token.word == "GLOBAL" for token in inside)
 
 
 def engines(statement: Statement, edits: Edits) -> Iterator[str]:

@@ -6,26 +6,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from consumer.ddl.definitions import statement_of
+from consumer.ddl.definitions import Statement
 from consumer.ddl.tokens import Edits, Kind, string_value
 from consumer.model.columns import Column
 
 
-def in_session_zone(query: str, columns: Sequence[Column], offset: timedelta) -> str:
-    """`query` with its TIMESTAMP literals as a session with this offset means them; `columns` are the schema file's."""
+def in_session_zone(statement: Statement, edits: Edits, columns: Sequence[Column], offset: timedelta) -> None:
+    """Write TIMESTAMP literals as a session with this offset means them; `columns` are the schema file's."""
     defaults = {column.name.lower(): column.default for column in columns if column.type == "TIMESTAMP"}
-    if not any(defaults.values()):
-        return query
-    edits = Edits()
-    for column in statement_of(query).columns:
+    for column in statement.columns if any(defaults.values()) else ():
         at = column.find("DEFAULT")
         utc = _moment(defaults.get(column.name.lower()))
         literal = column.tokens[at + 1 : at + 3] if at is not None else ()
         token = next((token for token in literal if token.kind is Kind.STRING), None)
-        if utc is None or token is None or _moment(string_value(token)) == utc + offset:
-            continue
-        edits.replace(token.start, token.end, f"'{utc + offset}'")
-    return edits.apply(query)
+        if utc is not None and token is not None and _moment(string_value(token)) != utc + offset:
+            edits.replace(token.start, token.end, f"'{utc + offset}'")
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, wraps
-from typing import TypeVar
+from typing import NamedTuple
 
 
 class Kind(enum.Enum):
-    SPACE = "space"
     COMMENT = "comment"
     STRING = "string"
     QUOTED = "quoted"
@@ -20,10 +18,9 @@ class Kind(enum.Enum):
     SYMBOL = "symbol"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of a statement; the pieces of a text, joined, are the text. `word` is the upper-case text of a WORD
-    token, "" for all others."""
+class Token(NamedTuple):
+    """A piece of a statement, `text` as it stands there from `start` on. `word` is the upper-case text of a WORD token,
+    "" for all others. A tuple, as statements have many."""
 
     kind: Kind
     text: str
@@ -50,8 +47,7 @@ Tokens = Sequence[Token]
 # own holds syntax, so a quote in it hides an end of comment; any other comment ends where it first can.
 _TOKEN = re.compile(
     r"""
-      (?P<SPACE>   \s+ )
-    | (?P<COMMENT> /\*T! (?: [^'"`*] | \*(?!/) | '[^']*+' | "[^"]*+" | `[^`]*+` )*+ \*/
+      (?P<COMMENT> /\*T! (?: [^'"`*] | \*(?!/) | '[^']*+' | "[^"]*+" | `[^`]*+` )*+ \*/
                  | /\* .*? (?: \*/ | \Z )
                  | (?: --(?=\s|\Z) | \# ) [^\n]* )
     | (?P<STRING>  ' (?: [^'\\] | \\. | '' )*+ (?: ' | \\?\Z )
@@ -59,7 +55,7 @@ _TOKEN = re.compile(
     | (?P<QUOTED>  ` (?: [^`] | `` )*+ ` )
     | (?P<NUMBER>  \d+ (?: \.\d* )? (?: [eE][+-]?\d+ )? (?![\w$]) )
     | (?P<WORD>    [\w$]+ )
-    | (?P<SYMBOL>  . )
+    | (?P<SYMBOL>  \S )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -69,31 +65,19 @@ _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", 
 _KINDS: dict[str | None, Kind] = {kind.name: kind for kind in Kind}
 
 
-_Made = TypeVar("_Made")
-_KEPT_TEXTS, _KEPT_CHARACTERS = 64, 1 << 14
+def pieces(text: str) -> list[Token]:
+    """All of `text` but the blanks, comments included."""
+    kinds = _KINDS
+    found = []
+    for match in _TOKEN.finditer(text):
+        kind, piece = kinds[match.lastgroup], match[0]
+        found.append(Token(kind, piece, match.start(), piece.upper() if kind is Kind.WORD else ""))
+    return found
 
 
-def kept(function: Callable[[str], _Made]) -> Callable[[str], _Made]:
-    """`function` of a statement, which looks at each of the last ones once: many rules ask the same of one statement.
-    Long texts, of which many would take much memory, are looked at each time."""
-    cached = lru_cache(_KEPT_TEXTS)(function)
-    return wraps(function)(lambda text: cached(text) if len(text) <= _KEPT_CHARACTERS else function(text))
-
-
-@kept
-def tokenize(text: str) -> Tokens:
-    """All of `text`, blanks and comments included."""
-    return tuple(_token(match) for match in _TOKEN.finditer(text))
-
-
-def _token(match: re.Match[str]) -> Token:
-    kind, text = _KINDS[match.lastgroup], match[0]
-    return Token(kind, text, match.start(), text.upper() if kind is Kind.WORD else "")
-
-
-def significant(tokens: Tokens) -> list[Token]:
-    """The tokens that are neither blanks nor comments."""
-    return [token for token in tokens if token.kind not in (Kind.SPACE, Kind.COMMENT)]
+def tokenize(text: str) -> list[Token]:
+    """All of `text` but the blanks and comments."""
+    return [token for token in pieces(text) if token.kind is not Kind.COMMENT]
 
 
 def quote(name: str) -> str:
@@ -114,7 +98,7 @@ def starts(tokens: Tokens, *wanted: str, at: int = 0) -> bool:
         return False
     for position, text in enumerate(wanted, at):
         token = tokens[position]
-        if (token.word or token.text) != text:
+        if (token[3] or token[1]) != text:  # its word, or its text: this is asked more often than all else
             return False
     return True
 
@@ -174,10 +158,3 @@ class Edits:
 def _insertions_first(edit: tuple[int, int, str]) -> tuple[int, bool, int]:
     start, end, _ = edit
     return start, start != end, start - end
-
-
-def split_statements(text: str) -> list[str]:
-    """The statements of `text`, without the semicolons between and after them."""
-    ends = [token.start for token in tokenize(text) if token.kind is Kind.SYMBOL and token.text == ";"]
-    parts = [text[start:end] for start, end in zip([0, *(at + 1 for at in ends)], [*ends, len(text)], strict=True)]
-    return [part.strip() for part in parts if part.strip()]

@@ -99,3 +99,18 @@ INDEX_ACTIONS = frozenset(
 """Statements that create, drop, rename or hide indexes and foreign keys, or their columns."""
 HEALING_ACTIONS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE, Action.DROP_SCHEMA})
 """After these the rows below their version no longer matter, so a stopped table goes on."""
+PARTITION_ALTERS = frozenset(
+    {
+        Action.ADD_PARTITION,
+        Action.DROP_PARTITION,
+        Action.REORGANIZE_PARTITION,
+        Action.ALTER_TABLE_PARTITIONING,
+        Action.REMOVE_PARTITIONING,
+        Action.MULTI_SCHEMA_CHANGE,
+        Action.MODIFY_COLUMN,
+        Action.MODIFY_TABLE_CHARSET,
+        Action.DROP_COLUMN,
+        Action.DROP_COLUMNS,
+    }
+)
+"""Statements that change how a table is partitioned, or what is known of its columns."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.names import TableName, ms_to_tso, tso_to_ms
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +40,19 @@ class SchemaFile:
     query: str
     type: int
     columns: tuple[Column, ...]
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def name(self) -> TableName:
         return TableName(self.database, self.table)
+
+    def once(self, make: Callable[[str], _Made]) -> _Made:
+        """What `make` makes of the query: made when it is first asked for, and kept with the file, which is known for
+        as long as it lies in the storage. So it must be small."""
+        if make not in self._made:
+            self._made[make] = make(self.query)
+        found: _Made = self._made[make]
+        return found
 
 
 class Folder(NamedTuple):

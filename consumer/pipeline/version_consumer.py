@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumer.codec.registry import protocol_of
-from consumer.ddl.declared import Definition, declared_columns
-from consumer.ddl.keys import declared_keys
+from consumer.ddl.declared import Definition
+from consumer.ddl.shape import Shape
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
@@ -48,26 +48,25 @@ class TableVersionConsumer:
         # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
         statements = self._history(table)
         history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
-        keys = declared_keys(statements, self.catalog.origin)
+        shape = self.catalog.shape(statements[-1]) if statements else Shape()
         return LoadRequest(
             table,
             history[-1].columns,
-            keys.unique(history[-1].columns),
+            shape.unique_keys(history[-1].columns),
             absent,
-            keys.indexes,
-            keys.told_unique,
-            self._labels(history[-1].columns, statements),
+            shape.index_names,
+            shape.told_unique,
+            self._labels(history[-1].columns, shape),
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
         )
 
-    def _labels(self, columns: Sequence[Column], statements: Sequence[SchemaFile]) -> dict[str, tuple[str, ...]]:
+    def _labels(self, columns: Sequence[Column], shape: Shape) -> dict[str, tuple[str, ...]]:
         listed = [column for column in columns if column.type in ("ENUM", "SET")]
         if protocol_of(self.dialect).writes_labels or not listed:
             return {}
-        declared = declared_columns(statements, self.catalog.origin)
         found = {column.name.lower(): column.elements for column in listed}
-        known = {name: labels or declared.get(name, Definition()).elements for name, labels in found.items()}
+        known = {name: labels or shape.columns.get(name, Definition()).elements for name, labels in found.items()}
         return {name: labels for name, labels in known.items() if labels}
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:

@@ -15,6 +15,7 @@ from consumer.model.progress import FolderProgress, Progress, State, TableProgre
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.forget import cleaned_up, forgotten_folders, without
 from consumer.plan.gaps import find_gap, find_lost_rest
+from consumer.plan.history import needs_company, upstream_order
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
@@ -30,7 +31,7 @@ from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
 from consumer.plan.table_state import TableState
-from consumer.plan.timeline import Timeline, build_timeline, needs_company, upstream_order
+from consumer.plan.timeline import Timeline, build_timeline
 from consumer.ports import StorageReader
 
 
@@ -66,7 +67,7 @@ class Assembly:
     ) -> Assembly:
         catalog = Catalog.of(listing.schemas, (error.path for error in listing.broken))
         timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled)
-        catalog = replace(catalog, origins=timeline.origins)
+        catalog = replace(catalog, book=timeline.book)
         # One above the checkpoint may only not be complete yet.
         due_errors = [e for e in listing.broken if e.version is None or e.version <= listing.checkpoint]
         broken = _broken(catalog, due_errors)

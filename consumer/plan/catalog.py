@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from consumer.ddl.declared import Definition, declared_columns
-from consumer.ddl.lineage import Lineage, lineage
+from consumer.ddl.declared import Definition
+from consumer.ddl.shape import Shape
 from consumer.errors import SchemaMissing
 from consumer.layout.paths import schema_path
 from consumer.layout.schema_file import is_table_id
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
+from consumer.model.progress import Progress
+from consumer.plan.table_book import TableBook
 
 
 def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
@@ -31,8 +32,7 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``,
-    `newest` the last version of the columns ``(root, checksum)``. `origins` are the tables
-    that RENAMEs moved and LIKEs copied, by the paths of their schema files, as far as they are known. `damaged` are the
+    `newest` the last version of the columns ``(root, checksum)``. `book` tells what statements say. `damaged` are the
     checksums, as their names tell them, of the files at ``(root, version)`` that cannot be read."""
 
     files: tuple[SchemaFile, ...]
@@ -41,8 +41,7 @@ class Catalog:
     by_root: Mapping[str, tuple[SchemaFile, ...]]
     newest: Mapping[tuple[str, int], int]
     damaged: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    origins: Mapping[str, TableName] = field(default_factory=dict)
-    _lineages: dict[str, Lineage] = field(default_factory=dict, init=False, compare=False, repr=False)
+    book: TableBook = field(default_factory=lambda: TableBook(Progress()), compare=False, repr=False)
     _reordered: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -79,22 +78,13 @@ class Catalog:
         checksum = self.damaged.get((folder.root, folder.version)) if file is None else file.checksum
         return checksum is not None and self.newest.get((folder.root, checksum), 0) >= version
 
-    def origin(self, file: SchemaFile) -> Sequence[SchemaFile]:
-        """The statements that made the table which `file` moved or copied; none where that is not known."""
-        found = self._lineages.get(file.path)
-        if found is None:
-            own = bisect_left(self._source(file), file.version, key=lambda other: other.version)
-            found = self._lineages[file.path] = lineage(self._source(file)[:own], self._source, self._lineages)
-        return found
+    def shape(self, file: SchemaFile) -> Shape:
+        """What the statements up to `file` tell of its table."""
+        return self.book.shape(file)
 
     def declared(self, file: SchemaFile) -> Mapping[str, Definition]:
-        """What the statements up to `file` say about its table's columns, by lower-case name."""
-        history = [other for other in self.by_table.get(file.name, ()) if other.version <= file.version]
-        return declared_columns(history, self.origin)
-
-    def _source(self, file: SchemaFile) -> Sequence[SchemaFile]:
-        source = self.origins.get(file.path)
-        return () if source is None else self.by_table.get(source, ())
+        """What they say about its columns, by lower-case name."""
+        return self.shape(file).columns
 
     def reordered(self, file: SchemaFile) -> bool:
         """Whether an earlier schema file of the same root had the same columns in another order: the checksum does not

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from consumer.ddl.references import references
-from consumer.ddl.tokens import significant, tokenize
+from consumer.ddl.changes import changes_of
+from consumer.ddl.tokens import tokenize
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -126,7 +126,7 @@ def outgrown_references(
 
 def _made_by(file: SchemaFile) -> Iterator[tuple[_Folded, set[str]]]:
     """The tables to which the statement makes keys, with the names of their columns among other words."""
-    for reference in references(file.query, action_of(file)) if "REFERENCES" in file.query.upper() else ():
+    for reference in changes_of(file).names if "REFERENCES" in file.query.upper() else ():
         if reference.role == "foreign":
             other = (reference.database or file.database).lower(), reference.table.lower()
             yield other, _words(file.query[reference.end :])
@@ -138,4 +138,4 @@ def _folded(name: TableName) -> _Folded:
 
 def _words(text: str) -> set[str]:
     """Every name in it, and words that may be one."""
-    return {token.name.lower() for token in significant(tokenize(text)) if token.is_name}
+    return {token.name.lower() for token in tokenize(text) if token.is_name}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from consumer.ddl.references import exchange_table, like_source
+from consumer.ddl.changes import changes_of
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -38,7 +38,7 @@ class Life:
             return f"it came back with rows that TiCDC does not write again ({self.birth.query})"
         if len(self.names) > 1:
             return f"it began under another name, {self.names[0]}, so its rows are not all under this one"
-        if like_source(self.birth.query) is not None:
+        if changes_of(self.birth).named("like") is not None:
             return f"it began as a copy of a table that may have changed since ({self.birth.query})"
         return None
 
@@ -108,7 +108,7 @@ def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaF
     for file in catalog.files:
         if file.type != Action.EXCHANGE_PARTITION or not file.query or not since < file.version <= checkpoint:
             continue
-        other = exchange_table(file.query)
+        other = changes_of(file).named("exchange")
         moved = [(file.database, file.table)] + ([(other.database or file.database, other.table)] if other else [])
         if not own.isdisjoint((database.lower(), table.lower()) for database, table in moved):
             yield file

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
-from consumer.ddl.tokens import tokenize
+from consumer.ddl.changes import changes_of
 from consumer.model.actions import Action
 from consumer.model.files import DataFile, SchemaFile
 from consumer.plan.catalog import Catalog
@@ -27,7 +26,7 @@ def is_partitioned(history: Sequence[SchemaFile]) -> bool:
     partitioned = False
     for file in history:
         if file.type in (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING):
-            partitioned = _partitions(file.query)
+            partitioned = "PARTITION" in file.query.upper() and changes_of(file).partitions.divides
         elif file.type == Action.REMOVE_PARTITIONING:
             partitioned = False
     return partitioned
@@ -37,10 +36,3 @@ def tells_partitions(history: Sequence[SchemaFile]) -> bool:
     """Whether a statement among them says whether the table is partitioned."""
     telling = (Action.CREATE_TABLE, Action.CREATE_TABLES, Action.ALTER_TABLE_PARTITIONING, Action.REMOVE_PARTITIONING)
     return any(file.type in telling and file.query for file in history)
-
-
-def _partitions(query: str) -> bool:
-    if "PARTITION" not in query.upper():
-        return False
-    words = [token.word for token in tokenize(query) if token.word]
-    return ("PARTITION", "BY") in pairwise(words)

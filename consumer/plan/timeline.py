@@ -5,21 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
+from dataclasses import dataclass, replace
 
+from consumer.ddl.changes import changes_of
 from consumer.ddl.live_tables import LiveTables
-from consumer.ddl.recover import recovered_table
-from consumer.ddl.references import TableReference, like_source, references
-from consumer.ddl.renames import find_old_name, order_same_version
-from consumer.model.actions import (
-    CREATE_ACTIONS,
-    DATABASE_ACTIONS,
-    DROP_ACTIONS,
-    MULTI_FILE_ACTIONS,
-    RENAME_ACTIONS,
-    Action,
-)
+from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
 from consumer.model.files import SchemaFile
@@ -28,12 +18,10 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
+from consumer.plan.history import History, folded, follow, needs_company, upstream_order
 from consumer.plan.standing import is_left_undone
-from consumer.plan.statement import Statement, action_of
-from consumer.plan.table_book import TableBook, fate_of
-
-_ENDS = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
-"""What FLASHBACK TABLE brings a table back from."""
+from consumer.plan.statement import Statement
+from consumer.plan.table_book import TableBook
 
 Live = Mapping[TableName, tuple[Column, ...]]
 
@@ -42,13 +30,15 @@ Live = Mapping[TableName, tuple[Column, ...]]
 class Timeline:
     """`pending` statements in upstream order; `live` are the tables that exist while none of them has run, `upstream`
     those that exist once all have; `overdue` are statements older than the progress that were never recorded. `origins`
-    are the tables that RENAMEs moved and LIKEs copied, by the paths of their schema files."""
+    are the tables that RENAMEs moved and LIKEs copied, by the paths of their schema files; `book` knows of all files,
+    those above the checkpoint too."""
 
     pending: tuple[Statement, ...]
     live: Live
     upstream: Live
     overdue: tuple[SchemaFile, ...]
-    origins: Mapping[str, TableName] = field(default_factory=dict)
+    origins: Mapping[str, TableName]
+    book: TableBook
 
 
 def build_timeline(
@@ -64,71 +54,112 @@ def build_timeline(
 
     Only pending statements are looked at for the tables that they touch: there are few of them, and thousands that ran.
     """
-    upstream, live = LiveTables(), LiveTables()
-    ends: dict[tuple[str, str], SchemaFile] = {}
-    book, keys = TableBook(), ForeignKeys()
-    pending: list[Statement] = []
-    named = _NamedBy()
-    held: set[TableName] = set()
-    overdue: list[SchemaFile] = []
-    origins: dict[str, TableName] = {}
-    former: dict[TableName, tuple[tuple[TableName, int], ...]] = {}
-    unmade: set[TableName] = set()  # of tables that were left out when they were made, and that nobody makes now
+    history, agenda = History(progress), _Agenda(progress, wanted, policy_of)
+    later: list[SchemaFile] = []
     for file in upstream_order(catalog.files):
-        if file.version > checkpoint:
-            break
-        if file.version == checkpoint and not settled and needs_company(file, progress):
-            continue
-        statement = _statement(file, upstream, live) if file.query else None
-        known = statement.changes() if statement is not None else (file.name,) if file.table else ()
-        older = [name for name in known if name not in upstream]
-        for name in filter(wanted, older):
-            # They were there all along: statements from before their first schema file can name them too.
-            for number in named.numbers(name):
-                pending[number] = _touching(pending[number], {name})
-        moved = _moved(statement, upstream) if statement is not None else ()
-        is_wanted = statement is not None and any(map(wanted, (file.name, *statement.changes(), *moved)))
-        if statement is not None and is_wanted and _is_pending(file, progress):
-            lost = next((name for name in moved if not wanted(name) or name in unmade), None)
-            statement = replace(statement, left_out=lost, never_made=lost is not None and wanted(lost))
-            statement = _with_policy(replace(statement, touches=_touches(statement, upstream, wanted)), policy_of)
-            if statement.left_out is not None:
-                # It will not run: the table that nobody reads must not pass for one that was read up to it.
-                read = (name for name in statement.touches if wanted(name) and name != lost)
-                statement = replace(statement, touches=tuple(read))
-            if statement.action is Action.RECOVER_TABLE:
-                statement = _recovering(statement, ends, wanted)
-            statement = _touching(book.about(statement), filter(wanted, keys.behind(statement)))
-        if statement is not None and (source := _origin(statement, upstream)) is not None:
-            origins[file.path] = source
-        made = [name for name in statement.drops if name in upstream and name not in unmade] if statement else []
-        _follow(upstream, file, statement)
-        if statement is not None:
-            unmade -= {statement.creates, *statement.drops}
-            book.follow(statement, fate_of(statement, progress))
-            keys.follow(statement, pending=is_wanted and bool(statement.touches))
-        if statement is not None and statement.action in _ENDS:
-            ends[_folded(file.name)] = file
-        if statement is not None and is_wanted:
-            if statement.touches:
-                statement = _formerly(statement, former)
-                named.add(len(pending), statement)
-                pending.append(statement)
-                held.update(statement.touches)
-                for name in older:
-                    live.put(name, file.columns)
-                continue
-            if ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
-                overdue.append(file)
-                unmade |= {file.name} if statement.creates is not None else set()
-        if statement is not None and is_left_undone(file, progress):
-            unmade |= {file.name} if statement.creates is not None else set()
+        if file.version > checkpoint or (file.version == checkpoint and not settled and needs_company(file, progress)):
+            later.append(file)
+        else:
+            agenda.meet(file, history)
+    upstream, origins = dict(history.tables.columns), dict(history.origins)
+    for file in later:  # rows can lie in their folders already
+        history.follow(file, history.statement(file, agenda.live))
+    there = dict(_there(agenda.live, catalog, progress, checkpoint))
+    return Timeline(tuple(agenda.pending), there, upstream, tuple(agenda.overdue), origins, history.book)
+
+
+class _Agenda:
+    """The history minus the progress: what is `pending`, and the tables that are `live` in the target meanwhile."""
+
+    def __init__(self, progress: Progress, wanted: Callable[[TableName], bool], policy_of: PolicyOf) -> None:
+        self.pending: list[Statement] = []
+        self.overdue: list[SchemaFile] = []
+        self.live = LiveTables()
+        self._progress, self._wanted, self._policy_of = progress, wanted, policy_of
+        self._named: defaultdict[tuple[str, str], list[int]] = defaultdict(list)  # pending ones, by what they name
+        self._former: dict[TableName, tuple[tuple[TableName, int], ...]] = {}
+        self._held: set[TableName] = set()
+        self._keys = ForeignKeys()
+        self._unmade: set[TableName] = set()
+        """Tables that were left out when they were made, and that nobody makes now."""
+
+    def meet(self, file: SchemaFile, history: History) -> None:
+        """Take the next file in; `history` is as it was before, and goes on behind it."""
+        statement = history.statement(file, self.live)
+        if statement is None:
+            self._meet_older([file.name] if file.table and file.name not in history.tables else [])
+            history.follow(file, None)
+            if file.name not in self._held | self._unmade:
+                follow(self.live, file, None)
+            return
+        older = [name for name in statement.changes() if name not in history.tables]
+        self._meet_older(older)
+        moved = history.moved(statement)
+        is_wanted = any(map(self._wanted, (file.name, *statement.changes(), *moved)))
+        if is_wanted and _is_pending(file, self._progress):
+            statement = self._prepared(statement, moved, history)
+        made = [name for name in statement.drops if name in history.tables and name not in self._unmade]
+        history.follow(file, statement)
+        self._keys.follow(statement, pending=is_wanted and bool(statement.touches))
+        self._unmade -= {statement.creates, *statement.drops}
+        if is_wanted and statement.touches:
+            self._add(statement)
+            for name in older:
+                self.live.put(name, file.columns)
+        else:
+            self._pass(statement, made, is_wanted)
+
+    def _meet_older(self, names: Sequence[TableName]) -> None:
+        """They were there all along: statements from before their first schema file can name them too."""
+        for name in filter(self._wanted, names):
+            for number in self._named.get(folded(name), ()):
+                self.pending[number] = _touching(self.pending[number], {name})
+
+    def _prepared(self, statement: Statement, moved: Sequence[TableName], history: History) -> Statement:
+        """A pending statement with all that is known of it before it runs."""
+        lost = next((name for name in moved if not self._wanted(name) or name in self._unmade), None)
+        statement = replace(statement, left_out=lost, never_made=lost is not None and self._wanted(lost))
+        statement = _with_policy(history.touching(statement, self._wanted), self._policy_of)
+        if lost is not None:
+            # It will not run: the table that nobody reads must not pass for one that was read up to it.
+            read = (name for name in statement.touches if self._wanted(name) and name != lost)
+            statement = replace(statement, touches=tuple(read))
+        statement = history.book.about(history.recovering(statement, self._wanted))
+        return _touching(statement, filter(self._wanted, self._keys.behind(statement)))
+
+    def _add(self, statement: Statement) -> None:
+        statement = self._formerly(statement)
+        for reference in changes_of(statement.file).names:
+            database = (reference.database or statement.file.database).lower()
+            self._named[database, reference.table.lower()].append(len(self.pending))
+        self.pending.append(statement)
+        self._held.update(statement.touches)
+
+    def _pass(self, statement: Statement, made: Sequence[TableName], is_wanted: bool) -> None:
+        """A statement that is not to be executed: it was, or it will not be. `made` are the tables that it drops
+        upstream and that were made here."""
+        file, progress = statement.file, self._progress
+        if is_wanted and ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
+            self.overdue.append(file)
+            self._unmade |= {file.name} if statement.creates is not None else set()
+        if is_left_undone(file, progress):
+            self._unmade |= {file.name} if statement.creates is not None else set()
             for name in made:
-                live.remove(name)
-        elif statement is not None or file.name not in held | unmade:
-            _follow(live, file, statement)
-    there = dict(_there(live, catalog, progress, checkpoint))
-    return Timeline(tuple(pending), there, upstream.columns, tuple(overdue), origins)
+                self.live.remove(name)
+        else:
+            follow(self.live, file, statement)
+
+    def _formerly(self, statement: Statement) -> Statement:
+        """The statement with the names that its table had before pending RENAMEs."""
+        name, old, former = statement.file.name, statement.old_name, self._former
+        known = former.pop(name, ())
+        if statement.action in RENAME_ACTIONS and old is not None and statement.left_out is None:
+            former[name] = ((old, statement.version), *former.pop(old, ()))
+        elif statement.action == Action.DROP_TABLE:
+            return replace(statement, former=known)
+        elif statement.creates is None:
+            former[name] = known
+        return statement
 
 
 def _there(
@@ -146,88 +177,12 @@ def _there(
             yield name, files[last - 1].columns if last else columns
 
 
-def _formerly(statement: Statement, former: dict[TableName, tuple[tuple[TableName, int], ...]]) -> Statement:
-    """The statement with the names that its table had before pending RENAMEs; `former` is the book of these."""
-    known = former.pop(statement.file.name, ())
-    if statement.action in RENAME_ACTIONS and statement.old_name is not None and statement.left_out is None:
-        before = former.pop(statement.old_name, ())
-        former[statement.file.name] = ((statement.old_name, statement.version), *before)
-    elif statement.action == Action.DROP_TABLE:
-        return replace(statement, former=known)
-    elif statement.creates is None:
-        former[statement.file.name] = known
-    return statement
-
-
-def upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
-    """`files`, which are sorted by version, with the renames of one version in the order in which they ran."""
-    for _, group in groupby(files, key=lambda file: file.version):
-        same = list(group)
-        if len(same) == 1:
-            yield same[0]
-            continue
-        renames = [file for file in same if file.query and file.type in RENAME_ACTIONS]
-        yield from (file for file in same if file not in renames)
-        for cycle in order_same_version(renames):
-            yield from cycle
-
-
-def needs_company(file: SchemaFile, progress: Progress) -> bool:
-    """At C == V the other files of a version may not be written yet: its statement waits for C > V."""
-    return bool(file.query) and file.type in MULTI_FILE_ACTIONS and ddl_id(file) not in progress.ddls
-
-
 def _is_pending(file: SchemaFile, progress: Progress) -> bool:
     record = progress.ddls.get(ddl_id(file))
     if record is not None:
         return record.state in (DdlState.INTENT, DdlState.REFUSED)
     applied_ts = progress.table(file.name).applied_ts
     return file.version > applied_ts or file.version == applied_ts != progress.start_ts
-
-
-def _statement(file: SchemaFile, upstream: LiveTables, live: LiveTables) -> Statement:
-    """The statement without the tables that it touches."""
-    action = action_of(file)
-    old_name = find_old_name(file, upstream) if action in RENAME_ACTIONS else None
-    drops: tuple[TableName, ...] = () if old_name is None else (old_name,)
-    if action == Action.DROP_SCHEMA:
-        # What a stopped table's rename has not moved yet is still there, and goes too.
-        drops = tuple(sorted(name for name in {*upstream, *live} if name.database == file.database))
-    elif action in DROP_ACTIONS:
-        drops = (file.name,)
-    return Statement(file, (), old_name, upstream.columns.get(old_name or file.name), drops)
-
-
-def _touches(statement: Statement, upstream: LiveTables, wanted: Callable[[TableName], bool]) -> tuple[TableName, ...]:
-    """Tables that the filter leaves out are not waited for: nobody reads their rows."""
-    named: set[TableName] = set()
-    if statement.action == Action.DROP_SCHEMA:
-        named = set(statement.drops)
-    elif statement.action not in DATABASE_ACTIONS | DROP_ACTIONS:
-        named = {*_named(statement.file, statement.action, upstream), *statement.drops}
-    return tuple(sorted({statement.file.name, *filter(wanted, named)}))
-
-
-def _moved(statement: Statement, upstream: LiveTables) -> tuple[TableName, ...]:
-    """The tables whose rows have to be complete for what the statement moves into another table."""
-    if statement.action is Action.EXCHANGE_PARTITION:
-        return tuple(sorted({statement.file.name, *_named(statement.file, statement.action, upstream)}))
-    return () if statement.old_name is None else (statement.old_name,)
-
-
-class _NamedBy:
-    """The pending statements by the tables that their texts name."""
-
-    def __init__(self) -> None:
-        self._numbers: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-
-    def add(self, number: int, statement: Statement) -> None:
-        for reference in references(statement.file.query, statement.action):
-            database = (reference.database or statement.file.database).lower()
-            self._numbers[database, reference.table.lower()].append(number)
-
-    def numbers(self, name: TableName) -> Sequence[int]:
-        return self._numbers.get(_folded(name), ())
 
 
 def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
@@ -239,52 +194,3 @@ def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
     policy = policy_of(statement.action, statement.file.name)
     trash = trash_name(statement.version, statement.file.name) if policy is DdlPolicy.RENAME else None
     return replace(statement, policy=policy, trash=trash)
-
-
-def _recovering(
-    statement: Statement, ends: Mapping[tuple[str, str], SchemaFile], wanted: Callable[[TableName], bool]
-) -> Statement:
-    """RECOVER TABLE comes behind the statement that took the table away: the last such of `ends`."""
-    lost = recovered_table(statement.file)
-    end = None if lost is None else ends.get(_folded(lost))
-    if end is None:
-        return statement
-    behind = {*statement.touches, *filter(wanted, [end.name])}
-    return replace(statement, touches=tuple(sorted(behind)), trash=trash_name(end.version, end.name))
-
-
-def _folded(name: TableName) -> tuple[str, str]:
-    return name.database.lower(), name.table.lower()
-
-
-def _named(file: SchemaFile, action: Action, live: LiveTables) -> set[TableName]:
-    """The live tables that the statement names. One without a database that its own does not have is found by its
-    name: TiCDC leaves names as typed, and they may have been relative to another database."""
-    found: set[TableName] = set()
-    for reference in references(file.query, action):
-        found.update(_meant(reference, file, live))
-    return found
-
-
-def _meant(reference: TableReference, file: SchemaFile, live: LiveTables) -> Sequence[TableName]:
-    same = live.called(reference.table)
-    own = live.called(reference.table, reference.database or file.database)
-    return own or (same if reference.database is None and len(same) == 1 else ())
-
-
-def _origin(statement: Statement, live: LiveTables) -> TableName | None:
-    """The table that a RENAME moves or a LIKE copies."""
-    if statement.old_name is not None or statement.action not in CREATE_ACTIONS or "LIKE" not in statement.file.query:
-        return statement.old_name
-    source = like_source(statement.file.query)
-    return None if source is None else next(iter(_meant(source, statement.file, live)), None)
-
-
-def _follow(live: LiveTables, file: SchemaFile, statement: Statement | None) -> None:
-    if statement is not None:
-        for name in statement.drops:
-            live.remove(name)
-        if statement.action in DROP_ACTIONS:
-            return
-    if file.table:
-        live.put(file.name, file.columns)

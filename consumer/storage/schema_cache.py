@@ -88,7 +88,7 @@ def _read(body: bytes) -> dict[StoredFile, SchemaFile]:
 
 
 _COLUMN = attrgetter(*(member.name for member in fields(Column)))
-_SCHEMA = attrgetter(*(member.name for member in fields(SchemaFile)))
+_SCHEMA = attrgetter(*(member.name for member in fields(SchemaFile) if member.init))
 
 
 def _column(*members: Any) -> Column:

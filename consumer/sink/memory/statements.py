@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.ddl.declared import read_definitions
+from consumer.ddl.changes import changes_of
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
@@ -83,7 +83,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
-    renamed = read_definitions(step.file.query).renamed
+    renamed = changes_of(step.file).columns.renamed
     spelled = {column.name.lower(): column.name for column in table.columns}
     old_names = {column.name: spelled.get(renamed.get(column.name.lower(), column.name.lower())) for column in columns}
     rows = [] if truncated else table.rows

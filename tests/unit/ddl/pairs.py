@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consumer.ddl.indexes import after
-from consumer.ddl.rewrite_mysql import FlavorName, Rewritten, rewrite
+from consumer.ddl.definitions import statement_of
+from consumer.ddl.indexes import after, index_changes
+from consumer.ddl.resolve import Names
+from consumer.ddl.rewrite_mysql import FlavorName, Place, Rewritten, rewrite
 from consumer.model.actions import Action
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
@@ -49,24 +51,23 @@ def known_indexes(statements: list[str] | None) -> TableIndexes:
     executed in the target."""
     known = UNTOLD
     for version, text in enumerate(statements or [], 1):
-        known = after(known, text.removeprefix("-"), version, skipped=text.startswith("-"))
+        known = after(known, index_changes(statement_of(text.removeprefix("-"))), version, skipped=text.startswith("-"))
     return known
 
 
 def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
     own = TableName(case.get("database", "d"), case.get("table", "t"))
-    return rewrite(
-        case["input"],
-        action=Action(case.get("action", 61)),
-        database=own.database,
-        known=[table_name(text) for text in case.get("known", [])],
-        flavor=flavor,
-        version=case.get("version", 1 << 18),
-        own=own,
-        old_name=table_name(case["old"]) if "old" in case else None,
-        planned=[table_name(text) for text in case.get("planned", [])],
-        supported_collations=case.get("collations"),
-        before=known_indexes(case.get("before")),
-        there=known_indexes(case.get("there")) if "there" in case else None,
-        charset=Charset(*case["charset"]) if "charset" in case else None,
+    known = [table_name(text) for text in case.get("known", [])]
+    planned = [table_name(text) for text in case.get("planned", [])]
+    old = table_name(case["old"]) if "old" in case else None
+    place = Place(
+        flavor,
+        Names(known, own, own.database, old, planned),
+        case.get("version", 1 << 18),
+        case.get("collations"),
+        known_indexes(case.get("before")),
+        known_indexes(case.get("there")) if "there" in case else None,
+        Charset(*case["charset"]) if "charset" in case else None,
+        case.get("key_partitioned", False),
     )
+    return rewrite(statement_of(case["input"]), Action(case.get("action", 61)), place)

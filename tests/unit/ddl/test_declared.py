@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from consumer.ddl.declared import declared_columns
+from collections.abc import Mapping
+
+from consumer.ddl.declared import Definition
 from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
 from tests.support.build import schema_file
+from tests.support.catalogs import catalog_of
 
 CREATE = (
     "CREATE TABLE `t` (`id` INT PRIMARY KEY,`e` ENUM('a','it''s','c ') NOT NULL,`v` INT GENERATED ALWAYS AS (`id`+1) "
@@ -13,10 +16,9 @@ CREATE = (
 )
 
 
-def declared(*files: SchemaFile, table: str = "d.t"):
-    """All other tables' files are of the one that this one came from."""
+def declared(*files: SchemaFile, table: str = "d.t") -> Mapping[str, Definition]:
     own = [file for file in files if str(file.name) == table]
-    return declared_columns(own, lambda _: [file for file in files if file not in own])
+    return catalog_of(files).declared(own[-1])
 
 
 def virtual(*files: SchemaFile, table: str = "d.t") -> set[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.ddl.keys import declared_keys
-from consumer.ddl.lineage import Origin
+from consumer.ddl.shape import Shape
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
+from tests.support.catalogs import catalog_of
 
 TYPES = {"CREATE TABLE": 3, "DROP TABLE": 4, "RENAME TABLE": 14, "TRUNCATE TABLE": 11, "CREATE VIEW": 21}
 
@@ -21,8 +21,8 @@ def history(*queries: str, columns: str, table: str = "t", first: int = 1) -> li
     described = tuple(Column(c.name.rstrip("?"), c.type, nullable=c.nullable) for c in required(columns))
     return [
         SchemaFile(
-            "p",
-            "d/t",
+            f"d/{table}/meta/schema_{first + at}_1.json",
+            f"d/{table}",
             "d",
             table,
             first + at,
@@ -35,12 +35,13 @@ def history(*queries: str, columns: str, table: str = "t", first: int = 1) -> li
     ]
 
 
-def unique_keys(statements: list[SchemaFile], origin: Origin) -> tuple[tuple[str, ...], ...]:
-    return declared_keys(statements, origin).unique(statements[-1].columns)
+def unique_keys(statements: list[SchemaFile], *others: SchemaFile) -> tuple[tuple[str, ...], ...]:
+    shape = catalog_of([*statements, *others]).shape(statements[-1])
+    return shape.unique_keys(statements[-1].columns)
 
 
 def keys(*queries: str, columns: str) -> tuple[tuple[str, ...], ...]:
-    return unique_keys(history(*queries, columns=columns), lambda _: ())
+    return unique_keys(history(*queries, columns=columns))
 
 
 @pytest.mark.parametrize(
@@ -121,22 +122,23 @@ def test_dropping_an_unknown_index_casts_doubt_on_guessed_names_only() -> None:
 def test_a_table_older_than_the_changefeed_has_no_known_key() -> None:
     assert keys("", "ALTER TABLE `t` ADD COLUMN `b` INT", columns="a b") == ()
     assert keys("", "ALTER TABLE `t` ADD UNIQUE `u`(`b`)", columns="a b") == (("b",),)
-    assert declared_keys([], lambda _: ()).unique(()) == ()
+    assert Shape().unique_keys(()) == ()
 
 
 def test_like_takes_the_keys_that_the_source_had_then() -> None:
-    source = history(CREATE, "ALTER TABLE `s` ADD UNIQUE `k`(`c`)", columns="a b c", table="s", first=1)
+    later = history("ALTER TABLE `s` ADD UNIQUE `k`(`c`)", columns="a b c", table="s", first=4)
+    source = history(CREATE.replace("`t`", "`s`"), columns="a b c", table="s") + later
     copy = history("CREATE TABLE `t` LIKE `s`", "ALTER TABLE `t` DROP INDEX `a`", columns="a b c", first=2)
-    origin = {copy[0]: source}.__getitem__
-    assert unique_keys(copy[:1], origin) == (A, BC)
-    assert unique_keys(copy, origin) == (BC,)
-    assert unique_keys(source, origin) == (A, ("c",), BC)
+    assert unique_keys(copy[:1], *source) == (A, BC)
+    assert unique_keys(copy, *source) == (BC,)
+    assert unique_keys(source, *copy) == (A, ("c",), BC)
 
 
 def test_a_rename_takes_the_keys_along() -> None:
-    old = history(CREATE, "DROP TABLE `o`", columns="a b c", table="o", first=1)
+    dropped = history("DROP TABLE `o`", columns="a b c", table="o", first=3)
+    old = history(CREATE.replace("`t`", "`o`"), columns="a b c", table="o") + dropped
     new = history("RENAME TABLE `d`.`o` TO `d`.`t`", columns="a b c", first=2)
-    assert unique_keys(new, {new[0]: old}.__getitem__) == (A, BC)
+    assert unique_keys(new, *old) == (A, BC)
 
 
 def test_an_old_name_that_is_not_known_gives_no_key() -> None:

@@ -7,7 +7,7 @@ import pytest
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.expressions import Binary, Call, ColumnName, NotUnderstood, Number, Text, parse_expression
 from consumer.ddl.partition_clauses import PartitionClause, partition_clauses
-from consumer.ddl.partitions import altered, created
+from consumer.ddl.partitions import PartitionChanges, altered, created, partition_changes
 from consumer.model.partitions import Partitioning, PartitionKind
 
 COLUMNS = "(`id` INT,`d` DATE,`s` VARCHAR(9),PRIMARY KEY(`id`))"
@@ -15,10 +15,14 @@ RANGE = "RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (10),PARTITION `p1` VALUE
 LIST = "LIST (`id`) (PARTITION `a` VALUES IN (1, 2, NULL),PARTITION `b` VALUES IN (3))"
 
 
+def changes(query: str) -> PartitionChanges:
+    return partition_changes(statement_of(query))
+
+
 def after(partition_by: str, *alters: str) -> Partitioning | None:
-    table = created(f"CREATE TABLE `t` {COLUMNS} PARTITION BY {partition_by}", "utf8mb4_bin")
+    table = created(changes(f"CREATE TABLE `t` {COLUMNS} PARTITION BY {partition_by}"), "utf8mb4_bin")
     for alter in alters:
-        table = altered(table, f"ALTER TABLE `t` {alter}")
+        table = altered(table, changes(f"ALTER TABLE `t` {alter}"))
     return table.partitioning
 
 
@@ -119,11 +123,10 @@ def test_what_is_not_understood_is_not_known(partition_by: str, alters: list[str
     ],
 )
 def test_the_collation_of_a_text_column(declared: str, options: str, alter: str, wanted: str | None) -> None:
-    table = created(f"CREATE TABLE `t` (`s` {declared},`x` BIGINT){options}", "utf8mb4_bin")
-    table = altered(table, f"ALTER TABLE `t` {alter}") if alter else table
-    table = altered(
-        table, "ALTER TABLE `t` PARTITION BY RANGE COLUMNS (`s`) (PARTITION `p` VALUES LESS THAN (MAXVALUE))"
-    )
+    table = created(changes(f"CREATE TABLE `t` (`s` {declared},`x` BIGINT){options}"), "utf8mb4_bin")
+    table = altered(table, changes(f"ALTER TABLE `t` {alter}")) if alter else table
+    divide = "ALTER TABLE `t` PARTITION BY RANGE COLUMNS (`s`) (PARTITION `p` VALUES LESS THAN (MAXVALUE))"
+    table = altered(table, changes(divide))
     assert table.partitioning is not None
     assert dict(table.partitioning.collations).get("s") == wanted
 

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.ddl.references import exchange_table, like_source, references
-from consumer.model.actions import DATABASE_ACTIONS, Action
+from consumer.ddl.changes import compiled
+from consumer.ddl.definitions import statement_of
+from consumer.ddl.references import Role, TableReference, references
+from consumer.ddl.tokens import tokenize
+from consumer.model.actions import DATABASE_ACTIONS
 from tests.unit.ddl.pairs import corpus
 
 
-def found(query: str, action: Action = Action.NONE) -> list[str]:
-    return [f"{r.role} {r.database or ''}.{r.table}" for r in references(query, action)]
+def found(query: str) -> list[str]:
+    return [f"{r.role} {r.database or ''}.{r.table}" for r in references(tokenize(query))]
+
+
+def named(query: str, role: Role) -> TableReference | None:
+    return compiled(statement_of(query)).named(role)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,12 @@ def test_tables_of_a_view(body: str, expected: list[str]) -> None:
 
 
 def test_a_database_is_no_table() -> None:
-    assert all(not found("CREATE DATABASE `d`", action) for action in DATABASE_ACTIONS)
+    others = (
+        "DROP DATABASE IF EXISTS `d`",
+        "ALTER SCHEMA `d` COLLATE = utf8mb4_bin",
+        "CREATE SCHEMA IF NOT EXISTS `d`",
+    )
+    assert all(not found(query) for query in ("CREATE DATABASE `d`", *others))
 
 
 def test_every_real_statement_names_its_own_table() -> None:
@@ -101,7 +113,7 @@ def test_every_real_statement_names_its_own_table() -> None:
             continue
         names = {
             ((r.database or written.name.database).lower(), r.table.lower())
-            for r in references(written.query, Action(written.type))
+            for r in references(tokenize(written.query))
             if r.role in ("table", "new")
         }
         assert names == {(written.name.database.lower(), written.name.table.lower())}, written.query
@@ -109,18 +121,18 @@ def test_every_real_statement_names_its_own_table() -> None:
 
 def test_spans_are_the_names_as_typed() -> None:
     query = "RENAME TABLE `a`.`b``c` TO  `d`"
-    assert [query[r.start : r.end] for r in references(query, Action.RENAME_TABLE)] == ["`a`.`b``c`", "`d`"]
+    assert [query[r.start : r.end] for r in references(tokenize(query))] == ["`a`.`b``c`", "`d`"]
 
 
 def test_like_source_and_exchange_table() -> None:
-    like = like_source("CREATE TABLE `b` LIKE `a`.`c`")
-    exchange = exchange_table("ALTER TABLE `p`.`r` EXCHANGE PARTITION `p1` WITH TABLE `p`.`ex`")
+    like = named("CREATE TABLE `b` LIKE `a`.`c`", "like")
+    exchange = named("ALTER TABLE `p`.`r` EXCHANGE PARTITION `p1` WITH TABLE `p`.`ex`", "exchange")
     assert like is not None
     assert exchange is not None
     assert (like.database, like.table) == ("a", "c")
     assert (exchange.database, exchange.table) == ("p", "ex")
-    assert like_source("CREATE TABLE `b` (`like` INT)") is None
-    assert exchange_table("TRUNCATE TABLE `t`") is None
+    assert named("CREATE TABLE `b` (`like` INT)", "like") is None
+    assert named("TRUNCATE TABLE `t`", "exchange") is None
 
 
 @pytest.mark.parametrize("deep", [10, 20_000])

@@ -12,7 +12,7 @@ from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.pipeline.version_consumer import TableVersionConsumer
-from consumer.plan.catalog import Catalog
+from tests.support.catalogs import catalog_of
 
 TABLE = TableName("d", "t")
 COLUMNS = (Column("id", "INT", nullable=False, is_pk=True), Column("a", "INT"), Column("b", "INT"))
@@ -29,7 +29,7 @@ def schema(version: int, columns: tuple[Column, ...], query: str, action: Action
 
 def windows(dialect: Dialect, query: str = "ALTER TABLE t MODIFY b INT AFTER id") -> list[Window]:
     """Of the files in the folders of a CREATE at 5 and of a later statement at 50."""
-    catalog = Catalog.of(
+    catalog = catalog_of(
         [
             schema(5, COLUMNS, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", Action.CREATE_TABLE),
             schema(

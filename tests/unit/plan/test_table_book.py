@@ -49,7 +49,7 @@ LIKE = "CREATE TABLE {} LIKE {}"
         ("d.c", [*CREATED, rename("a", "c", 20)], 2),
         ("d.a", [*CREATED, rename("a", "x", 20), rename("b", "a", 21), rename("x", "b", 22)], 3),
         ("d.b", [*CREATED, rename("a", "b", 20), rename("b", "c", 20)], 2),
-        ("d.a", [*CREATED, rename("a", "b", 20), rename("b", "a", 20)], None),
+        ("d.a", [*CREATED, rename("a", "b", 20), rename("b", "a", 20)], 3),
         ("d.a", [*CREATED, DROPPED, table("d.a", 21, f"{HASH} 4")], 4),
         ("d.a", [*CREATED, DROPPED], None),
         ("d.a", [*CREATED, schema_file("d", 20, Action.DROP_SCHEMA, "DROP DATABASE `d`")], None),

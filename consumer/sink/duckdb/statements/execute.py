@@ -8,10 +8,10 @@ from datetime import tzinfo
 
 import duckdb
 
-from consumer.ddl.declared import Definitions, read_definitions
+from consumer.ddl.changes import changes_of
+from consumer.ddl.declared import Definitions
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
-from consumer.ddl.references import like_source
 from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
@@ -103,13 +103,13 @@ def _create(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
     if step.file.name in tables:
         raise _refused(step, f"the table {step.file.name} is there already")
     like = _like(connection, step)
-    create_table(connection, step.file.name, like or _upstream(step.file.columns, read_definitions(step.file.query)))
+    create_table(connection, step.file.name, like or _upstream(step.file.columns, changes_of(step.file).columns))
 
 
 def _like(connection: duckdb.DuckDBPyConnection, step: ApplyDdl) -> Upstream | None:
     """What is known of the table that CREATE .. LIKE copies: an unqualified name can be another database's, of which
     `touches` knows."""
-    source = like_source(step.file.query)
+    source = changes_of(step.file).named("like")
     if source is None:
         return None
     named = [name for name in step.touches if name.table.lower() == source.table.lower() and name != step.file.name]
@@ -142,7 +142,7 @@ def _alter(
     table: ReplicaTable | None,
     zone: tzinfo,
 ) -> str:
-    definitions = read_definitions(step.file.query)
+    definitions = changes_of(step.file).columns
     if table is None:
         raise _refused(step, MISSING, _RESTORE)
     if action == Action.TRUNCATE_TABLE:

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import duckdb
 
-from consumer.ddl.definitions import statement_of
+from consumer.ddl.changes import changes_of
 from consumer.ddl.expressions import NotUnderstood
-from consumer.ddl.partition_clauses import TAKES_ROWS, PartitionClause, partition_clauses
+from consumer.ddl.partition_clauses import TAKES_ROWS, PartitionClause
 from consumer.ddl.partitions import positions
-from consumer.ddl.references import exchange_table
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -38,7 +37,10 @@ def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tab
         return
     table = tables.get(step.file.name)
     try:
-        clauses = partition_clauses(statement_of(step.file.query))
+        changes = changes_of(step.file).partitions
+        clauses = changes.clauses
+        if changes.misread:
+            raise NotUnderstood(changes.misread)
         if step.file.type != Action.MULTI_SCHEMA_CHANGE and not clauses:
             raise NotUnderstood("a statement that names no partition")
     except NotUnderstood:
@@ -109,7 +111,7 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
 
 def _plain_table(step: ApplyDdl) -> TableName:
     """Raises NotUnderstood for a table that the consumer does not keep."""
-    named = exchange_table(step.file.query)
+    named = changes_of(step.file).named("exchange")
     if named is None:
         raise NotUnderstood("the table that the partition is exchanged with")
     wanted = ((named.database or step.file.database).lower(), named.table.lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from consumer.ddl.declared import read_definitions
+from consumer.ddl.changes import changes_of
 from consumer.ddl.recover import NOT_KEPT
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
@@ -103,7 +103,7 @@ def _reshaped(step: ApplyDdl) -> Iterator[str]:
     """The columns that go, come and change; none for a statement about what a replica does not have."""
     before = {column.name.lower(): column for column in visible(step.columns_before or step.file.columns)}
     after = {column.name.lower(): column for column in _stored(step, step.file.columns)}
-    renamed = read_definitions(step.file.query).renamed
+    renamed = changes_of(step.file).columns.renamed
     kept = {renamed.get(name, name) for name in after}
     own = f"ALTER TABLE {_sql(step.file.name)}"
     for name, column in before.items():
@@ -122,7 +122,7 @@ def _reshaped(step: ApplyDdl) -> Iterator[str]:
 
 def _stored(step: ApplyDdl, columns: Sequence[Column]) -> list[Column]:
     """The columns that rows have values of, as far as the statement itself tells."""
-    declared = read_definitions(step.file.query).columns
+    declared = changes_of(step.file).columns.columns
     return [c for c in visible(columns) if not ((known := declared.get(c.name.lower())) and known.virtual)]
 
 

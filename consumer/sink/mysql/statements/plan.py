@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.ddl.recover import not_kept_hint
-from consumer.ddl.tokens import split_statements
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.commands import refused_hint
@@ -21,9 +20,9 @@ from consumer.sink.mysql.server.connection import FlavorName, qualified
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.statements.hash_partitions import misplaced
 from consumer.sink.mysql.statements.state import BeforeState, before_state, look_again
-from consumer.sink.mysql.statements.text import ServerNames, TargetNow, rewritten
+from consumer.sink.mysql.statements.text import ServerNames, TargetNow, text_of
 from consumer.sink.mysql.statements.trash import is_taken, is_there
-from consumer.sink.mysql.statements.zone import UTC, agreed_zone, session_zone
+from consumer.sink.mysql.statements.zone import UTC
 from consumer.target import DdlOutcome
 
 _STATEMENT_SHOWN = 1000
@@ -87,14 +86,13 @@ def _planned(
         dropped = (f"DROP TABLE {qualified(step.standing.database, step.standing.table)}",)
         return PlannedDdl(step, dropped, before, resumed, f"{step.file.name} stood as {step.standing}")
     try:
-        text = rewritten(step, server, TargetNow(cursor), zone=zone)
-        zone = agreed_zone(step, zone, lambda: server.nodes_in_utc)
+        text = text_of(step, server, TargetNow(cursor), zone=zone)
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
         hint = not_kept_hint(step.file.name, step.file.version) if lost else ""
         return DdlOutcome(step, refused(step, error.message, hint))
-    statements, note = tuple(split_statements(text.text)), "; ".join(text.notes)
-    return PlannedDdl(step, statements, before, resumed, note, text.timestamp, time_zone=session_zone(step, zone))
+    note = "; ".join(text.notes)
+    return PlannedDdl(step, text.statements, before, resumed, note, text.timestamp, time_zone=text.time_zone)
 
 
 def _before(

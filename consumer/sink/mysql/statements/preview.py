@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
+from consumer.ddl.changes import Changes, compiled
+from consumer.ddl.definitions import statement_of
 from consumer.ddl.indexes import after, copied
-from consumer.ddl.references import like_source
-from consumer.ddl.rewrite_mysql import Rewritten
-from consumer.ddl.tokens import split_statements
 from consumer.errors import DdlRefused
-from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.indexes import UNTOLD, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.result import TargetDdl
@@ -19,7 +18,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
-from consumer.sink.mysql.statements.text import ServerNames, TargetNow, rewritten
+from consumer.sink.mysql.statements.text import ServerNames, TargetNow, Text, text_of
 from consumer.sink.mysql.statements.trash import Found, find, left_to_do, statements
 
 
@@ -29,7 +28,7 @@ class _Table:
     statements do to it. `likened`: it began as a copy of that."""
 
     today: TableName | None
-    changes: tuple[str, ...] = ()
+    changes: tuple[Changes, ...] = ()
     likened: bool = False
 
 
@@ -44,14 +43,14 @@ class _PlannedTarget(TargetNow):
         place = self._at(table)
         found = UNTOLD if place.today is None else super().indexes(place.today)
         for change in place.changes:
-            found = after(found, change, 0)
+            found = after(found, change.indexes, 0)
         return copied(found) if place.likened else found
 
     def by_key(self, table: TableName) -> bool:
         today = self._at(table).today
         return today is not None and super().by_key(today)
 
-    def follow(self, step: ApplyDdl, text: Rewritten | None) -> None:
+    def follow(self, step: ApplyDdl, text: Text | None) -> None:
         """Take in a step; `text` is None for one that moves its table to the trash, or back."""
         name, action = step.file.name, step.file.type
         if action in RENAME_ACTIONS:
@@ -60,14 +59,14 @@ class _PlannedTarget(TargetNow):
             self._move(step.trash, name)
         elif action in DROP_ACTIONS:
             self._move(name, step.trash if text is None else None)
-        elif text is not None and action in CREATE_ACTIONS:
-            source = like_source(text.text)
-            like = None if source is None else TableName(source.database or step.file.database, source.table)
-            place = _Table(None, (text.text,)) if like is None else replace(self._at(like), likened=True)
-            self._tables[name] = place
-        elif text is not None and text.text:
-            place = self._at(name)
-            self._tables[name] = replace(place, changes=(*place.changes, text.text))
+        elif text is not None and action in CREATE_ACTIONS | INDEX_ACTIONS:
+            done = tuple(compiled(statement_of(statement)) for statement in text.statements)
+            place = _Table(None) if action in CREATE_ACTIONS else self._at(name)
+            source = done[0].named("like") if done else None
+            if source is not None:
+                like = TableName(source.database or step.file.database, source.table)
+                place, done = replace(self._at(like), likened=True), ()
+            self._tables[name] = replace(place, changes=(*place.changes, *done))
 
     def _at(self, table: TableName) -> _Table:
         return self._tables.get(table, _Table(table))
@@ -111,9 +110,9 @@ class DdlPreview:
         if step.trash is not None and (moves := self._moves(step, step.trash)):
             self._target.follow(step, None)
             return TargetDdl(tuple(moves))
-        text = rewritten(step, self._server, self._target, self._changed, zone=self._zone)
+        text = text_of(step, self._server, self._target, self._changed, zone=self._zone)
         self._target.follow(step, text)
-        return TargetDdl(tuple(split_statements(text.text)), "; ".join(text.notes))
+        return TargetDdl(text.statements, "; ".join(text.notes))
 
     def _missing(self, step: ApplyDdl) -> TableName | None:
         """The table that the statement changes, where it is not there and no statement before makes it."""

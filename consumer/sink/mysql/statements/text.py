@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 import pymysql
 
-from consumer.ddl.rewrite_mysql import Rewritten, rewrite
-from consumer.ddl.timestamp_defaults import in_session_zone
+from consumer.ddl.definitions import statement_of
+from consumer.ddl.resolve import Names
+from consumer.ddl.rewrite_mysql import Place, Rewritten, rewrite
 from consumer.model.actions import INDEX_ACTIONS, Action
 from consumer.model.indexes import TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
-from consumer.sink.mysql.statements.zone import agreed_zone, offset_at
+from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
 from consumer.sink.mysql.tables.indexes import table_indexes
 
 
@@ -85,35 +87,43 @@ class TargetNow:
         return bool(row and row[0] and "KEY" in row[0])
 
 
-def rewritten(
+@dataclass(frozen=True, slots=True)
+class Text(Rewritten):
+    """What a step executes, in a session with this `time_zone`."""
+
+    time_zone: str = UTC
+
+
+def text_of(
     step: ApplyDdl, server: ServerNames, now: TargetNow, more: Collection[TableName] = (), *, zone: str = "UTC"
-) -> Rewritten:
+) -> Text:
     """The text of `step` for this server. Raises DdlRefused where it has no right form there.
 
     `more` are tables that will be there by then. `zone` is the changefeed's.
     """
     file, action = step.file, _action(step)
-    zone = agreed_zone(step, zone, lambda: server.nodes_in_utc)
+    statement = statement_of(file.query)
+    zone = agreed_zone(step, statement, zone, lambda: server.nodes_in_utc)
     before, there = step.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(file.name)
         before = before if before.whole else before.beside(there)
-    return rewrite(
-        in_session_zone(file.query, file.columns, offset_at(step, zone)),
-        action=action,
-        database=file.database,
-        known=_Others(server, more, file.name),
-        planned={*step.touches} - {file.name},
-        flavor=server.flavor,
-        version=file.version,
-        own=file.name,
-        old_name=step.old_name,
-        supported_collations=server.collations,
-        before=before,
-        there=there,
-        charset=step.charset,
-        key_partitioned=_by_key(step, action, now),
+    planned = {*step.touches} - {file.name}
+    place = Place(
+        server.flavor,
+        Names(_Others(server, more, file.name), file.name, file.database, step.old_name, planned),
+        file.version,
+        server.collations,
+        before,
+        there,
+        step.charset,
+        _by_key(step, action, now),
+        file.columns,
+        offset_at(step, zone),
     )
+    done = rewrite(statement, action, place)
+    statements = tuple(text.strip() for text in done.statements)
+    return Text(statements, done.notes, done.timestamp, session_zone(step, statement, zone))
 
 
 def _action(step: ApplyDdl) -> Action:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from consumer.ddl.declared import read_definitions
-from consumer.ddl.definitions import ColumnDefinition, statement_of
-from consumer.ddl.tokens import Kind, significant, starts, tokenize
+from consumer.ddl.changes import changes_of
+from consumer.ddl.definitions import ColumnDefinition, Statement
+from consumer.ddl.tokens import Kind, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.clock import zone_of
@@ -29,26 +29,26 @@ def offset_at(step: ApplyDdl, zone: str) -> timedelta:
     return tso_to_time(step.file.version).astimezone(zone_of(zone)).utcoffset() or timedelta()
 
 
-def session_zone(step: ApplyDdl, zone: str) -> str:
+def session_zone(step: ApplyDdl, statement: Statement, zone: str) -> str:
     """`zone` as ``SET time_zone`` takes it for this statement.
 
     Its offset then is right for the time of the statement itself, on servers without zone tables too; only what turns
     times of the rows from one type to another needs the zone by its name.
     """
-    if _needs_name(step):
+    if _needs_name(step, statement):
         return UTC if zone == "UTC" else zone
     minutes = round(offset_at(step, zone).total_seconds() / 60)
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def agreed_zone(step: ApplyDdl, zone: str, nodes_in_utc: Callable[[], bool | None]) -> str:
+def agreed_zone(step: ApplyDdl, statement: Statement, zone: str, nodes_in_utc: Callable[[], bool | None]) -> str:
     """The zone to run the statement in: `zone`, but UTC on a Galera cluster. There the other nodes run it in their own
     zone, whatever this session's is. Raises DdlRefused where they would make other values.
 
     `nodes_in_utc` is None for a server in no cluster; only what hangs on a zone asks for it.
     """
-    added = list(_added(step))
-    turned = _needs_name(step) or any(not _is_timestamp(c) and _reads_clock(c) for c in added)
+    added = list(_added(statement))
+    turned = _needs_name(step, statement) or any(not _is_timestamp(c) and _reads_clock(c) for c in added)
     if not turned and not any(_is_timestamp(c) and _has_literal(c) for c in added):
         return zone
     in_utc = nodes_in_utc()
@@ -62,8 +62,7 @@ def agreed_zone(step: ApplyDdl, zone: str, nodes_in_utc: Callable[[], bool | Non
     return "UTC"
 
 
-def _added(step: ApplyDdl) -> Iterator[ColumnDefinition]:
-    statement = statement_of(step.file.query)
+def _added(statement: Statement) -> Iterator[ColumnDefinition]:
     names = set(statement.added_columns())
     return (column for column in statement.columns if column.name in names)
 
@@ -81,15 +80,15 @@ def _has_literal(column: ColumnDefinition) -> bool:
     return at is not None and any(token.kind is Kind.STRING for token in column.tokens[at + 1 : at + 3])
 
 
-def _needs_name(step: ApplyDdl) -> bool:
-    if any(token.word in _FUNCTIONS for token in significant(tokenize(step.file.query))):
+def _needs_name(step: ApplyDdl, statement: Statement) -> bool:
+    if any(token.word in _FUNCTIONS for token in statement.tokens):
         return True
     if step.file.type not in _CONVERTING:
         return False
     times = [c for c in (*step.file.columns, *(step.columns_before or ())) if _is_time(c)]
     if not times or step.columns_before is None:
         return bool(times)
-    renamed = read_definitions(step.file.query).renamed
+    renamed = changes_of(step.file).columns.renamed
     before = {column.name.lower(): column for column in step.columns_before}
     pairs = ((before.get(renamed.get(name := column.name.lower(), name)), column) for column in step.file.columns)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.ddl.session_times import hanging
-from consumer.ddl.tokens import significant, tokenize
+from consumer.ddl.tokens import tokenize
 from consumer.errors import CannotBeExact
 from consumer.model.names import TableName
 from consumer.sink.mysql.server.connection import qualified, quote
@@ -18,7 +18,7 @@ def refuse_session_times(name: TableName, table: TargetTable, zone: str) -> None
     times = [column.name for column in table.columns if column.data_type == "timestamp" and not column.generated]
     # MySQL shows the quotes of texts as \'
     texts = {column.name: column.expression.replace("\\'", "'") for column in table.columns if column.generated}
-    found = hanging(times, {column: significant(tokenize(text)) for column, text in texts.items()})
+    found = hanging(times, {column: tokenize(text) for column, text in texts.items()})
     for column in table.columns:
         if column.name in found and not column.virtual:
             raise _refused(

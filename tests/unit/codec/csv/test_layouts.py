@@ -14,8 +14,8 @@ from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
-from consumer.plan.catalog import Catalog
 from tests.support.build import ID, schema_file
+from tests.support.catalogs import catalog_of
 
 G, S, E = Column("g", "INT"), Column("s", "INT"), Column("e", "ENUM")
 HIDDEN = Column("_V$_expression_index_0", "VAR_STRING")
@@ -28,12 +28,12 @@ CREATED = schema_file("d.t", 10, query=CREATE, columns=(ID, G, S, E, HIDDEN))
 
 
 def layout(schema: SchemaFile, target: LoadTarget = TARGET) -> list[str]:
-    (found,) = csv_layouts([schema], Catalog.of([schema]).declared, target, Dialect("csv"))
+    (found,) = csv_layouts([schema], catalog_of([schema]).declared, target, Dialect("csv"))
     return [column.name for column in found]
 
 
 def test_statements_tell_virtual_columns_and_labels() -> None:
-    (found,) = csv_layouts([CREATED], Catalog.of([CREATED]).declared, TARGET, Dialect("csv"))
+    (found,) = csv_layouts([CREATED], catalog_of([CREATED]).declared, TARGET, Dialect("csv"))
     assert found == (ID, S, replace(E, elements=("x", "y")))
 
 
@@ -41,13 +41,13 @@ def test_a_folder_has_the_columns_of_its_own_version() -> None:
     altered = schema_file(
         "d.t", 20, Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `t` DROP COLUMN `g`, ADD COLUMN `g` INT", (ID, S, E, G)
     )
-    found = csv_layouts([altered, CREATED], Catalog.of([CREATED, altered]).declared, TARGET, Dialect("csv"))
+    found = csv_layouts([altered, CREATED], catalog_of([CREATED, altered]).declared, TARGET, Dialect("csv"))
     assert [[column.name for column in columns] for columns in found] == [["id", "s", "e", "g"], ["id", "s", "e"]]
 
 
 def test_a_renamed_table_keeps_what_its_statements_told_under_the_old_name() -> None:
     renamed = schema_file("d.u", 20, Action.RENAME_TABLE, "RENAME TABLE `d`.`t` TO `d`.`u`", CREATED.columns)
-    catalog = replace(Catalog.of([CREATED, renamed]), origins={renamed.path: CREATED.name})
+    catalog = catalog_of([CREATED, renamed])
     (found,) = csv_layouts([renamed], catalog.declared, TARGET, Dialect("csv"))
     assert [column.name for column in found] == ["id", "s", "e"]
 
@@ -74,5 +74,5 @@ def test_a_table_with_no_key_needs_old_values() -> None:
     with pytest.raises(CannotBeExact, match="what an updated row was"):
         layout(CREATED, target=target)
     assert csv_layouts(
-        [CREATED], Catalog.of([CREATED]).declared, target, Dialect("csv", options=CsvFormat(output_old_value=True))
+        [CREATED], catalog_of([CREATED]).declared, target, Dialect("csv", options=CsvFormat(output_old_value=True))
     )

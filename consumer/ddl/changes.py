@@ -1,0 +1,59 @@
+"""What a statement does, compiled once from its text and kept with its schema file; the text itself is only taken apart
+again where it is rewritten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from consumer.ddl.charsets import declared_charset
+from consumer.ddl.declared import Definitions, declared
+from consumer.ddl.definitions import Statement, statement_of
+from consumer.ddl.indexes import IndexChanges, index_changes
+from consumer.ddl.partitions import PartitionChanges, partition_changes
+from consumer.ddl.references import Role, TableReference
+from consumer.model.files import SchemaFile
+from consumer.model.indexes import Charset
+from consumer.model.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """`names` are the tables that the statement names, in the order of its text; `charset` is what it declares for a
+    database."""
+
+    names: tuple[TableReference, ...]
+    columns: Definitions
+    indexes: IndexChanges
+    partitions: PartitionChanges
+    charset: Charset | None
+
+    def named(self, role: Role) -> TableReference | None:
+        """The first table in this role, as LIKE's source, or the plain table of EXCHANGE PARTITION."""
+        return next((name for name in self.names if name.role == role), None)
+
+
+def changes_of(file: SchemaFile) -> Changes:
+    """Those of the file's statement; none where it holds no statement."""
+    return file.once(_compiled)
+
+
+def compiled(statement: Statement) -> Changes:
+    of_database = statement.kind.endswith("DATABASE")
+    return Changes(
+        statement.references,
+        declared(statement),
+        index_changes(statement),
+        partition_changes(statement),
+        declared_charset(statement.options) if of_database else None,
+    )
+
+
+def _compiled(query: str) -> Changes:
+    return compiled(statement_of(query))
+
+
+def recovered_table(file: SchemaFile) -> TableName | None:
+    """The name under which a table was lost that RECOVER or FLASHBACK TABLE brings back; None where a job number
+    tells."""
+    lost = next(iter(changes_of(file).names), None)
+    return None if lost is None else TableName(lost.database or file.database, lost.table)

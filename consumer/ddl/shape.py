@@ -1,0 +1,117 @@
+"""What a table's statements tell of it, one after the other, and no schema file does: declared columns, indexes and
+keys, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from consumer.ddl.changes import changes_of
+from consumer.ddl.declared import Definition
+from consumer.ddl.indexes import after, copied
+from consumer.ddl.partitions import PartitionedTable, altered, created
+from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS
+from consumer.model.columns import Column
+from consumer.model.files import SchemaFile
+from consumer.model.indexes import UNTOLD, TableIndexes
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a statement in the target. `skipped`: it was not, or will not be, executed. `restored`: the target
+    was given with what it did."""
+
+    skipped: bool = False
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`columns` are those that a statement declared, by their names in lower case."""
+
+    columns: Mapping[str, Definition] = field(default_factory=dict)
+    indexes: TableIndexes = UNTOLD
+    partitioned: PartitionedTable = field(default_factory=PartitionedTable)
+
+    def unique_keys(self, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
+        """The NOT NULL unique keys (column names, the primary key left out) of the table while it has `columns`.
+
+        Keys with the fewest columns come first, then in the order of their making. A key that the statements do not
+        state beyond doubt is not in the answer.
+        """
+        required = {column.name.lower(): column.name for column in columns if not column.nullable}
+        found = [
+            tuple(required[column] for column in index.columns)
+            for index in self.indexes.indexes
+            if index.kind == "UNIQUE" and index.columns and not index.doubtful
+            if all(column in required and not self._is_virtual(column) for column in index.columns)
+        ]
+        return tuple(sorted(dict.fromkeys(found), key=len))
+
+    @property
+    def index_names(self) -> frozenset[str | frozenset[str]] | None:
+        """Every index: its name, and of a unique one the set of its columns, all in lower case. None where the
+        statements do not begin with the table's CREATE TABLE."""
+        if not self.indexes.whole:
+            return None
+        names = (index.name.lower() for index in self.indexes.indexes if index.kind != "PRIMARY")
+        return frozenset([*names, *self.told_unique])
+
+    @property
+    def told_unique(self) -> frozenset[frozenset[str]]:
+        """The column sets, in lower case, of the unique indexes that the statements tell beyond doubt."""
+        unique = (index for index in self.indexes.indexes if index.kind == "UNIQUE" and not index.doubtful)
+        return frozenset(frozenset(index.columns) for index in unique if index.columns)
+
+    def _is_virtual(self, column: str) -> bool:
+        """Whether rows do not carry the column."""
+        return column in self.columns and self.columns[column].virtual
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """A table once the statement of `file` has run. Its shape is only worked out when somebody asks for it: of few
+    tables anybody does, and there can be thousands.
+
+    `before` is the table before the statement (None: it made the table, or nothing is known of it), or what a `copy`
+    was made of. `collation` is what its database gives to a new table, "" where that is not known.
+    """
+
+    file: SchemaFile
+    fate: Fate
+    before: Told | None = None
+    copy: bool = False
+    collation: str = ""
+    _shape: Shape | None = None
+
+    def shape(self) -> Shape:
+        waiting: list[Told] = []
+        told: Told | None = self
+        while told is not None and told._shape is None:
+            waiting.append(told)
+            told = told.before
+        shape = Shape() if told is None or told._shape is None else told._shape
+        for each in reversed(waiting):
+            shape = each._shape = each._after(shape)
+        return shape
+
+    def _after(self, before: Shape) -> Shape:
+        changes, file = changes_of(self.file), self.file
+        if self.copy:
+            indexes = copied(before.indexes)
+            own = tuple(replace(index, skipped=index.skipped or self.fate.skipped) for index in indexes.indexes)
+            # A source that stands alone where the new table's name does not is one of a database that nothing tells.
+            told = changes.names[1].database is not None or changes.names[0].database is None
+            partitioned = before.partitioned if told else PartitionedTable()
+            return Shape(before.columns, replace(indexes, indexes=own), partitioned)
+        partitioned = before.partitioned
+        if file.type in CREATE_ACTIONS:
+            partitioned = created(changes.partitions, self.collation)
+        elif file.type in PARTITION_ALTERS:
+            partitioned = altered(partitioned, changes.partitions)
+        fate = self.fate
+        return Shape(
+            changes.columns.after(before.columns),
+            after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
+            partitioned,
+        )

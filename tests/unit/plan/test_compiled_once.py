@@ -1,0 +1,46 @@
+"""A statement is taken apart once, whoever asks what it does, and however often."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from consumer.ddl import changes
+from consumer.ddl.definitions import Statement, statement_of
+from consumer.model.actions import Action
+from consumer.model.files import Listing, SchemaFile
+from consumer.model.names import MAX_TSO
+from consumer.model.progress import Progress
+from consumer.plan.assembly import Assembly
+from consumer.sink.memory.sink import MemorySink
+from tests.support.build import ID, schema_file
+
+FILES = [
+    schema_file(
+        "d.t", 10, query="CREATE TABLE `t` (`id` INT PRIMARY KEY,`e` ENUM('a'),UNIQUE `u` (`e`))", columns=(ID,)
+    ),
+    schema_file("d.c", 20, query="CREATE TABLE `c` LIKE `t`", columns=(ID,)),
+    schema_file("d.t", 30, Action.DROP_INDEX, "ALTER TABLE `t` DROP INDEX `u`", (ID,)),
+    schema_file("d.n", 40, Action.RENAME_TABLE, "RENAME TABLE `d`.`t` TO `d`.`n`", (ID,)),
+]
+
+
+def ask_everything(files: list[SchemaFile]) -> None:
+    assembly = Assembly.of(Listing(MAX_TSO, files, {}), Progress(), lambda name: True)
+    for file in files:
+        assembly.catalog.shape(file)
+    MemorySink("compiled", "once").preview_ddls([statement.step(Progress()) for statement in assembly.timeline.pending])
+
+
+def test_every_statement_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+
+    def counted(text: str) -> Statement:
+        seen[text] += 1
+        return statement_of(text)
+
+    monkeypatch.setattr(changes, "statement_of", counted)
+    ask_everything(FILES)
+    ask_everything(FILES)
+    assert seen == {file.query: 1 for file in FILES}
