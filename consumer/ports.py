@@ -1,5 +1,5 @@
-"""The seams, but for those of a target (`consumer.target`). Each Protocol's comments are its guarantees; whoever
-implements one is held to them by tests/contract."""
+"""The ports, except those of a target (`consumer.target`). Each Protocol's comments are its guarantees. tests/contract
+checks every implementation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from consumer.target import Writer
 
 
 class Stored(Protocol):
-    """What a listing told of a file; ``stamp == ""`` where it told nothing but the size."""
+    """What a listing says about a file; ``stamp == ""`` if it gave only the size."""
 
     @property
     def path(self) -> str: ...
@@ -34,7 +34,7 @@ class RangeReader(Protocol):
 
 
 class StorageReader(Protocol):
-    """The storage as the driver sees it. Never writes. Raises StorageUnavailable when it cannot be read."""
+    """The storage for the driver. Never writes. Raises StorageUnavailable when it cannot be read."""
 
     identity: str
     """Scheme, bucket and prefix: what makes it this upstream. No secrets."""
@@ -43,34 +43,34 @@ class StorageReader(Protocol):
         """``checkpoint-ts`` of `metadata`. Raises CheckpointMissing."""
 
     def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
-        """What lies in the storage now; `checkpoint` was read before and is carried along.
+        """The current content of the storage; `checkpoint` was read before and becomes part of it.
 
-        All schema files are in it, and all data files but those that a round after `progress` would pass over: of a
-        folder, files below the last one that is done; of a series of dates, folders whose time is over, never the last.
-        Of the folders in `whole`, everything. Without `progress`, everything of all.
+        It has all schema files, and all data files except those that a round after `progress` would skip: in a folder,
+        files below the last one that is done; in a series of dates, folders whose time is over, never the last one. It
+        has all files of the folders in `whole`. Without `progress` it has all files.
         """
 
     def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
-        """The number of the data file that each of these index files names. One that says nothing, or is gone, is left
+        """The number of the data file that each of these index files names. A file that names none, or is gone, is left
         out."""
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
-        """First and last commit-ts of each file, by path, from its first and last line. There are none where rows say
-        nothing of their time."""
+        """First and last commit-ts of each file, by path, from its first and last line. There are none if rows have no
+        time."""
 
     def first_ts(self, file: DataFile) -> int | None:
-        """Commit-ts of a file's first row (``es << 18`` where it has none); None where that cannot be read, or where
-        rows say nothing of their time. Raises StorageChanged."""
+        """Commit-ts of a file's first row (``es << 18`` where it has none); None if that cannot be read, or if rows
+        have no time. Raises StorageChanged."""
 
     def range_reader(self) -> RangeReader: ...
 
 
 Moved = Callable[[LoadPart], None]
-"""Told of each part of a load that is done, on any thread. Never raises."""
+"""Called with each part of a load that is done, on any thread. Never raises."""
 
 
 def unheard(_part: LoadPart) -> None:
-    """For whoever does not want to hear of parts."""
+    """Ignores parts."""
 
 
 class Loader(Protocol):
@@ -78,29 +78,29 @@ class Loader(Protocol):
     alone. JobBroken is the error of tasks whose job ended before them."""
 
     connections: int
-    """How many connections to the target all loads that run at a time may take together."""
+    """The maximum number of connections to the target for all running loads together."""
     start_seconds: float
     """How long the loader took to start, all of its starts together."""
 
     def split(self, tasks: Sequence[LoadTask]) -> Sequence[Sequence[LoadTask]]:
-        """The tasks in groups, each for one call of `load`, so that none waits for much larger ones."""
+        """Groups of the tasks, each for one call of `load`, so that no task waits for much larger ones."""
 
     def width(self, tasks: Sequence[LoadTask]) -> int:
-        """How many connections to the target `load` takes for them, at most."""
+        """The maximum number of connections to the target that `load` takes for them."""
 
     def load(
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
     ) -> Sequence[LoadOutcome]:
-        """`moved` hears of parts that are done before all is, where there are some."""
+        """`moved` is called with parts that are done before the whole load is."""
 
     def abandon(self) -> None:
-        """End what runs, at once: called where a signal ends the command in the middle of a load. Leaves no process."""
+        """End all work at once: called if a signal ends the command in the middle of a load. Leaves no process."""
 
     def close(self) -> None: ...
 
 
 class Observer(Protocol):
-    """Told of everything worth telling, as it happens."""
+    """Gets each event when it happens."""
 
     def tell(self, event: Event) -> None:
         """From the driver's thread, but for WorkMoved. Never raises."""

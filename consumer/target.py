@@ -1,7 +1,7 @@
 """The ports of a target: progress, rows, statements, and a look at its tables. `Sink` is one target's four together.
 
-Each call tells what it has recorded, and nothing else may be taken for recorded. Each Protocol's comments are its
-guarantees; whoever implements one is held to them by tests/contract (docs/add-a-target.md shows how).
+Each call returns what it has recorded. The caller must not assume that anything else is recorded. Each Protocol's
+comments are its guarantees. tests/contract checks every implementation (docs/add-a-target.md shows how).
 
 Arrow tables of changes ("change tables", see consumer.codec.batches) have the columns
 ``ts int64, put bool, series int32, rank int64`` and then ``c0 .. cN``, one per LoadTarget.columns.
@@ -23,14 +23,13 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 
 ArrowTable = Any
-"""A pyarrow.Table; named here without importing pyarrow, which layers 0-1 do without."""
+"""A pyarrow.Table; named here without importing pyarrow, because layers 0-1 are standard library only."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What the settings say of any target. `name` is the consumer name, under which the progress is kept; `time_zone`
-    the changefeed's, by name or offset; `worker_count` bounds the connections to a server. A target has no use for
-    what it does not know."""
+    """Settings that apply to any target. `name` is the consumer name of the progress; `time_zone` the changefeed's, by
+    name or offset; `worker_count` bounds the connections to a server. A target ignores those that it does not need."""
 
     name: str
     time_zone: str = "UTC"
@@ -40,13 +39,13 @@ class TargetOptions:
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What the sink is asked about before a load: the columns that the schema file lists, and the NOT NULL unique keys
-    that the statements in storage declared (column names, in order of preference), for targets that do not keep keys
+    """A request to the sink before a load: the columns that the schema file lists, and the NOT NULL unique keys that
+    the statements in storage declared (column names, in order of preference), for targets that do not keep keys
     themselves. `absent` are those of the columns that the rows do not have. `indexes` are the names of upstream's
-    indexes and the column sets of its unique ones, in lower case; None where the statements do not tell them all.
-    `told_unique` are the column sets of those unique ones that the statements tell beyond doubt, all of them or not.
-    `labels` are those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they
-    are known. `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
+    indexes and the column sets of its unique ones, in lower case; None if the statements do not define them all.
+    `told_unique` are the column sets of those unique ones that the statements prove, all of them or not. `labels` are
+    those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known.
+    `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
     RowsCollide, so one must be."""
 
     table: TableName
@@ -62,8 +61,8 @@ class LoadRequest:
 
 @dataclass(frozen=True, slots=True)
 class DdlOutcome:
-    """`error` None: executed and recorded. `note`: what the target could not express although its rows stay right.
-    `recorded`: the progress that is durable with it, which may be some where the statement was refused."""
+    """`error` None: executed and recorded. `note`: what the target could not express; its rows are still correct.
+    `recorded`: the progress that is durable, possibly some even if the statement was refused."""
 
     step: ApplyDdl
     error: ConsumerError | None = None
@@ -72,7 +71,7 @@ class DdlOutcome:
 
 
 class ProgressPort(Protocol):
-    """Who may change the target, and how far it is. What is recorded is durable on return."""
+    """The right to change the target, and its progress. What is recorded is durable on return."""
 
     def acquire(self, upstream: str) -> Progress:
         """Become the one writer of this consumer name and read its progress. Waits for statements of an earlier holder
@@ -85,46 +84,48 @@ class ProgressPort(Protocol):
         """The consumer names that the target holds progress of, each with how many of its tables are in order. Needs no
         `acquire`."""
 
-    def kept_elsewhere(self) -> Mapping[TableName, str]:
-        """The tables that another consumer name keeps, each with that name: two would write to them. It has written to
-        them, and none has stopped before a statement of theirs ran. A replay is done with its tables. Needs no
-        `acquire`."""
+    def of_others(self) -> Mapping[TableName, str]:
+        """The tables of other consumer names, each with that name; two consumers must not write to one table. A table
+        counts if the other consumer has written to it, and not if it stopped before a statement of the table ran.
+        Tables of a replay do not count. Needs no `acquire`."""
 
     def forget(self) -> None:
-        """Take away all that is kept under this consumer's name; the tables stay as they are. In place of `acquire`,
-        and in one transaction. Raises LeaseHeld while a consumer of that name is at work."""
+        """Remove everything that is recorded under this consumer's name; the tables stay. Called instead of `acquire`,
+        in one transaction. Raises LeaseHeld while a consumer of that name is running."""
 
     def fence(self) -> Progress:
-        """Lock out every writer made before, begin anew with what the target has, and read that: called once a round
-        has broken off."""
+        """Lock out all earlier writers and read the progress that the target has. Called after a round has broken
+        off."""
 
     def record(self, change: ProgressChange) -> ProgressChange:
-        """Record progress that goes with no rows."""
+        """Record progress without rows."""
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         """Drop the target table, so that its statements and rows can be applied from the start, and record `change`."""
 
     def rest(self) -> None:
-        """A round is over: what keeps others from the target is let go until the next call. Not the lease."""
+        """The round is over: release what keeps other programs from the target, until the next call. The lease
+        stays."""
 
 
 class WriteSession(Protocol):
     """One connection of one Spark task. Not shared between threads. Any error but ConsumerError is a bug."""
 
     def write(self, target: LoadTarget, changes: ArrowTable) -> Receipt:
-        """Write folded changes of a keyed table: at most one row a key.
+        """Write folded changes of a keyed table, at most one row per key.
 
         When it returns, every put is there and every deleted key is gone, in any order (`target.ordered`: deletes
-        first). It may be called again with the same changes, wholly or partly written before: same state. What a row
-        holds in the columns `target.kept` stays. It may be called for a part of the changes unless `target.whole`; if
-        `target.ordered`, for all deletes before the first put. Raises RowsCollide where it takes all changes at once
-        to know whether a row would be lost.
+        first). It may be called again with the same changes, if all or some of them were written before; the state is
+        then the same. Values in the columns `target.own` stay. It may be called for a part of the changes unless
+        `target.whole`; if `target.ordered`, for all deletes before the first put. Raises RowsCollide if only all
+        changes together show whether a row would be lost.
         """
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
         """Write the net changes of a table with no key: column ``n int64`` (copies to add, or to remove when < 0),
-        then ``c0 .. cN``. One transaction, the table's progress (``window.upto``) included: applied once however often
-        it is called; where a row to remove is not there as often as asked, nothing is changed and CannotBeExact raised.
+        then ``c0 .. cN``. One transaction, the table's progress (``window.upto``) included: applied once, however
+        often it is called. If a row to remove does not exist in enough copies, nothing is changed and CannotBeExact
+        is raised.
         """
 
 
@@ -135,51 +136,51 @@ class Writer(Protocol):
 
 
 class RowPort(Protocol):
-    """The driver's side of loads. Writers write or stage on executors, and `commit` makes that count."""
+    """The driver's side of loads. Writers write or stage on executors, and `commit` publishes it."""
 
     def writer(self) -> Writer:
-        """For one load, with an epoch of its own: what belongs to other loads goes on beside it."""
+        """A writer for one load, with an epoch of its own. Other loads go on at the same time."""
 
     def end(self, writer: Writer) -> None:
-        """Lock out `writer`, as its load is over: whatever of it still runs somewhere (an attempt that was given up, a
-        worker that was lost) is waited for, or writes no more (LeaseHeld). What it has staged can be
-        committed, until another writer is asked for."""
+        """Lock out `writer` at the end of its load. If something of it still runs (an attempt that was given up, a lost
+        worker), the call waits for it, or it can write no more (LeaseHeld). What it has staged can be committed until
+        another writer is requested."""
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         """Publish what was staged, and record `change` (with audit rows of the target's own), in one transaction. An
         outcome with an error publishes nothing.
 
         A TableError in which `table` names one of the outcomes': nothing of the call is published or recorded, what is
-        staged stays, and the call can be made again without that outcome and its part of `change`. LoadFailed: all of
-        it together is too much for the target, parts of it may not be.
+        staged stays, and the call can be made again without that outcome and its part of `change`. LoadFailed: all
+        outcomes together are too much for the target; some of them may not be.
         """
 
 
 class StatementPort(Protocol):
-    """Upstream's statements on the target."""
+    """The upstream's statements on the target."""
 
     statements: int
-    """How many calls of `apply_ddls` may run at a time, each on a thread of its own, beside all other calls; 0: it is
-    called by the one thread too."""
+    """How many calls of `apply_ddls` may run at a time, each on a thread of its own, in parallel with all other calls;
+    0: the one thread calls it too."""
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact
-        (``step.done``). One outcome a step, in their order. `unfinished` are records of earlier tries: an intent
-        with no fact says to look before executing, a refusal that nothing ran behind it. A refused statement leaves no
-        intent."""
+        (``step.done``). One outcome a step, in their order. `unfinished` are records of earlier tries. An intent
+        without a fact: look at the target before executing. A refusal: nothing ran after it. A refused statement leaves
+        no intent."""
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
-        """What `apply_ddls` would execute, in the order of the steps, which may build on one another. Changes nothing,
-        needs no `acquire`, and answers every step: one that would be refused says why."""
+        """What `apply_ddls` would execute, in the order of the steps; a step may depend on earlier ones. Changes
+        nothing, needs no `acquire`, and answers every step: for a step that would be refused, with the reason."""
 
 
 class TablePort(Protocol):
-    """The target's tables as they are. Changes nothing, and needs no `acquire` but for `has_rows`."""
+    """The current tables of the target. Changes nothing. Only `has_rows` needs `acquire`."""
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        """Look at the target tables, in one go. Answers in the order of the requests. TableMissing for a table that is
-        not there: it is never made from rows. Columns that only the target has become `LoadTarget.kept`; SchemaDrift
-        where their values would get lost."""
+        """Look at the target tables in one call. Answers in the order of the requests. TableMissing for a missing
+        table: it is never created from rows. Columns that only the target has become `LoadTarget.own`; SchemaDrift if
+        their values would get lost."""
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         """Those of `tables` that exist in the target and hold rows."""
@@ -189,10 +190,10 @@ class TablePort(Protocol):
 
 
 class Sink(ProgressPort, RowPort, StatementPort, TablePort, Protocol):
-    """A target, on the driver. One thread calls it, but for `apply_ddls`. Changes are refused (LeaseHeld) once another
-    consumer has taken over. A server may lose the last of what was durable (a fail-over to a replica that
-    is behind): then each change is refused (ProgressMoved) until `fence`, before anything is recorded that builds on
-    what was lost."""
+    """A target, on the driver. One thread makes all calls, except those of `apply_ddls`. Changes are refused
+    (LeaseHeld) once another consumer has taken over. A server may lose the last of what was durable (a fail-over to a
+    replica that is behind): then each change is refused (ProgressMoved) until `fence`, before anything is recorded that
+    builds on what was lost."""
 
     def close(self) -> None:
-        """Give the lease back and let go of everything; also where `acquire` failed or was never called."""
+        """Release the lease and everything else, even if `acquire` failed or was never called."""

@@ -26,8 +26,8 @@ from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, Retr
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.timekeeper import now
-from consumer.pipeline.kept import kept
 from consumer.pipeline.manager import ConsumerManager
+from consumer.pipeline.others import belongs_to
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
 from consumer.pipeline.resync import start_over
@@ -139,8 +139,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
-        if (other := parts.sink.kept_elsewhere().get(table)) is not None:
-            raise kept(table, other)
+        if (other := parts.sink.of_others().get(table)) is not None:
+            raise belongs_to(table, other)
         manager.ledger.empty(table, start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader))
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
 

@@ -11,7 +11,7 @@ from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (
     "check that `protocol` and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or take it away and accept the loss of its rows with --accept-gap"
+    "restore it, or remove it and accept the loss of its rows with --accept-gap"
 )
 _HANDLE_KEY_ONLY = (
     "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "

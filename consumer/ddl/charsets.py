@@ -129,7 +129,7 @@ def _stand_in(collation: str, supported: Collection[str]) -> str:
     found = next((name for name in candidates if _known(name, supported)), None)
     if found is None:
         raise DdlRefused(
-            f"the server has neither the collation {collation} nor one that tells the same keys apart",
+            f"the server has neither the collation {collation} nor one that separates the same keys",
             hint="use a server that has it",
         )
     return found

@@ -142,7 +142,7 @@ def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
         if starts(column.tokens, "(", at=last + 1):
             last = closing(column.tokens, last + 1)
         edits.replace(column.tokens[1].start, column.tokens[last].end, "LONGTEXT")
-        yield f"column {column.name} is a VECTOR upstream and kept as LONGTEXT"
+        yield f"column {column.name} is a VECTOR upstream and stored as LONGTEXT"
 
 
 def unknown_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:

@@ -45,7 +45,7 @@ class LoadTarget:
     `columns` of the handle key; () for a table with no key. `ordered`: one task on one connection writes all changes of
     the load, deletes before puts: where the target compares keys more coarsely than bytes, or must look at all rows
     before it writes one. `whole`: the session must get all changes at once. `settings` is the sink's own frozen value,
-    or None. `kept` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there,
+    or None. `own` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there,
     a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have.
     `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling.
     """
@@ -57,7 +57,7 @@ class LoadTarget:
     ordered: bool = False
     whole: bool = False
     settings: object | None = None
-    kept: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
 

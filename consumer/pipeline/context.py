@@ -14,9 +14,9 @@ from consumer.model.steps import LoadRows
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions
 from consumer.pipeline.deferred import Deferred
-from consumer.pipeline.kept import Kept
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.others import Others
 from consumer.pipeline.side_by_side import SideBySide
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
@@ -58,7 +58,7 @@ class RoundContext:
     deferred: Deferred
     side: SideBySide
     stopped: dict[TableName, ConsumerError]
-    kept: Kept
+    others: Others
 
     @property
     def progress(self) -> Progress:

@@ -35,7 +35,7 @@ KEY_LOSS = Note(
 def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> Iterator[Note]:
     """`key_loss`: the old keys of rows may be missing, and the operator has accepted that."""
     for outcome in done:
-        if outcome.task.target.kept and outcome.puts:
+        if outcome.task.target.own and outcome.puts:
             yield _kept_note(outcome)
     if any(stat.coarse_ts for outcome in done for stat in outcome.files):
         yield NO_COMMIT_TS
@@ -49,7 +49,7 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> I
 
 def _kept_note(outcome: LoadOutcome) -> Note:
     text = (
-        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.kept)}: existing"
+        f"{outcome.table}: the rows do not have the target's columns {', '.join(outcome.task.target.own)}: existing"
         " rows keep their values; new rows, also those whose key changed, get the columns' defaults"
     )
     return Note(NoteKind.KEPT_COLUMNS, text, outcome.table)

@@ -16,11 +16,11 @@ from consumer.pipeline.context import Lessons, Ports, RoundContext
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.finish import finish
 from consumer.pipeline.gone import all_gone
-from consumer.pipeline.kept import Kept
 from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
 from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.others import Others
 from consumer.pipeline.side_by_side import SideBySide
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
@@ -111,7 +111,7 @@ class ConsumerManager:
             Deferred(seconds),
             self.beside(),
             self.stopped,
-            Kept(self._kept_elsewhere, assembly, lambda: ledger.progress),
+            Others(self._of_others, assembly, lambda: ledger.progress),
         )
         for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)
@@ -122,8 +122,8 @@ class ConsumerManager:
         context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
 
-    def _kept_elsewhere(self) -> Mapping[TableName, str]:
-        return self.ledger.patiently("look at the target", self.ports.sink.kept_elsewhere)
+    def _of_others(self) -> Mapping[TableName, str]:
+        return self.ledger.patiently("look at the target", self.ports.sink.of_others)
 
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self._options, self.ledger, self.ports.reader

@@ -14,8 +14,8 @@ from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
-from consumer.pipeline.kept import Kept
 from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -42,7 +42,7 @@ def preview(
         assembly = options.assembly(reader, listing, progress)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
-    executed = [s for _, s in planned if s is not None and s.executed and not found.kept.leaves(s)]
+    executed = [s for _, s in planned if s is not None and s.executed and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
     steps = (replace(step, target=targets.get(id(statement))) for step, statement in planned)
     return PlanResult(
@@ -80,7 +80,7 @@ class _Preview:
         self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._sink, self._dialect, self._options = reader, sink, options.dialect, options
         self.progress, self._accept_gap = progress, options.accept_gap
-        self.kept = Kept(sink.kept_elsewhere, assembly, lambda: progress)
+        self.others = Others(sink.of_others, assembly, lambda: progress)
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless
@@ -105,14 +105,14 @@ class _Preview:
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
             for statement in ready:
-                error = refusal(statement) or self.kept.refusal(statement)
+                error = refusal(statement) or self.others.refusal(statement)
                 if error is not None:
                     self._round.refused(statement, error)
                     for name in statement.touches:
                         self._stop(name, error)
                     continue
                 self._round.applied(statement)
-                self.kept.took(statement.tables)
+                self.others.took(statement.tables)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
                 yield _ddl("ddl", statement), statement
                 gap = None if self._accept_gap else self.assembly.gap_after(statement, self.progress)
@@ -136,7 +136,7 @@ class _Preview:
 
     def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
         """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
-        for name, kept in self.kept.loads(load.table for load in loads).items():
+        for name, kept in self.others.loads(load.table for load in loads).items():
             self._stop(name, kept)
         versions = [
             TableVersionConsumer(load, self.assembly.catalog, self._dialect)

@@ -69,7 +69,7 @@ def offered(
 ) -> set[TableName]:
     """Those of `tables` for which a hint may name a resync: tables of another consumer are not emptied."""
     found = remakable(tables, assembly, progress, options)
-    return found - sink.kept_elsewhere().keys() if found else found
+    return found - sink.of_others().keys() if found else found
 
 
 def _made_anew(

@@ -17,7 +17,7 @@ from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progre
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import RoundContext
-from consumer.pipeline.kept import left_to
+from consumer.pipeline.others import left_to
 from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement, refusal
 from consumer.target import DdlOutcome
@@ -43,7 +43,7 @@ class StatementRunner:
         for statement in context.round.ready_statements():
             try:
                 step = self._step(statement)
-                if (other := context.kept.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
+                if (other := context.others.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
                     self._ignore(statement, step, other)
                 else:
                     steps.append((statement, step))
@@ -111,7 +111,7 @@ class StatementRunner:
         return {step.id: known[step.id] for _, step in chunk if step.id in known}
 
     def _step(self, statement: Statement) -> ApplyDdl:
-        refused = refusal(statement) or self._context.kept.refusal(statement)
+        refused = refusal(statement) or self._context.others.refusal(statement)
         if refused is not None:
             raise refused
         overtaken = tuple(
@@ -151,7 +151,7 @@ class StatementRunner:
         if creates and context.ports.sink.has_rows([name]):
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
-                hint="empty the target's table and run again, or take its rows for upstream's own with:"
+                hint="empty the target's table and run again, or accept its rows as the upstream's with:"
                 f" {skip_ddl_command(name, statement.version)}",
                 table=str(name),
                 version=statement.version,
@@ -170,7 +170,7 @@ class StatementRunner:
             # It stops at this version, where those that the statement overtook would pass for ones that came late.
             context.ledger.record(outcome.step.before)
             # Another consumer can have made the table since this round looked.
-            late = context.kept.look_again(statement) if isinstance(outcome.error, DdlRefused) else None
+            late = context.others.look_again(statement) if isinstance(outcome.error, DdlRefused) else None
             self._refused(statement, late or outcome.error)
             return
         self._tell_lost(statement)
@@ -185,7 +185,7 @@ class StatementRunner:
         context = self._context
         moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
         context.round.applied(statement)
-        context.kept.took(statement.tables)
+        context.others.took(statement.tables)
         context.deferred.settled(statement.touches)
         self._check_files(statement)
         for gone in (*moved, *statement.drops):

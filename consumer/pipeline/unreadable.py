@@ -89,6 +89,6 @@ def given_up(context: RoundContext, error: ConsumerError) -> ConsumerError:
         return error
     return FileUnreadable(
         error.message,
-        hint="make the file readable again, or take it away and accept the loss of its rows with --accept-gap",
+        hint="make the file readable again, or remove it and accept the loss of its rows with --accept-gap",
         path=error.path,
     )

@@ -17,7 +17,7 @@ TARGETS = {
 }
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
 _TESTS_OWN = "memory"
-"""The scheme of a target that ends with its process: nobody is told of it."""
+"""The scheme of a target that ends with its process. It is for tests, so messages do not name it."""
 
 
 def schemes() -> str:

@@ -12,5 +12,5 @@ def completed(outcome: LoadOutcome, defaulted: int) -> Iterator[AuditRow]:
     """None where there are none."""
     if defaulted:
         target, window = outcome.task.target, outcome.task.window
-        text = f"rows new in the target, with its defaults in: {', '.join(target.kept)}"
+        text = f"rows new in the target, with its defaults in: {', '.join(target.own)}"
         yield AuditRow("complete", target.table, window.after, window.upto, puts=defaulted, statement=text)

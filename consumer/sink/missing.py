@@ -7,8 +7,8 @@ from consumer.model.names import TableName
 
 
 def table_missing(table: TableName, create: str) -> TableMissing:
-    """It is never made from its rows: those that were there before would be missing. `create` is the CREATE TABLE that
-    the schema file allows, in the target's words."""
+    """It is never created from its rows, because earlier rows would be missing. `create` is the CREATE TABLE that the
+    schema file allows, in the target's words."""
     return TableMissing(
         f"the target has no table {table}: it is older than the changefeed, or it was dropped there",
         hint=f"restore it from a snapshot, or create it empty where it was empty upstream:\n{create};",

@@ -55,7 +55,7 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def kept_elsewhere(rows: Rows) -> dict[TableName, str]:
+def of_others(rows: Rows) -> dict[TableName, str]:
     """`rows` of KEPT: the tables, each with the consumer who keeps it. A replay keeps none."""
     found: dict[TableName, str] = {}
     for other, *table in rows:
@@ -66,7 +66,7 @@ def kept_elsewhere(rows: Rows) -> dict[TableName, str]:
 
 def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, str]:
     """What KEPT answers, for a target that holds its progress, by consumer name, without SQL."""
-    return kept_elsewhere(
+    return of_others(
         [
             (other, table.database, table.table)
             for other, known in sorted(progress.items())

@@ -27,7 +27,7 @@ from consumer.model.load import Dialect
 from consumer.model.progress import Progress
 from consumer.ports import RangeReader
 from consumer.storage.open_files import open_files
-from consumer.storage.schema_cache import keep_schemas, kept_schemas
+from consumer.storage.schema_cache import cache_schemas, cached_schemas
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans, read_spans
 
@@ -165,7 +165,7 @@ class FsspecReader:
 
     def _parsed_schemas(self, paths: Mapping[StoredFile, SchemaPath]) -> Sequence[SchemaFile | TableError]:
         """The schema files of a listing; a file that has vanished since is left out."""
-        known = kept_schemas(self.identity) if self._schemas is None else self._schemas
+        known = cached_schemas(self.identity) if self._schemas is None else self._schemas
         new = [file for file in paths if file not in known]
         contents = dict(zip(new, self._concurrently(self._schema_content, new), strict=True))
         broken = [
@@ -177,7 +177,7 @@ class FsspecReader:
         self._schemas = {file: parsed for file, parsed in known.items() if file in paths} | read
         if any(isinstance(parsed, SchemaFile) for parsed in read.values()):
             good = {file: parsed for file, parsed in self._schemas.items() if isinstance(parsed, SchemaFile)}
-            keep_schemas(self.identity, good)
+            cache_schemas(self.identity, good)
         return [*self._schemas.values(), *broken]
 
     def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable | None:

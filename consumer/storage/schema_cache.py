@@ -30,8 +30,8 @@ from consumer.model.user_cache import cache_folder, is_ours
 _KEPT_SECONDS = 30 * 24 * 3600
 
 
-def kept_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
-    """What `keep_schemas` wrote for this storage; empty if that is lost, damaged, or of another parser."""
+def cached_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
+    """What `cache_schemas` wrote for this storage; empty if that is lost, damaged, or of another parser."""
     with suppress(OSError, RuntimeError, ValueError, TypeError):
         place = _place(identity)
         if is_ours(place):
@@ -41,7 +41,7 @@ def kept_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
     return {}
 
 
-def keep_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None:
+def cache_schemas(identity: str, parsed: Mapping[StoredFile, SchemaFile]) -> None:
     """Keep `parsed` for the next command. A file without a stamp is left out, because a change of it would not be
     seen."""
     with suppress(OSError, RuntimeError, orjson.JSONEncodeError):

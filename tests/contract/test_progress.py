@@ -154,16 +154,16 @@ def test_old_audit_rows_go_when_a_round_ends(target: Target, sink: Sink) -> None
 
 def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> None:
     sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4), LOG: TableProgress(6, State.DROPPED)}))
-    assert sink.kept_elsewhere() == {}
+    assert sink.of_others() == {}
     sink.close()
     other = target.sink("another")
-    assert other.kept_elsewhere() == {SHOP: "c"}
+    assert other.of_others() == {SHOP: "c"}
     other.acquire("file:///elsewhere")
     stopped = TableProgress(4, State.STOPPED, "it is there")
     refused = DdlRecord(DdlId("shop", "item", 2, 1), DdlState.REFUSED)
     other.record(ProgressChange(tables={SHOP: stopped}, ddls=(refused,)))
     other.close()
-    assert sink.kept_elsewhere() == {}, "who came too late keeps nothing"
+    assert sink.of_others() == {}, "who came too late keeps nothing"
 
 
 @pytest.mark.parametrize("state", [State.STOPPED, State.WAITS, State.EMPTYING])
@@ -171,7 +171,7 @@ def test_a_table_that_has_come_to_a_stop_is_kept_all_the_same(target: Target, si
     made = DdlRecord(DdlId(SHOP.database, SHOP.table, 2, 1), DdlState.DONE)
     sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, state, "why")}, ddls=(made,)))
     sink.close()
-    assert target.sink("another").kept_elsewhere() == {SHOP: "c"}
+    assert target.sink("another").of_others() == {SHOP: "c"}
 
 
 def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, sink: Sink) -> None:
@@ -201,4 +201,4 @@ def test_a_replay_keeps_no_table(target: Target, sink: Sink) -> None:
     replay.acquire(UPSTREAM)
     replay.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4)}))
     replay.close()
-    assert target.sink().kept_elsewhere() == {}
+    assert target.sink().of_others() == {}

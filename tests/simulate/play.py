@@ -214,8 +214,8 @@ def _installed(world: World) -> Iterator[None]:
         patch.object(ConsumerManager, "beside", staticmethod(lambda: Beside(machine))),
         patch.object(consumer.app.parts, "sink_for", lambda *_, **__: world.server.connect()),
         patch.object(consumer.storage.remote, "_FILESYSTEMS", filesystems),
-        patch.object(consumer.storage.reader, "kept_schemas", lambda _: dict(schemas)),
-        patch.object(consumer.storage.reader, "keep_schemas", lambda _, parsed: schemas.update(parsed)),
+        patch.object(consumer.storage.reader, "cached_schemas", lambda _: dict(schemas)),
+        patch.object(consumer.storage.reader, "cache_schemas", lambda _, parsed: schemas.update(parsed)),
         patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
         patch.object(FsspecReader, "elsewhere", lambda self: ""),  # the played bucket is all there is
         patch.object(consumer.codec.packs, "ThreadPoolExecutor", _AtOnce),

@@ -117,7 +117,7 @@ class JsonLinesSink:
             for name, progress in sorted(known.progress.items())
         }
 
-    def kept_elsewhere(self) -> Mapping[TableName, str]:
+    def of_others(self) -> Mapping[TableName, str]:
         return kept_in(self._folder.known().progress, self._name)
 
     def forget(self) -> None:
@@ -254,4 +254,4 @@ def _prepared(request: LoadRequest, table: MemoryTable | None) -> LoadTarget | C
         return SchemaDrift("the rows have other columns than the table", table=str(request.table))
     names = tuple(column.name for column in written)
     held = ColumnarTarget((Held.TEXT,) * len(written))
-    return LoadTarget(request.table, written, names, key, settings=held, kept=kept, absent=request.absent)
+    return LoadTarget(request.table, written, names, key, settings=held, own=kept, absent=request.absent)

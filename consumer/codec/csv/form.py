@@ -14,7 +14,7 @@ from consumer.model.load import Dialect
 OPERATIONS = b"IUD"
 SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
-    "restore it, or take it away and accept the loss of its rows with --accept-gap"
+    "restore it, or remove it and accept the loss of its rows with --accept-gap"
 )
 """What to do if a file does not have the form that the settings describe."""
 _LINE_BREAKS = b"\r\n"

@@ -25,7 +25,7 @@ _OF_INTEGERS, _OF_FRACTIONS = (
 _MAX_SHOWN = 60
 _NUMBERS = (
     "check that `null` and the rest of [sink.csv], and `terminator`, are the changefeed's; if they are, the file is "
-    "damaged, or has other columns than its schema file: restore it, or take it away and accept the loss of its rows "
+    "damaged, or has other columns than its schema file: restore it, or remove it and accept the loss of its rows "
     "with --accept-gap"
 )
 _TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Family.JSON})

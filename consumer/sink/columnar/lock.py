@@ -70,5 +70,5 @@ class FileLock:
 
 
 def holder_text() -> str:
-    """Who this process is, for whoever finds the lease held."""
+    """A text that identifies this process, for messages of others that find the lease held."""
     return f"{socket.gethostname()[:200]} (pid {os.getpid()})"

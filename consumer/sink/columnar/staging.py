@@ -19,8 +19,8 @@ def epoch_folder(staging: str, epoch: int) -> str:
 
 
 def begin_load(staging: str, epoch: int) -> str:
-    """The folder in which the writers of one load stage; without it they can write no more. What is left of loads that
-    have ended goes."""
+    """The folder in which the writers of one load stage; without it they cannot write any more. Folders of loads that
+    have ended are removed."""
     try:
         for ended in Path(epoch_folder(staging, epoch)).glob(f"*{_ENDED}"):
             shutil.rmtree(ended, ignore_errors=True)
@@ -48,7 +48,7 @@ def staged_file(staging: str, epoch: int, path: str) -> str:
 
 
 def begin_staging(staging: str, epoch: int) -> None:
-    """Make the folder of `epoch` and remove all others: what killed or locked-out writers left."""
+    """Make the folder of `epoch` and remove all others, which killed or locked-out writers left."""
     wanted = Path(epoch_folder(staging, epoch))
     try:
         wanted.mkdir(exist_ok=True)

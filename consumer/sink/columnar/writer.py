@@ -1,6 +1,6 @@
 """Writes folded changes to Parquet in the staging folder, on executors. The driver publishes them.
 
-A staged file has ``put`` (or ``n``, the copies of a table with no key), ``row``, which tells the row from others (see
+A staged file has ``put`` (or ``n``, the copies of a table with no key), ``row``, which identifies the row (see
 `fold.identity.identities`), and for each column of the target either ``cN`` of its own type, or ``tN`` as text where a
 value is none of that type.
 """

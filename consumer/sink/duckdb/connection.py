@@ -80,7 +80,7 @@ class Database:
             time.sleep(0.2)
 
     def _of_the_file(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-        """A file of data (JSON, CSV, ..) DuckDB opens as a view in memory: what is written there is not kept."""
+        """DuckDB opens a file of data (JSON, CSV, ..) as a view in memory. What is written there is lost."""
         if connection.execute("SELECT path FROM duckdb_databases() WHERE NOT internal").fetchone() == (None,):
             connection.close()
             raise self._another_file("DuckDB reads it as data")
@@ -93,7 +93,7 @@ class Database:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """What is wrong with the file or this machine, and with no statement, as the consumer's errors."""
+        """Errors of the file or of this machine, not of a statement, as the consumer's errors."""
         try:
             yield
         except duckdb.FatalException as error:

@@ -41,7 +41,7 @@ class DuckDbSettings:
 
     @property
     def staging(self) -> str:
-        """The folder beside the file for what is written but not yet published; executors must reach it too."""
+        """The folder beside the file for staged rows. Executors must reach it too."""
         return f"{self.path}.staging"
 
     @classmethod

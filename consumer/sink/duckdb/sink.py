@@ -1,4 +1,4 @@
-"""The driver's side of an embedded replica. All that it changes goes with its progress, in one transaction."""
+"""The driver's side of an embedded replica. Every change is made together with its progress, in one transaction."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.consumers(FileTables(connection))
 
-    def kept_elsewhere(self) -> Mapping[TableName, str]:
+    def of_others(self) -> Mapping[TableName, str]:
         with self._database.reader() as connection:
             return stored.kept(FileTables(connection), self._settings.name)
 
@@ -256,6 +256,6 @@ class DuckDbSink:
         return self._epoch
 
     def _staged(self, outcome: LoadOutcome) -> list[str]:
-        """Where the files of an outcome are now. Raises LeaseHeld for those of a writer that was locked out."""
+        """The current place of an outcome's files. Raises LeaseHeld for those of a writer that was locked out."""
         staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
         return [staged_file(self._settings.staging, self._held(), path) for path in staged]

@@ -1,4 +1,4 @@
-"""Steps that take more memory than DuckDB may have: they stop their own table, whatever the others need."""
+"""Steps that need more memory than DuckDB may use: they stop their own table."""
 
 from __future__ import annotations
 

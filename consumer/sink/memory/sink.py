@@ -1,4 +1,4 @@
-"""`ports.Sink` over a `MemoryStore`: what is staged is published by the driver, with the progress."""
+"""A target over a `MemoryStore`: the driver publishes what is staged, together with the progress."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class MemorySink:
             for name, progress in sorted(self._store.progress.items())
         }
 
-    def kept_elsewhere(self) -> Mapping[TableName, str]:
+    def of_others(self) -> Mapping[TableName, str]:
         return kept_in(self._store.progress, self._name)
 
     def forget(self) -> None:
@@ -172,7 +172,7 @@ class MemorySink:
         key = primary or unique
         if kept and not key:
             return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
-        return LoadTarget(request.table, written, names, key, kept=kept, absent=request.absent)
+        return LoadTarget(request.table, written, names, key, own=kept, absent=request.absent)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto

@@ -33,7 +33,7 @@ def copied(tables: Tables) -> Tables:
 
 @dataclass(slots=True)
 class MemoryStore:
-    """What outlives a sink: one of these is one target."""
+    """What outlives a sink: one store is one target."""
 
     tables: Tables = field(default_factory=dict)
     progress: dict[str, Progress] = field(default_factory=dict)
@@ -54,7 +54,7 @@ def merge(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> Non
     """Take the folded changes of a table with a key. Raises SchemaDrift."""
     names = [target.names[position] for position in target.key]
     before = {tuple(row[name] for name in names): row for row in table.rows}
-    kept = [column for column in table.columns if column.name in target.kept]
+    kept = [column for column in table.columns if column.name in target.own]
     for change in changes:
         row = _values(target, change)
         old = before.get(tuple(row[name] for name in names))

@@ -1,4 +1,4 @@
-"""Where the target is and how it is reached, and what a writer must know about one target table."""
+"""The target's location and options, and what a writer must know about one target table."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class MySqlTarget:
     there is a unique key beside the handle key. `local_infile`: the server takes LOAD DATA LOCAL. `flavor` is mysql,
     mariadb or tidb.
 
-    `required` are those of LoadTarget.kept that a new row must give a value: NOT NULL, without a default. `kept_types`
-    are the COLUMN_TYPE and COLLATION_NAME of each of LoadTarget.kept.
+    `required` are those of LoadTarget.own that a new row must give a value: NOT NULL, without a default. `own_types`
+    are the COLUMN_TYPE and COLLATION_NAME of each of LoadTarget.own.
 
     `checked`: a unique key may take rows for one that upstream tells apart, so no other row may go where one is
     written. `padded` are the text columns, as positions, of unique keys that pass over trailing blanks; `looked`: what
@@ -116,7 +116,7 @@ class MySqlTarget:
     looked: bool = False
     auto_increment: str = ""
     computed: tuple[str, ...] = ()
-    kept_types: tuple[tuple[str, str], ...] = ()
+    own_types: tuple[tuple[str, str], ...] = ()
 
 
 def _port(parts: Any, default: int) -> int:

@@ -76,7 +76,7 @@ class MySqlSink:
     def consumers(self) -> Mapping[str, int]:
         return self._driver.retried(self._consumers)
 
-    def kept_elsewhere(self) -> Mapping[TableName, str]:
+    def of_others(self) -> Mapping[TableName, str]:
         def look() -> Mapping[TableName, str]:
             with self._driver.cursor() as cursor:
                 return kept(ServerTables(cursor), self._settings.name)

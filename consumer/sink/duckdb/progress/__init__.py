@@ -1,1 +1,1 @@
-"""What is recorded in the file, and by whom."""
+"""The progress in the file, and its lease."""

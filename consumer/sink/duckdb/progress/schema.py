@@ -1,4 +1,4 @@
-"""The schema `storage_consumer` in the file: what it holds, and how it comes to be.
+"""The schema `storage_consumer` in the file: its tables, and their creation.
 
 Everything but the lease and the tables' columns is keyed by consumer name. `storage_consumer.replica` is public: one
 row a table, the upstream's commit-ts up to which it is complete, that as UTC time, and ok, stopped, waits,
@@ -101,7 +101,7 @@ def create_missing(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_view(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the public view, or make it what it is in this release. The caller owns the transaction."""
+    """Create the public view, or replace it by this release's. The caller owns the transaction."""
     connection.execute(_REPLICA)
 
 

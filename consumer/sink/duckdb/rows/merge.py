@@ -72,8 +72,8 @@ def _staged_columns(connection: duckdb.DuckDBPyConnection, target: LoadTarget, l
         names = connection.execute(f"SELECT DISTINCT name FROM parquet_schema({listed})").fetchall()
     except duckdb.Error as error:
         raise TargetUnavailable(
-            f"what was staged for it is gone or damaged: {str(error).splitlines()[0]}",
-            hint="run again: nothing was published, and the rows are staged anew",
+            f"its staged rows are gone or damaged: {str(error).splitlines()[0]}",
+            hint="run again: nothing was published, and the rows are staged again",
             table=str(target.table),
         ) from error
     return frozenset(name for (name,) in names)
@@ -84,21 +84,21 @@ def _merge_keyed(
 ) -> int:
     """Returns how many rows are new and took the replica's defaults in columns that rows lack."""
     name = qualified(connection, table.name)
-    if target.kept:
+    if target.own:
         _complete(connection, target, table, staged)
     if has_rows(connection, table.name):
         keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
         same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
         connection.execute(f"DELETE FROM {name} t USING (SELECT {keys} FROM {staged.source}) s WHERE {same}")
     columns = ", ".join(map(quote, target.names))
-    if not target.kept:
+    if not target.own:
         connection.execute(
             f"INSERT INTO {name} ({columns}) SELECT {', '.join(staged.values)} FROM {staged.source} WHERE put"
         )
         return 0
     values = ", ".join(f"v{position}" for position in range(len(target.names)))
-    kept = ", ".join(map(quote, target.kept))
-    completed = ", ".join(f"k{position}" for position in range(len(target.kept)))
+    kept = ", ".join(map(quote, target.own))
+    completed = ", ".join(f"k{position}" for position in range(len(target.own)))
     old = f"SELECT {values}, {completed} FROM completed WHERE there"
     connection.execute(f"INSERT INTO {name} ({columns}, {kept}) {old}")
     new = f"SELECT {values} FROM completed WHERE NOT there"
@@ -109,18 +109,18 @@ def _merge_keyed(
 
 def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:
     """Put the rows to write into the temporary table `completed`, with what the replica holds in the columns that they
-    lack: ``v0 .. vN``, ``k0 .. kM`` by `target.kept`, and whether the row is ``there``."""
+    lack: ``v0 .. vN``, ``k0 .. kM`` by `target.own`, and whether the row is ``there``."""
     values = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    held = [f"{quote(column)} AS k{position}" for position, column in enumerate(target.kept)]
+    held = [f"{quote(column)} AS k{position}" for position, column in enumerate(target.own)]
     held += [f"{quote(target.names[position])} AS h{position}" for position in target.key]
-    kept = ", ".join(f"t.k{position}" for position in range(len(target.kept)))
+    kept = ", ".join(f"t.k{position}" for position in range(len(target.own)))
     same = " AND ".join(f"t.h{position} = s.v{position}" for position in target.key)
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE completed AS SELECT s.*, {kept}, t.there IS NOT NULL AS there "
         f"FROM (SELECT {values} FROM {staged.source} WHERE put) s "
         f"LEFT JOIN (SELECT {', '.join(held)}, true AS there FROM {qualified(connection, table.name)}) t ON {same}"
     )
-    required = [column for column in target.kept if column in table.required]
+    required = [column for column in target.own if column in table.required]
     # DuckDB takes one change at a time.
     defaults = "; ".join(
         f"ALTER TABLE {qualified(connection, table.name)} ALTER COLUMN {quote(name)} SET DEFAULT 0" for name in required
@@ -156,8 +156,8 @@ def _merge_multiset(
 def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str, asked: int) -> None:
     """Remove `asked` rows in all from the table `name`, of each image as many copies as `net` says.
 
-    Equal rows cannot be told apart: `rowid`, which could, is the column of that name in a table that has one. So all
-    copies of an image go, and those that stay come back.
+    Equal rows cannot be deleted one by one: `rowid` is an ordinary column in a table that has a column of that name. So
+    all copies of an image are deleted, and the remaining ones are inserted again.
     """
     same = " AND ".join(
         f"t.{quote(column)} IS NOT DISTINCT FROM net.v{position}" for position, column in enumerate(target.names)

@@ -17,7 +17,7 @@ def refused_row(
     values: Mapping[str, tuple[str, str]],
     written: str,
 ) -> int | None:
-    """What tells the first row of `source` from others that `name` cannot hold, None where none is seen.
+    """The identity of the first row of `source` that `name` cannot hold, None if none is found.
 
     `values` are, by the table's columns, what is staged and the type that it must become; rows are `written` where that
     holds. The transaction at hand is broken: another connection looks.

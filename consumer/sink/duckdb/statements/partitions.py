@@ -67,7 +67,7 @@ def _where(
     if clause.all_of_them:
         return _ALL
     if step.partitioning is None:
-        raise NotUnderstood("how the table is partitioned: no statement in the storage tells it, or not clearly")
+        raise NotUnderstood("how the table is partitioned: no statement in the storage defines it clearly")
     chosen = positions(step.partitioning, clause)
     if len(chosen) == len(step.partitioning.partitions):
         return _ALL

@@ -72,14 +72,14 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         names=names,
         key=key,
         settings=ColumnarTarget(tuple(held_as(table.types[name]) for name in names)),
-        kept=kept,
+        own=kept,
         absent=request.absent,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
 
 
 def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
-    """The rows' columns by lower-case name. An ENUM or SET goes by the labels that its table was made with."""
+    """The rows' columns by lower-case name. An ENUM or SET has the labels that its table was created with."""
     columns = {column.name.lower(): column for column in visible(request.columns) if column.name not in request.absent}
     if table.upstream is not None:
         for known in table.upstream.columns:

@@ -1,1 +1,1 @@
-"""What is recorded in the target, by whom, and in which order."""
+"""The progress in the target: its tables, its one writer, and the order of writes."""

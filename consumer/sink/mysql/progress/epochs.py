@@ -1,8 +1,8 @@
-"""Epochs: no writer of yesterday, and no progress that builds on what the target has lost.
+"""Epochs: they lock out outdated writers, and progress that builds on what the target has lost.
 
 Every write transaction holds a lock on a row until it commits, and who takes over raises the epochs in these rows,
-which waits for those transactions: also for the statement of a killed client, which a server finishes. A client that is
-gone without a word has no statement: the server ends its transaction after SILENCE_SECONDS.
+which waits for those transactions: also for the statement of a killed client, which a server finishes. A client that
+vanished has no statement: the server ends its transaction after SILENCE_SECONDS.
 
 Epochs are kept by lane. The driver has one, its statements have one, and each load that is under way has one: the end
 of a load raises that one alone, so an attempt that comes late is refused, and other loads go on.
@@ -66,7 +66,7 @@ def check_epoch(cursor: pymysql.cursors.Cursor, name: str, epoch: int, lane: int
 
 
 def taken_over(name: str, holder: str, since: object) -> LeaseHeld:
-    """What to raise where an epoch is above ours."""
+    """The error if an epoch is above ours."""
     return LeaseHeld(
         f"the consumer {name!r} was taken over by {holder} since {since} UTC",
         hint="end the other one, then run again: only one consumer of a name can run",
@@ -74,11 +74,11 @@ def taken_over(name: str, holder: str, since: object) -> LeaseHeld:
 
 
 def gone_back(name: str) -> ProgressMoved:
-    """What to raise where the target lacks what we had written: epochs never fall."""
+    """The error if the target lacks what we had written: epochs never fall."""
     return ProgressMoved(
         f"the target lacks what it had recorded of the consumer {name!r}: as after a fail-over to a replica that was"
         " behind",
-        hint="run again: the progress is read anew, and what was lost is applied again",
+        hint="run again: the progress is read again, and what was lost is applied again",
     )
 
 
@@ -156,7 +156,7 @@ def forget_proofs(cursor: pymysql.cursors.Cursor, name: str) -> None:
 
 
 def holder_text() -> str:
-    """Who this process is, for whoever finds the lease held."""
+    """A text that identifies this process, for messages of others that find the lease held."""
     return f"{socket.gethostname()[:200]} (pid {os.getpid()})"
 
 

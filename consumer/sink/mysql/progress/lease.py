@@ -69,8 +69,8 @@ class LeaseLock:
 
     @contextmanager
     def guarding(self, epoch: int) -> Iterator[None]:
-        """While it lasts nobody takes over: whoever tries waits for the transaction that is open meanwhile. Statements
-        commit by themselves, so their own connections cannot hold the epoch. For several threads. Raises LeaseHeld."""
+        """While it lasts no other consumer can take over: it would wait for the open transaction. Statements commit by
+        themselves, so their own connections cannot hold the epoch. For several threads. Raises LeaseHeld."""
         with self._in_use:
             self._epoch = epoch
             if not self._guards:
@@ -85,8 +85,8 @@ class LeaseLock:
                     self._end_guard(self._connection)
 
     def release(self) -> None:
-        """Free the lock. It may be called twice. A statement that still runs is waited for, for some seconds: nobody
-        is to take over between its guard and itself."""
+        """Free the lock. It may be called twice. It waits some seconds for a statement that still runs, so that no
+        other consumer takes over in between."""
         deadline = time.monotonic() + _LAST_STATEMENTS_SECONDS
         while self._guards and time.monotonic() < deadline:
             time.sleep(0.02)

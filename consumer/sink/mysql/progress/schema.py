@@ -1,7 +1,7 @@
-"""The schema `storage_consumer` in the target: what it holds, and how it comes to be.
+"""The schema `storage_consumer` in the target: its tables, and their creation.
 
 Everything is keyed by consumer name, so several consumers can share a target. Names are compared byte for byte
-(utf8mb4_bin), whatever the server's own collation is. `storage_consumer.replica` is public; the tables are not.
+(utf8mb4_bin), independent of the server's own collation. `storage_consumer.replica` is public; the tables are not.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def create_missing(cursor: pymysql.cursors.Cursor) -> None:
 
 
 def create_view(cursor: pymysql.cursors.Cursor) -> None:
-    """Create the public view, or make it what it is in this release. pymysql's errors pass through."""
+    """Create the public view, or replace it by this release's. pymysql's errors pass through."""
     cursor.execute(_REPLICA)
 
 

@@ -1,7 +1,7 @@
 """Deletes by handle key, exact and by an index.
 
-A row goes only where its key has the very bytes of the deleted one: 'a' and 'a ' are equal to most collations, and a
-put of the one must not be lost to a delete of the other, whichever comes first.
+A row is deleted only if its key has exactly the bytes of the deleted one. 'a' and 'a ' are equal in most collations,
+and a delete of the one must not remove a put of the other, whichever comes first.
 """
 
 from __future__ import annotations

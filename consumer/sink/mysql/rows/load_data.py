@@ -1,7 +1,7 @@
 """Puts by LOAD DATA LOCAL INFILE: CSV from Arrow, sent from memory.
 
-A LOAD DATA LOCAL stores something else where a value does not fit, and counts a warning: then nothing of it may be
-kept, and the rows go by strict statements, which find the row.
+If a value does not fit, LOAD DATA LOCAL stores another one and counts a warning. Then it is rolled back, and strict
+statements write the rows and find the one that does not fit.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> 
 def load_statement(target: LoadTarget) -> str:
     """The statement for CSV of `csv_of`. Values that need an expression pass through a user variable.
 
-    With any SET, servers forget that the AUTO_INCREMENT column was read from the file, and number a 0 anew whatever
-    sql_mode says: so it is SET too.
+    With any SET, servers forget that the AUTO_INCREMENT column was read from the file, and give a 0 a new number
+    whatever sql_mode says. So that column is SET too.
     """
     settings = mysql_target(target)
     expressed = [form_of(target, position) is not Form.TEXT for position in range(len(target.names))]

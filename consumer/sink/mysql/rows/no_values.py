@@ -1,4 +1,4 @@
-"""Rows with what is no value of its type, which no statement can be made of."""
+"""Rows with an invalid value of a type, for which no statement can be written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from consumer.sink.refused import are_puts, refused_change
 
 @contextmanager
 def rows_told(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
-    """Makes of a CorruptFile, where it is about values of `changes`, a RowRefused that tells the row."""
+    """Turns a CorruptFile about values of `changes` into a RowRefused that identifies the row."""
     try:
         yield
     except CorruptFile as error:
@@ -28,7 +28,7 @@ def rows_told(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
 
 
 def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
-    """The error of the first of `changes` that has what is no value, None where all have values."""
+    """The error of the first of `changes` with an invalid value, None if all are valid."""
     try:
         _convert(target, changes)
     except CorruptFile:
@@ -38,7 +38,7 @@ def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
 
 
 def _convert(target: LoadTarget, changes: pa.Table) -> None:
-    """Raises CorruptFile where `changes` have what is no value."""
+    """Raises CorruptFile if `changes` have an invalid value."""
     if target.key:
         by_key(target, changes)
     key_literals(target, changes, target.key or tuple(range(len(target.columns))))

@@ -62,7 +62,7 @@ class _Put:
         return joined(tuples, b",", _STATEMENT_ROWS, limit)
 
     def _refusal(self, rows: pa.Table, piece: Piece) -> str:
-        """Why the target does not store the rows of `piece` as they are, in its own words; "" when it did.
+        """The target's reason for not storing the rows of `piece` as they are; "" if it stored them.
 
         Every warning is a changed value: strict mode leaves a note where it cuts blanks or digits off. Each '' error
         value of an ENUM, which only comes without strict mode, has one warning, and is stored all the same.
@@ -85,7 +85,8 @@ class _Put:
         return "; ".join(dict.fromkeys(str(row[2]) for row in self._cursor.fetchall()))[:_SHOWN_CHARACTERS]
 
     def _refused(self, rows: pa.Table, reason: str) -> RowRefused:
-        """Look for the row by halving: not every message tells its number, and one that does counts from anywhere."""
+        """Find the row by halving. Not every message has its number, and the number does not count from a fixed
+        place."""
         while rows.num_rows > 1:
             middle = rows.num_rows // 2
             first, second = rows.slice(0, middle), rows.slice(middle)

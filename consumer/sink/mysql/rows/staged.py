@@ -1,5 +1,5 @@
-"""Puts that are staged in the session, then written row by row in the place of the rows with the very same keys: no
-other row is touched, and one that is equal in a unique key ends the load. So are written
+"""Puts that are staged in the session and then replace exactly the rows with the same keys. No other row is touched,
+and a row that is equal in a unique key ends the load. So are written
 
 - rows of a table with a unique key that may compare more coarsely than upstream's, or that upstream may not have;
 - rows that lack some of the target's columns, which are completed from it;
@@ -24,8 +24,8 @@ from consumer.sink.mysql.rows.values import mysql_target
 from consumer.sink.mysql.server.connection import qualified, quote
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
 
-_STAGE, _KEPT = "stage", "stage_kept"
-STAGE, KEPT = qualified(SCHEMA, _STAGE), qualified(SCHEMA, _KEPT)
+_STAGE, _OWN = "stage", "stage_own"
+STAGE, OWN = qualified(SCHEMA, _STAGE), qualified(SCHEMA, _OWN)
 _ROW = "storage_consumer_row"
 """A staged row's number, and the stage's key: some servers take no table without one."""
 _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
@@ -33,7 +33,7 @@ _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
 
 def is_staged(target: LoadTarget) -> bool:
     settings = mysql_target(target)
-    return bool(target.kept or settings.checked or settings.computed)
+    return bool(target.own or settings.checked or settings.computed)
 
 
 def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
@@ -42,8 +42,8 @@ def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     settings = mysql_target(target)
     types = zip(settings.column_types, settings.collations, strict=True)
     _make(cursor, target, STAGE, f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
-    if target.kept:
-        _make(cursor, target, KEPT, f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.kept, settings.kept_types)
+    if target.own:
+        _make(cursor, target, OWN, f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
     cursor.connection.commit()
     if settings.flavor != "tidb":
         # Rows that are only looked at are not locked then: sessions would wait for one another at every gap.
@@ -74,7 +74,7 @@ def _make(
 def staged(target: LoadTarget) -> LoadTarget:
     """The stage, as a target of the same rows."""
     plain = replace(mysql_target(target), database=SCHEMA, table=_STAGE, checked=False, padded=(), computed=())
-    return replace(target, settings=plain, kept=())
+    return replace(target, settings=plain, own=())
 
 
 def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
@@ -84,7 +84,7 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     key, to another one of the load or of the target, CannotBeExact where the target computes other keys than upstream
     did; pymysql's errors pass through.
     """
-    new = _complete(cursor, target) if target.kept else 0
+    new = _complete(cursor, target) if target.own else 0
     table = _table(target)
     # With an alias for the table servers ask for a database to be chosen.
     cursor.execute(f"DELETE {table} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}")
@@ -103,20 +103,20 @@ def _inserts(target: LoadTarget, new: int) -> list[str]:
     computed, table = mysql_target(target).computed, _table(target)
     written = [name for name in target.names if name not in computed]
     columns, values = _listed(written), _listed(written, "s.")
-    if not target.kept:
+    if not target.own:
         return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {STAGE} s ORDER BY s.{_ROW}"]
-    kept, old, joined = _listed(target.kept), _listed(target.kept, "k."), f"JOIN {KEPT} k ON k.{_ROW} = s.{_ROW}"
-    completed = f"INSERT INTO {table} ({columns}, {kept}) SELECT {values}, {old} FROM {STAGE} s {joined}"
+    own, old, joined = _listed(target.own), _listed(target.own, "k."), f"JOIN {OWN} k ON k.{_ROW} = s.{_ROW}"
+    completed = f"INSERT INTO {table} ({columns}, {own}) SELECT {values}, {old} FROM {STAGE} s {joined}"
     fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {STAGE} s LEFT {joined} WHERE k.{_ROW} IS NULL"
     return [completed, fresh] if new else [completed]
 
 
 def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
-    """Take what the target's rows hold in the columns that the staged ones lack; returns how many rows are new."""
+    """Fill the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
     settings, table = mysql_target(target), _table(target)
-    old = _listed(target.kept, f"{table}.")
+    old = _listed(target.own, f"{table}.")
     there = f"SELECT s.{_ROW}, {old} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}"
-    cursor.execute(f"INSERT INTO {KEPT} ({_ROW}, {_listed(target.kept)}) {there}")
+    cursor.execute(f"INSERT INTO {OWN} ({_ROW}, {_listed(target.own)}) {there}")
     found = int(cursor.rowcount)
     cursor.execute(f"SELECT COUNT(*) FROM {STAGE}")
     new = int(cursor.fetchone()[0]) - found
@@ -161,7 +161,7 @@ def _collision(target: LoadTarget, said: str) -> RowsCollide:
 
 
 def _same_handle(target: LoadTarget) -> str:
-    """The condition that rows `s` of the stage and those of the table have the very same key."""
+    """The condition that rows `s` of the stage and rows of the table have exactly the same key."""
     return " AND ".join(_same(target, position) for position in target.key)
 
 

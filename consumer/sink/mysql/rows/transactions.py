@@ -1,4 +1,4 @@
-"""Transactions of one task's connection: each checks the epoch first, and is repeated where that helps."""
+"""Transactions of one task's connection. Each checks the epoch first, and is retried if that helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How the values of each type are written so that the target stores exactly what upstream holds. The one place for it.
+"""The one place that says how values of each type are written so that the target stores exactly what the upstream
+holds.
 
 Rows arrive as canal-JSON carries them: text, and bytes for the binary types. Three things come of them: texts (for
 LOAD DATA), literals (for statements that write) and key literals (for statements that look rows up: a literal must have

@@ -50,7 +50,7 @@ class MySqlWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What goes into one transaction: `deletes` first."""
+    """The content of one transaction: `deletes` come first."""
 
     puts: pa.Table | None
     deletes: pa.Table | None

@@ -1,1 +1,1 @@
-"""The server: how it is reached, what its errors mean."""
+"""The server: connections, sessions, and the meaning of its errors."""

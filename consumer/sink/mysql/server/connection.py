@@ -27,20 +27,20 @@ _SQL_MODES: dict[Purpose, str] = {
 SESSION_MARK = "@storage_consumer_session"
 """Holds the purpose of each session that is set as one of ours."""
 _LOCK_WAIT_SECONDS = 10
-"""For a row or a table that others hold: whoever waits queues up in front of the target's readers."""
+"""Seconds to wait for a row or table that others hold. A waiting statement blocks the target's readers behind it."""
 _ALL_STATEMENTS = 15
 """Of a Galera node: whichever kind a statement is of, it sees what was committed on any node before it began. The next
 connection may be one to another node, which applies a little later."""
 _READ_TIMEOUT_SECONDS = {"dml": 1800, "ddl": None}
 SILENCE_SECONDS = 90
-"""After so long without a word the server takes a client for dead: it ends the connection, and frees what its
+"""After that many seconds of silence the server treats a client as dead: it ends the connection, and frees what its
 transaction holds. No session of ours is silent in the middle of a transaction; one that idles between two is opened
 anew."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """What kind of server it is: its name, and its own version (TiDB's, not the MySQL version it speaks)."""
+    """The kind of server: its name, and its own version (TiDB's, not the MySQL version it speaks)."""
 
     name: FlavorName
     version: tuple[int, ...]
@@ -55,7 +55,7 @@ class Flavor:
 
 
 def flavor_of(connection: pymysql.Connection) -> Flavor:
-    """Ask the server what it is."""
+    """Ask the server for its kind."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT VERSION()")
         return Flavor.parse(cursor.fetchone()[0])
@@ -162,8 +162,8 @@ def is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
 
 
 def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:
-    """Make a bare TIMESTAMP column nullable, as TiDB means it. Servers that cannot be told so are refused: they would
-    store the present time for NULL."""
+    """Make a bare TIMESTAMP column nullable, as TiDB means it. Servers without that setting are refused: they would
+    store the current time for NULL."""
     cursor.execute("SELECT @@explicit_defaults_for_timestamp")
     if not cursor.fetchone()[0]:
         cursor.execute("SET SESSION explicit_defaults_for_timestamp = 1")

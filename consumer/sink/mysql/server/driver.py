@@ -80,8 +80,8 @@ class Driver:
             self.epoch.committed()
 
     def retried(self, action: Callable[[], Result]) -> Result:
-        """Run `action`, on a new connection where the old one was lost: the server may have ended it while it idled.
-        Whoever wants to wait longer calls again."""
+        """Run `action`, on a new connection if the old one was lost: the server may have ended it while it was idle. To
+        wait longer, call it again."""
         try:
             return action()
         except TargetUnavailable:

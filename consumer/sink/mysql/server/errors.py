@@ -19,7 +19,8 @@ from consumer.errors import (
 )
 
 Doing = Literal["start", "rows", "ddl"]
-"""What met the error: connecting and preparing, writing rows or progress, executing a statement of the upstream."""
+"""What was done when the error came: connecting and preparing, writing rows or progress, or executing an upstream
+statement."""
 
 _READ_ONLY = (1290, 1792, 1836)
 _LOST = (
@@ -65,7 +66,7 @@ ALREADY_SO = MISSING | {
     *(1007, 1050, 1060, 1061, 1068, 1826),  # database, table, column, index, primary key, constraint exists
     *(1091, 1054, 1176, 1507, 1508, 1517),  # column, index, partition does not, or does
 }
-"""What a statement meets that has been executed before."""
+"""Errors of a statement that was executed before."""
 
 DUPLICATE = frozenset({1022, 1062, 1586})
 """A row has a value of a unique key that another row has."""

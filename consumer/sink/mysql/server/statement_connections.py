@@ -18,7 +18,7 @@ _IDLES = SILENCE_SECONDS / 4
 
 
 class StatementConnections:
-    """At most `most` at a time; who finds none free waits. One that met an error is not used again."""
+    """At most `most` at a time. If none is free, the caller waits. A connection with an error is not used again."""
 
     def __init__(self, settings: MySqlSettings) -> None:
         self.most = settings.worker_count
@@ -45,7 +45,7 @@ class StatementConnections:
                 self._idle.append((time.monotonic(), connection))
 
     def close(self) -> None:
-        """Close what idles; a later use opens others."""
+        """Close idle connections. A later use opens new ones."""
         with self._lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:

@@ -12,7 +12,7 @@ from consumer.sink.mysql.settings import MySqlSettings, SslMode
 
 
 def mode_of(settings: MySqlSettings) -> SslMode:
-    """What the URI says; else a server away from this host must prove who it is."""
+    """The URI's `ssl-mode`; without it a server on another host must prove its identity."""
     if settings.ssl_mode:
         return settings.ssl_mode
     near = not settings.ssl_ca and (settings.socket or _is_loopback(settings.host))
@@ -20,7 +20,7 @@ def mode_of(settings: MySqlSettings) -> SslMode:
 
 
 def tls_options(settings: MySqlSettings) -> dict[str, Any]:
-    """What pymysql's connect takes. Raises BadConfig for files that cannot be used."""
+    """Arguments for pymysql's connect. Raises BadConfig for unusable files."""
     match mode_of(settings):
         case "DISABLED":
             return {"ssl_disabled": True}
@@ -47,7 +47,7 @@ def _context(mode: SslMode, authority: str, certificate: str, key: str) -> ssl.S
 
 
 def unproven(error: BaseException) -> bool:
-    """Whether a connection failed because the server has no TLS, or does not prove who it is."""
+    """Whether a connection failed because the server has no TLS, or does not prove its identity."""
     cause = getattr(error, "original_exception", error)
     return isinstance(cause, ssl.SSLError) or (len(error.args) > 1 and "SSL is required" in str(error.args[1]))
 

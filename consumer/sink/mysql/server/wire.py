@@ -1,4 +1,5 @@
-"""All that we use of pymysql beside its public part: `tests/test_private_names.py` names what a new version moves."""
+"""Everything that we use of pymysql's private part. If a new version moves a name, `tests/test_private_names.py` says
+which."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _PACKET_BYTES = 256 * 1024
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's, but for two things: one TLS context serves where the server is not checked, and no answer of a server
-    makes it send a file: who loads rows answers that request itself, from memory (`load_local`)."""
+    """pymysql's connection, with two differences. One TLS context serves all connections that do not check the server.
+    And no server can make it send a file: `load_local` answers that request itself, from memory."""
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)

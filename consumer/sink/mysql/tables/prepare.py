@@ -19,7 +19,7 @@ from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels
 from consumer.sink.mysql.tables.fits import misfit, mislabelled
-from consumer.sink.mysql.tables.kept import IN_LINE, kept_columns
+from consumer.sink.mysql.tables.own import IN_LINE, own_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
 from consumer.sink.mysql.tables.unique_keys import trust_in
@@ -99,7 +99,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     _check_labels(request, columns)
     names = tuple(target.name for _, target in columns)
     key = _handle_key(request, table, names)
-    kept = kept_columns(request, table, names, key)
+    own = own_columns(request, table, names, key)
     trust = trust_in(request, table, names, key)
     blanks = shared.blanks.get(table.name)
     checked = bool(key) and bool(trust.unproven or request.collided or (trust.padded and blanks and blanks.found))
@@ -110,7 +110,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             table=str(request.table),
         )
     handle = {same_name(names[position]) for position in key}
-    whole = kept.together or (checked and (request.together or request.collided))
+    whole = own.together or (checked and (request.together or request.collided))
     return LoadTarget(
         table=request.table,
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
@@ -128,14 +128,14 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             database=table.name.database,
             table=table.name.table,
             auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
-            required=kept.required,
+            required=own.required,
             checked=checked,
             padded=trust.padded,
             looked=is_known(blanks, names, trust.padded),
-            kept_types=kept.types,
+            own_types=own.types,
             computed=tuple(target.name for _, target in columns if target.generated),
         ),
-        kept=kept.names,
+        own=own.names,
         absent=request.absent,
         virtual=tuple(column.name for column in table.columns if column.virtual),
     )

@@ -30,7 +30,7 @@ def trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key
     """`names` are the columns that rows have a value for, `key` the handle key's positions among them.
 
     Raises CannotBeExact for a key that upstream surely does not have; one with columns that the rows lack is
-    `kept_columns`' to judge."""
+    `own_columns`' to judge."""
     if not key:
         return Trust()
     handle = {same_name(names[position]) for position in key}

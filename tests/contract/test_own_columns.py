@@ -43,7 +43,7 @@ def filled(target: Target, sink: Sink, *rows: tuple[str, str | None], default: s
 def test_rows_keep_what_they_do_not_carry(target: Target, sink: Sink) -> None:
     filled(target, sink, ("1", "a"), ("2", "b"), ("3", "c"), default="none")
     shipped = prepared(sink)
-    assert (shipped.names, shipped.kept) == (("id", "name"), ("note",))
+    assert (shipped.names, shipped.own) == (("id", "name"), ("note",))
     load(sink, shipped, changes((True, ("1", "x")), (True, ("2", None)), (False, ("3", None)), (True, ("4", "d"))))
     assert target.rows(SHOP) == [("1", "x", "n1"), ("2", None, "n2"), ("4", "d", "none")]
 
@@ -51,7 +51,7 @@ def test_rows_keep_what_they_do_not_carry(target: Target, sink: Sink) -> None:
 def test_a_column_that_the_schema_file_lists_and_the_rows_lack(target: Target, sink: Sink) -> None:
     filled(target, sink, ("1", "a"))
     shipped = prepared(sink, columns=(ID, NAME, NOTE), absent=("note",))
-    assert (shipped.names, shipped.kept, shipped.absent) == (("id", "name"), ("note",), ("note",))
+    assert (shipped.names, shipped.own, shipped.absent) == (("id", "name"), ("note",), ("note",))
     load(sink, shipped, changes((True, ("1", "x")), (True, ("2", "b"))))
     assert target.rows(SHOP) == [("1", "x", "n1"), ("2", "b", None)]
 

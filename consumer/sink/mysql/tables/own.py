@@ -15,7 +15,7 @@ IN_LINE = "bring the target table's columns in line, or empty and reload it: res
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OwnColumns:
     """`required` are those that are NOT NULL without a default; `types` are all their types and collations. `together`:
     all rows of a load must be completed before the first of them is written, as unique values may move between them."""
 
@@ -25,27 +25,27 @@ class Kept:
     together: bool = False
 
 
-def kept_columns(request: LoadRequest, table: TargetTable, written: Sequence[str], key: Sequence[int]) -> Kept:
+def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str], key: Sequence[int]) -> OwnColumns:
     """The columns of `table` beside those `written` and those that it computes; `key` are positions in `written`.
 
     Raises SchemaDrift where a row of the target cannot be found again, or could be removed without anybody asking.
     """
     there = {same_name(name) for name in written}
-    kept = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
-    if not kept:
-        return Kept(())
-    names = tuple(column.name for column in kept)
+    own = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
+    if not own:
+        return OwnColumns(())
+    names = tuple(column.name for column in own)
     if not key:
         raise _drift(request, f"{_lack(names)}, and without a key no row can keep them")
     handle = {same_name(written[position]) for position in key}
     others = [unique for unique in table.unique_keys if {same_name(name) for name in unique.columns} != handle]
     for unique in others:
-        if not _is_written(unique, there) and not _stays_apart(unique, kept):
+        if not _is_written(unique, there) and not _stays_apart(unique, own):
             raise _drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
-    return Kept(
+    return OwnColumns(
         names,
-        tuple(column.name for column in kept if not column.nullable and column.default is None and not _counts(column)),
-        tuple((column.type, column.collation) for column in kept),
+        tuple(column.name for column in own if not column.nullable and column.default is None and not _counts(column)),
+        tuple((column.type, column.collation) for column in own),
         any(_is_written(unique, there) for unique in others),
     )
 
@@ -54,12 +54,12 @@ def _is_written(unique: UniqueKey, written: set[str]) -> bool:
     return all(same_name(name) in written for name in unique.columns)
 
 
-def _stays_apart(unique: UniqueKey, kept: Sequence[TargetColumn]) -> bool:
+def _stays_apart(unique: UniqueKey, own: Sequence[TargetColumn]) -> bool:
     """Whether rows that keep their values, and new rows with defaults, can never be equal in `unique`."""
-    columns = [next((column for column in kept if column.name == name), None) for name in unique.columns]
-    own = [column for column in columns if column is not None]
-    fresh = any(_counts(column) or (column.nullable and column.default in (None, "NULL")) for column in own)
-    return len(own) == len(columns) and fresh
+    columns = [next((column for column in own if column.name == name), None) for name in unique.columns]
+    found = [column for column in columns if column is not None]
+    fresh = any(_counts(column) or (column.nullable and column.default in (None, "NULL")) for column in found)
+    return len(found) == len(columns) and fresh
 
 
 def _counts(column: TargetColumn) -> bool:

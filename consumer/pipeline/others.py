@@ -16,11 +16,11 @@ from consumer.plan.statement import Statement
 _ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET})
 
 
-class Kept:
-    """What others keep, as one round sees it: `look` is asked once, when the first statement or load wants to know.
+class Others:
+    """The tables of other consumers, for one round: `look` is called once, for the first statement or load that asks.
 
-    A table is this consumer's own once a statement of it ran or rows of it were read under its name. Who began with
-    --start-ts has said that the target holds the older tables: the other one has gone on under a new name.
+    A table is this consumer's own once a statement of it ran or rows of it were read under its name. With
+    --start-ts the operator has said that the target holds the older tables: this consumer continues the other one.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Kept:
         names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
         if not statement.file.table and not self._has_some_in(statement.file.database):
             names.update(name for name in others if name.database == statement.file.database)
-        return next((kept(name, others[name]) for name in sorted(names - self._own) if name in others), None)
+        return next((belongs_to(name, others[name]) for name in sorted(names - self._own) if name in others), None)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
-        """`refusal`, by what others keep now."""
+        """`refusal`, with the current tables of others."""
         self._others = None
         return self.refusal(statement)
 
@@ -61,7 +61,7 @@ class Kept:
         others = self._of_others()
         if not others or self._progress().start_ts:
             return {}
-        return {name: kept(name, others[name]) for name in tables if name in others and name not in self._own}
+        return {name: belongs_to(name, others[name]) for name in tables if name in others and name not in self._own}
 
     def took(self, tables: Iterable[TableName]) -> None:
         """`tables` are this consumer's own from now on."""
@@ -84,15 +84,15 @@ def _begun(assembly: Assembly, progress: Progress) -> Collection[TableName]:
 
 
 def left_to(other: str) -> str:
-    """What is recorded of a statement that `Kept.leaves` to `other`."""
+    """What is recorded of a statement that `Others.leaves` to `other`."""
     return f"the consumer {other!r} of this target keeps the tables of this database"
 
 
-def kept(table: TableName, other: str) -> DdlRefused:
+def belongs_to(table: TableName, other: str) -> DdlRefused:
     """Why this consumer must leave `table` alone."""
     return DdlRefused(
         f"the consumer {other!r} of this target keeps {table}, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
-        f" {other!r} is to apply nothing any more, take its progress away: {forget_command(other)}",
+        f" {other!r} is to apply nothing any more, remove its progress: {forget_command(other)}",
         table=str(table),
     )
