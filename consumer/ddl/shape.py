@@ -18,8 +18,8 @@ from consumer.model.indexes import UNTOLD, TableIndexes
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a statement in the target. `skipped`: it was not, or will not be, executed. `restored`: the target
-    was given with what it did."""
+    """The state of a statement in the target. `skipped`: it was not, or will not be, executed. `restored`: the target
+    already had its effect at the start."""
 
     skipped: bool = False
     restored: bool = False

@@ -62,14 +62,14 @@ def unproven(
     named: Mapping[Folder, int], files: Iterable[DataFile], listing: Listing, progress: Progress
 ) -> set[Folder]:
     """The `stale` folders whose index file is younger than the file that it names: TiCDC's old architecture writes the
-    index file first, so that file may still be written anew, and nothing else would show it."""
+    index file first, so that file may still be rewritten, and nothing else would show it."""
     wanted = {(folder, named[folder]): listing.indexes[folder].modified for folder in stale(named, progress)}
     places = ((file, wanted.get((file.folder, file.index), 0)) for file in files)
     return {file.folder for file, index in places if 0 < file.modified < index}
 
 
 def with_later_ones(folders: Collection[Folder], progress: Progress) -> set[Folder]:
-    """`folders` with those behind them in their series: rows without a time are put right by reading on from there."""
+    """`folders` with those after them in their series: rows without a time become correct by reading on from there."""
     first: dict[tuple[str, str, str], Folder] = {}
     for folder in folders:
         first[folder.series] = min(folder, first.get(folder.series, folder))

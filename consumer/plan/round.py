@@ -106,7 +106,7 @@ class Round:
             yield Barrier(statement.file, statement.touches, obstacle)
 
     def incomplete(self, statement: Statement) -> bool:
-        """Whether rows below `statement` that its table had upstream never reached the target: it was stopped."""
+        """Whether rows below `statement` never reached the target because its table was stopped."""
         states = [self.tables[name] for name in statement.tables]
         return any(state.error is not None or state.lost_rows(statement.version) for state in states)
 
@@ -149,8 +149,8 @@ class Round:
         return plan_load(name, window, unread, self._bounds, own, state.round_bytes, order)
 
     def lost(self, name: TableName, version: int) -> list[DataFile]:
-        """What the table, if it is stopped, never reads once its rows begin anew at `version`: its unread files from
-        before, where no later row can be in them."""
+        """What a stopped table will never read once its rows begin again at `version`: its unread files from before, if
+        no later row can be in them."""
         state = self.tables[name]
         older = [entry.file for entry in state.unread if entry.file.folder.version < version]
         over = (file for file in older if self.timeless or self._is_over(file.folder, version))
@@ -253,7 +253,7 @@ class Round:
         self._queue.again(self._for_rows.pop(table, ()))
 
     def _trouble_changed(self) -> None:
-        """A table stopped or lives again: other statements are stuck now, and others may pass them."""
+        """A table stopped or goes on: other statements are stuck now, and others may pass them."""
         self._stuck = None
         self._queue.again(self._to_pass.values())
         self._to_pass.clear()

@@ -1,7 +1,7 @@
-"""Which of upstream's tables the target has, told by the statements that were executed there.
+"""Which of the upstream's tables the target has, found from the statements that were executed there.
 
 Under table rules that change, or with statements that a policy or a stop has left out, the target's tables can have
-other names than upstream's, and tables can be there that upstream has no more.
+other names than the upstream's, and tables can exist that the upstream no longer has.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from consumer.plan.lives import Life, Lives
 from consumer.plan.statement import action_of
 
 PASSED_OVER = "its table was gone before the table rules took it"
-"""Recorded with a statement that was not executed, as upstream's table was gone by then."""
+"""Recorded with a statement that was not executed, because the upstream's table no longer existed."""
 
 NOT_MADE = "the table rules left its table out then, and another one has a name of it since"
-"""Recorded with a statement that was not executed, as the target cannot have the table under that name any more."""
+"""Recorded with a statement that was not executed, because the target can no longer have the table under that name."""
 
 OVERTAKEN = "overtaken by "
-"""Begins what is recorded with a statement that was not executed, as a later one took its table away."""
+"""The beginning of the reason that is recorded with a statement that was not executed because a later one drops its
+table."""
 
 LEFT_OVER = "it is gone upstream, and the table rules left out its end"
 
@@ -34,7 +35,8 @@ _NOT_EXECUTED = (PASSED_OVER, NOT_MADE, OVERTAKEN)
 
 
 def kept_by_policy(name: TableName) -> DdlRefused:
-    """Why a table that is gone upstream, and whose end nobody followed, is still in the target."""
+    """The error of a table that no longer exists upstream, whose DROP was not followed, and that is still in the
+    target."""
     kind = kind_of(Action.DROP_TABLE)
     return DdlRefused(
         f"{LEFT_OVER}: the policy for {kind} keeps it in the target",
@@ -57,7 +59,7 @@ def left_over(progress: Progress) -> dict[TableName, ConsumerError]:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A table that the target has under some name, which the statement of version `since` gave it there. `sure`: a
-    statement about it was executed there; else it is older than the changefeed, and taken to be there."""
+    statement about it was executed there; else it is older than the changefeed and assumed to exist."""
 
     life: Life
     since: int
@@ -82,11 +84,11 @@ class Standings:
         self.alive = upstream.alive
 
     def name(self, life: Life) -> TableName | None:
-        """The name that the table has in the target, None where it is not there."""
+        """The name of the table in the target, None if it does not exist there."""
         return self._names.get(id(life))
 
     def take_away(self, name: TableName) -> None:
-        """The target's table is gone."""
+        """The target's table no longer exists."""
         if (standing := self.there.pop(name, None)) is not None:
             del self._names[id(standing.life)]
 
@@ -117,7 +119,7 @@ class Standings:
 
 
 def was_executed(file: SchemaFile, progress: Progress) -> bool:
-    """Whether a statement ran, or somebody has seen to what it means in the target; one that broke off may have run."""
+    """Whether a statement ran, or somebody has done by hand what it means. One that broke off may have run."""
     if not file.query:
         return False
     record = progress.ddls.get(ddl_id(file))
@@ -129,7 +131,7 @@ def was_executed(file: SchemaFile, progress: Progress) -> bool:
 
 
 def is_settled(file: SchemaFile, progress: Progress) -> bool:
-    """Whether nothing is to be done about a statement any more."""
+    """Whether a statement needs no more work."""
     record = progress.ddls.get(ddl_id(file))
     if record is None:
         return not file.query or file.version <= progress.start_ts
@@ -137,6 +139,6 @@ def is_settled(file: SchemaFile, progress: Progress) -> bool:
 
 
 def is_left_undone(file: SchemaFile, progress: Progress) -> bool:
-    """Whether the statement will never be executed, as its table is not to be made under that name."""
+    """Whether the statement will never be executed, because its table must not be created under that name."""
     record = progress.ddls.get(ddl_id(file))
     return record is not None and record.reason in (PASSED_OVER, NOT_MADE)

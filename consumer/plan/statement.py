@@ -1,4 +1,4 @@
-"""A statement to execute: what it is about, what it waits for, and what becomes of the progress with it."""
+"""A statement to execute: its tables, what it waits for, and its change of the progress."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _SHOWN = 1000
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
-    itself where the statement is about one. `drops` are the names that are gone once it ran. `trash` is where its table
-    goes, or where the table comes from that it brings back (see ApplyDdl). `left_out`: a table that
-    the filter leaves out, whose rows it moves to or from one that it takes; `never_made`: it takes that one now, but
-    the target does not have the table that had the name then. `former`: the names from which pending RENAMEs give a
-    DROP its table, the last one first, each with its RENAME's version. `indexes`, `charset`: see ApplyDdl."""
+    itself where the statement is about one. `drops` are the names that no longer exist after it. `trash` is where its
+    table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
+    whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
+    have the table that had the name then. `former`: the names from which pending RENAMEs give a DROP its table, the
+    last one first, each with its RENAME's version. `indexes`, `charset`: see ApplyDdl."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -58,12 +58,12 @@ class Statement:
 
     @property
     def lacks_old_name(self) -> bool:
-        """A rename whose source cannot be told from what is known."""
+        """Whether it is a rename whose source is unknown."""
         return self.action in RENAME_ACTIONS and self.old_name is None
 
     @property
     def creates(self) -> TableName | None:
-        """The name that this statement brings to life."""
+        """The name that exists because of this statement."""
         return self.file.name if self.action in _NAMING_ACTIONS else None
 
     @property
@@ -77,16 +77,16 @@ class Statement:
 
     @property
     def ends(self) -> bool:
-        """Whether its tables are gone once it ran."""
+        """Whether its tables no longer exist after it."""
         return self.heals and self.action != Action.TRUNCATE_TABLE
 
     @property
     def begins(self) -> TableName | None:
-        """The table whose rows begin anew with it: what lies in older folders no longer matters."""
+        """The table whose rows begin again with it: older folders no longer matter."""
         return self.file.name if self.action in BEGINNING_ACTIONS else None
 
     def overtakes(self, other: Statement) -> bool:
-        """Whether a stuck `other` no longer matters once this one has run: what it was about is gone then."""
+        """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then."""
         past = self.ends and other.version < self.version
         return past and all(name in self.touches or self._moves_away(other, name) for name in other.touches)
 
@@ -101,7 +101,7 @@ class Statement:
         return self.version if name in self.touches else dict(self.former).get(name, self.version)
 
     def changes(self) -> tuple[TableName, ...]:
-        """The tables that must have been there before it, as far as it tells: one that no statement created is older
+        """The tables that must have existed before it, as far as it shows. If no statement created one, it is older
         than the changefeed."""
         if self.action in RENAME_ACTIONS:
             return (self.old_name,) if self.old_name is not None else ()
@@ -115,7 +115,7 @@ class Statement:
     def step(self, progress: Progress) -> ApplyDdl:
         """The statement as a step, with the progress that goes with its intent and with its fact.
 
-        A table that is further already (another's statement is applied anew) stays where it is.
+        A table that is already further (a statement of another table is applied again) stays where it is.
         """
         gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
         own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
@@ -143,7 +143,7 @@ class Statement:
 
 
 def refusal(statement: Statement) -> DdlRefused | None:
-    """Why a statement is not to be executed; None for one that is, or that is ignored."""
+    """The error of a statement that must not be executed; None if it is executed or ignored."""
     if statement.policy is DdlPolicy.FAIL:
         return refused_by_policy(statement)
     if statement.lacks_old_name:
@@ -152,7 +152,7 @@ def refusal(statement: Statement) -> DdlRefused | None:
 
 
 def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused:
-    """Why a statement cannot be followed that moves rows of a table which the filter leaves out: nobody read them."""
+    """The error of a statement that moves rows of a table that the filter leaves out: they were never read."""
     name = statement.file.name
     way = "copy the wanted table from upstream as of"
     if statement.never_made:
@@ -170,7 +170,7 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
 
 
 def lacks_old_name(statement: Statement) -> DdlRefused:
-    """Why such a rename cannot be executed."""
+    """The error of such a rename."""
     return DdlRefused(
         f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
         hint=f"rename it by hand, then: {skip_ddl_command(statement.file.name, statement.version)}",
@@ -179,7 +179,7 @@ def lacks_old_name(statement: Statement) -> DdlRefused:
 
 
 def refused_by_policy(statement: Statement) -> DdlRefused:
-    """Why a statement whose policy is `fail` is not executed."""
+    """The error of a statement whose policy is `fail`."""
     kind = kind_of(statement.action)
     return DdlRefused(
         f"the policy for {kind} is fail: {_shown(statement.file.query)}",

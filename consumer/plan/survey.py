@@ -1,4 +1,4 @@
-"""What the paths and schema files of a storage say: its tables, and the options of its changefeed."""
+"""What paths and schema files of a storage show: its tables, and the options of its changefeed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def survey_tables(assembly: Assembly) -> tuple[InspectedTable, ...]:
 
 
 def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
-    """What the paths tell; nothing of the rows yet."""
+    """What the paths show, without the rows."""
     folders = {file.folder for file in files}
     years = _years(catalog, folders)
     levels = Counter("year" if folder in years else date_level(folder.date) for folder in folders)
@@ -83,7 +83,7 @@ def _without_digits(path: str) -> str:
 
 def _years(catalog: Catalog, folders: Collection[Folder]) -> set[Folder]:
     """Folders whose partition is the year of a ``date-separator = "year"``: their table's statements say that it has no
-    partitions. The paths alone do not tell the two."""
+    partitions. The paths alone do not show the difference."""
     found = set()
     for group in catalog.by_table.values():
         if tells_partitions(group) and not is_partitioned(group):

@@ -30,11 +30,11 @@ class TableState:
         return any(entry.next_ts < version for entry in unread)
 
     def begin(self, version: int) -> None:
-        """The table's rows begin anew at `version`: older folders hold nothing of them."""
+        """The table's rows begin again at `version`: older folders hold none of them."""
         self.unread = [entry for entry in self.unread if entry.file.folder.version >= version]
 
     def give_up(self, lost: Collection[DataFile]) -> None:
-        """The table lives again, if it was stopped, and will never read `lost`."""
+        """The table goes on, if it was stopped, and will never read `lost`."""
         gone = {file.path for file in lost}
         self.unread = [entry for entry in self.unread if entry.file.path not in gone]
         self.error = None

@@ -1,4 +1,4 @@
-"""Options that nobody gave, or that cannot be right: refused before anything is executed."""
+"""Options that are missing, or that cannot be correct: refused before anything is executed."""
 
 from __future__ import annotations
 

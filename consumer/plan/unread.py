@@ -1,4 +1,4 @@
-"""Which files still hold rows to apply, and what a folder's progress becomes once some of them were read."""
+"""Which files still have rows to apply, and a folder's progress after some of them were read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from consumer.model.progress import FolderProgress, OpenFile
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied where an earlier read told, else 0.
+    """A file that is not done. `next_ts` is its lowest commit-ts not yet applied, if an earlier read found it, else 0.
 
-    `read_to`: it was done, and is looked at because others of its folder were written anew; rows up to there were read.
+    `read_to`: it was done, and is read again because other files of its folder were rewritten; rows up to there were
+    read.
     """
 
     file: DataFile
@@ -35,10 +36,10 @@ def unread_files(
 ) -> list[Unread]:
     """The files of one table that are not done, in file order; `files` are sorted.
 
-    A done file is never read again, but the last one of a folder: TiCDC may write it anew after a crash, so another
+    A done file is never read again, except the last one of a folder: TiCDC may rewrite it after a crash, so another
     size or stamp makes it unread, and so are all files of the folders in `whole` (rows at or below the table's progress
-    are dropped as duplicates). Of `timeless` rows none can be dropped: what comes behind such a file in its series is
-    read again too, so that the last row of a key is the last in the series.
+    are dropped as duplicates). `timeless` rows cannot be dropped: the files after such a file in its series are read
+    again too, so that the last row of a key is the last in the series.
     """
     found: list[Unread] = []
     opened: dict[Folder, dict[int, OpenFile]] = {}
@@ -63,7 +64,7 @@ def unread_files(
 
 
 def _known(index: int, place: FolderProgress, opened: Mapping[int, OpenFile]) -> OpenFile | None:
-    """What is known of a file that was read; of those below the last one that is done, nothing."""
+    """The record of a file that was read. Files below the last done one have none."""
     if index == place.done:
         return OpenFile(index, 0, place.size, place.stamp)
     return opened.get(index)
@@ -91,8 +92,8 @@ def folder_after(
     """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
 
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
-    back below a done file that was written anew and has rows left, or is among `unread`, the paths that this round must
-    read and has not: the read ones of a folder must not speak for them.
+    back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
+    still read. Files that were read must not hide those.
     """
     listed = list(files)
     done, size, stamp = folder.done, folder.size, folder.stamp

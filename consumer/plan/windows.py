@@ -1,4 +1,4 @@
-"""What one load of one table reads: its window, its files, and where a bounded round ends."""
+"""One load of one table: its window, its files, and the end of a bounded round."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _bounded(
 ) -> tuple[list[DataFile], int]:
     """The files that a bounded round reads, and where it ends: just below the first row of every file left out.
 
-    So all rows up to its end are in the files read, whatever order files were written in. Where that is no progress
-    (one huge transaction, a restart that sends much again), more is read.
+    So all rows up to its end are in the files read, whatever order files were written in. If that is no progress (one
+    huge transaction, a restart that sends many rows again), more is read.
     """
     queue = sorted(files, key=lambda file: (bounds[file.path].first, file))
     size = 0
@@ -67,8 +67,7 @@ def _bounded(
 def _planned(
     files: Sequence[DataFile], window: Window, boundaries: Collection[int], date_order: str
 ) -> tuple[PlannedFile, ...]:
-    """Files in the order that they were written in, as far as that is known: where it is not, date folders are series
-    of their own."""
+    """Files in the order of writing, as far as it is known. If it is unknown, date folders are series of their own."""
     doubtful = set() if date_order else unordered_dates(files)
     ordinals: defaultdict[int, int] = defaultdict(int)
     numbers: dict[tuple[object, ...], int] = {}
