@@ -37,7 +37,7 @@ CONSUMERS = (
 )
 """Every consumer name, with how many of its tables are in order: in the SQL of every target."""
 
-KEPT = (
+OF_OTHERS = (
     "SELECT k.name, k.database_name, k.table_name FROM storage_consumer.known_table k "
     "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
     "AND p.table_name = k.table_name WHERE k.name <> ? AND (COALESCE(p.state, 'ok') = 'ok' "
@@ -55,8 +55,8 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def of_others(rows: Rows) -> dict[TableName, str]:
-    """`rows` of KEPT: the tables, each with the consumer who keeps it. A replay keeps none."""
+def others_of(rows: Rows) -> dict[TableName, str]:
+    """`rows` of OF_OTHERS: the tables, each with its consumer. A replay has none."""
     found: dict[TableName, str] = {}
     for other, *table in rows:
         if not is_replay(other):
@@ -65,8 +65,8 @@ def of_others(rows: Rows) -> dict[TableName, str]:
 
 
 def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, str]:
-    """What KEPT answers, for a target that holds its progress, by consumer name, without SQL."""
-    return of_others(
+    """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL."""
+    return others_of(
         [
             (other, table.database, table.table)
             for other, known in sorted(progress.items())

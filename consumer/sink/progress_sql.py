@@ -26,12 +26,12 @@ from consumer.sink.progress_formats import Layout, readable
 from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
-    KEPT,
+    OF_OTHERS,
     Rows,
     check_time_zone,
     check_upstream,
-    kept_elsewhere,
     open_files,
+    others_of,
     progress_of,
 )
 
@@ -91,9 +91,9 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
     return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
 
 
-def kept(tables: ProgressTables, name: str) -> dict[TableName, str]:
+def of_others(tables: ProgressTables, name: str) -> dict[TableName, str]:
     """The tables that another consumer than `name` keeps, with that one."""
-    return kept_elsewhere(tables.run(KEPT, name)) if tables.exists() else {}
+    return others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
 
 
 def forget(tables: ProgressTables, name: str) -> None:
@@ -117,8 +117,8 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     check_upstream(name, found[0][0], upstream)
     if tables.had_local_times and not recorded and time_zone != "UTC":
         raise BadConfig(
-            f"the replica of name {name!r} has TIMESTAMPs in the changefeed's local time, kept so by an older release;"
-            " this one keeps them in UTC",
+            f"the replica of name {name!r} has TIMESTAMPs in the changefeed's local time, written by an older release;"
+            " this one writes them in UTC",
             hint="fill a new file",
         )
     check_time_zone(name, recorded or time_zone, time_zone)

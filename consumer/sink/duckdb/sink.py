@@ -79,7 +79,7 @@ class DuckDbSink:
 
     def of_others(self) -> Mapping[TableName, str]:
         with self._database.reader() as connection:
-            return stored.kept(FileTables(connection), self._settings.name)
+            return stored.of_others(FileTables(connection), self._settings.name)
 
     def forget(self) -> None:
         self._lock.take()

@@ -30,7 +30,7 @@ from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing
 from consumer.sink.mysql.tables.prepare import prepare
-from consumer.sink.progress_sql import consumers, forget, kept, load, register
+from consumer.sink.progress_sql import consumers, forget, load, of_others, register
 from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
 
 
@@ -79,7 +79,7 @@ class MySqlSink:
     def of_others(self) -> Mapping[TableName, str]:
         def look() -> Mapping[TableName, str]:
             with self._driver.cursor() as cursor:
-                return kept(ServerTables(cursor), self._settings.name)
+                return of_others(ServerTables(cursor), self._settings.name)
 
         return self._driver.retried(look)
 

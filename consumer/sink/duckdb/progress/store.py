@@ -65,7 +65,7 @@ def _json(rows: Sequence[Row]) -> str:
 
 
 def ddl_state(connection: duckdb.DuckDBPyConnection, name: str, wanted: DdlId) -> DdlState | None:
-    """What is recorded of one statement."""
+    """The record of one statement."""
     found = connection.execute(
         "SELECT state FROM storage_consumer.ddl WHERE name = ? AND database_name = ? AND table_name = ? "
         "AND version = ? AND checksum = ?",
