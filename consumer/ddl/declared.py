@@ -36,6 +36,12 @@ class Definitions:
     dropped: frozenset[str] = frozenset()
     added: frozenset[str] = frozenset()
 
+    def old_name(self, column: str) -> str | None:
+        """The name, in lower case, that a column of the table had before the statement; None for one that it adds,
+        also where it drops another of that name."""
+        lowered = column.lower()
+        return None if lowered in self.added else self.renamed.get(lowered, lowered)
+
     def after(self, known: Mapping[str, Definition]) -> dict[str, Definition]:
         """What is known of the columns once the statement has run."""
         moved = {new: known[old] for new, old in self.renamed.items() if old in known}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.target import Sink
@@ -43,3 +44,14 @@ def test_a_preview_follows_the_trash(target: Target, sink: Sink) -> None:
     assert all(answer.statements for answer in answers)
     apply(sink, drop, recover)
     assert target.rows(SHOP) == []
+
+
+def test_a_column_that_comes_anew_is_dropped_and_added(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    query = "ALTER TABLE `item` DROP COLUMN `name`, ADD COLUMN `name` INT"
+    anew = ddl(Action.MULTI_SCHEMA_CHANGE, SHOP, 9, query, (ID, Column("name", "INT")))
+    anew = replace(anew, columns_before=(ID, NAME))
+    (answer,) = sink.preview_ddls([anew])
+    shown = "; ".join(answer.statements).replace("`", "").replace('"', "")
+    assert "DROP COLUMN name" in shown
+    assert "ADD COLUMN name" in shown

@@ -83,9 +83,9 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
-    renamed = changes_of(step.file).columns.renamed
+    said = changes_of(step.file).columns
     spelled = {column.name.lower(): column.name for column in table.columns}
-    old_names = {column.name: spelled.get(renamed.get(column.name.lower(), column.name.lower())) for column in columns}
+    old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows
     table.rows = [
         {column.name: row[old] if (old := old_names[column.name]) else column.default for column in columns}

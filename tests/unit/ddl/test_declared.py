@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from consumer.ddl.changes import changes_of
 from consumer.ddl.declared import Definition
 from consumer.model.actions import Action
 from consumer.model.files import SchemaFile
@@ -66,3 +67,9 @@ def test_a_table_created_anew_knows_nothing_of_the_dropped_one() -> None:
         schema_file("d.t", 3, query="CREATE TABLE `t` (`id` INT,`v` INT)"),
     ]
     assert virtual(*files) == set()
+
+
+def test_a_column_that_is_dropped_and_added_has_no_old_name() -> None:
+    query = "ALTER TABLE `t` DROP COLUMN `A`, ADD COLUMN `a` INT, RENAME COLUMN `b` TO `C`"
+    said = changes_of(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
+    assert [said.old_name(name) for name in ("A", "c", "D")] == [None, "b", "d"]

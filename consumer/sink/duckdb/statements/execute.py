@@ -164,7 +164,7 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
     for column in visible(columns):
         lowered = column.name.lower()
         definition = definitions.columns.get(lowered)
-        old = known.get(definitions.renamed.get(lowered, lowered))
+        old = known.get(definitions.old_name(lowered) or "")
         if old is not None and old.family is column.family:
             labels = (
                 (column.elements or (definition.elements if definition else ()) or old.elements) if old.elements else ()

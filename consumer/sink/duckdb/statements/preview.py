@@ -103,14 +103,14 @@ def _reshaped(step: ApplyDdl) -> Iterator[str]:
     """The columns that go, come and change; none for a statement about what a replica does not have."""
     before = {column.name.lower(): column for column in visible(step.columns_before or step.file.columns)}
     after = {column.name.lower(): column for column in _stored(step, step.file.columns)}
-    renamed = changes_of(step.file).columns.renamed
-    kept = {renamed.get(name, name) for name in after}
+    old_names = {name: changes_of(step.file).columns.old_name(name) or "" for name in after}
+    kept = set(old_names.values())
     own = f"ALTER TABLE {_sql(step.file.name)}"
     for name, column in before.items():
         if name not in kept:
             yield f"{own} DROP COLUMN {quote(column.name)}"
     for name, column in after.items():
-        old = before.get(renamed.get(name, name))
+        old = before.get(old_names[name])
         if old is None:
             yield f"{own} ADD COLUMN {quote(column.name)} {duckdb_type(column)}"
             continue

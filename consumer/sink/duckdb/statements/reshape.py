@@ -46,13 +46,11 @@ def changes(
     known = {column.name.lower(): column for column in before.columns}
     found: list[_Change] = []
     for column in after.stored:
-        lowered = column.name.lower()
-        old = definitions.renamed.get(lowered, lowered)
-        spelled = None if lowered in definitions.added else table.spelled(old)
-        if lowered in definitions.added:
-            definition = definitions.columns.get(lowered, Definition())
+        old = definitions.old_name(column.name)
+        if old is None:
+            definition = definitions.columns.get(column.name.lower(), Definition())
             found.append(_Change(column.name, None, backfill(column, definition, step.file.version, zone)))
-        elif spelled is not None:
+        elif (spelled := table.spelled(old)) is not None:
             value = Value(table.types[spelled], quote(spelled))
             if old in known:
                 value = converted(known[old], column, table.types[spelled], quote(spelled), zone)

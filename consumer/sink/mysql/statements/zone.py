@@ -88,9 +88,9 @@ def _needs_name(step: ApplyDdl, statement: Statement) -> bool:
     times = [c for c in (*step.file.columns, *(step.columns_before or ())) if _is_time(c)]
     if not times or step.columns_before is None:
         return bool(times)
-    renamed = changes_of(step.file).columns.renamed
+    said = changes_of(step.file).columns
     before = {column.name.lower(): column for column in step.columns_before}
-    pairs = ((before.get(renamed.get(name := column.name.lower(), name)), column) for column in step.file.columns)
+    pairs = ((before.get(said.old_name(column.name) or ""), column) for column in step.file.columns)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)
 
 
