@@ -177,6 +177,9 @@ class StatementPort(Protocol):
 class TablePort(Protocol):
     """The current tables of the target. Changes nothing. Only `has_rows` needs `acquire`."""
 
+    foreign_keys: bool
+    """Whether tables can have foreign keys."""
+
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         """Look at the target tables in one call. Answers in the order of the requests. TableMissing for a missing
         table: it is never created from rows. Columns that only the target has become `LoadTarget.own`; SchemaDrift if
@@ -187,6 +190,9 @@ class TablePort(Protocol):
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         """Those of `tables` that the target does not have."""
+
+    def referred_columns(self) -> Mapping[TableName, Collection[str]]:
+        """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
 
 
 class Sink(ProgressPort, RowPort, StatementPort, TablePort, Protocol):

@@ -141,7 +141,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         if (other := parts.sink.of_others().get(table)) is not None:
             raise belongs_to(table, other)
-        manager.ledger.empty(table, start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader))
+        change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
+        manager.ledger.empty(table, change)
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied
 
 

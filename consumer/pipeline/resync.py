@@ -4,7 +4,8 @@ before anything is dropped."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
@@ -14,19 +15,26 @@ from consumer.model.progress import DdlState, FolderProgress, Progress, Progress
 from consumer.model.steps import ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.foreign_keys import outgrown_references
+from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
 from consumer.ports import StorageReader
-from consumer.target import ProgressPort
+from consumer.target import Sink
+
+_Referred = Callable[[], Mapping[TableName, Collection[str]]]
 
 _SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
 
 def start_over(
-    table: TableName, assembly: Assembly, progress: Progress, options: RoundOptions, reader: StorageReader
+    table: TableName,
+    assembly: Assembly,
+    progress: Progress,
+    options: RoundOptions,
+    reader: StorageReader,
+    sink: Sink,
 ) -> ProgressChange:
     """The progress of the table once it is empty and not read: its statements from its birth on are pending again.
 
@@ -34,7 +42,7 @@ def start_over(
     was applied, CannotBeExact where the storage does not hold the table from its beginning, GapFound where the head of
     its files was cleaned up.
     """
-    life, birth = _made_anew(table, assembly.lives(progress), assembly, progress, options)
+    life, birth = _made_anew(table, assembly.lives(progress), assembly, progress, options, _referred(sink))
     read = [folder for folder in progress.folders if assembly.catalog.owner(folder) == table]
     own = {folder: None for folder in read if folder.version >= birth.version}
     change = ProgressChange(
@@ -50,25 +58,18 @@ def start_over(
     return change
 
 
-def remakable(
-    tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
+def offered(
+    sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
-    """Those of `tables` that `start_over` can load again, as far as that is known without looking at their files."""
-    wanted = [table for table in tables if table.table]
+    """Those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is known
+    without looking at their files, and no other consumer keeps them."""
+    wanted, referred = [table for table in tables if table.table], _referred(sink)
     both = assembly.lives(progress) if wanted else ({}, {})
     found = set()
     for table in wanted:
         with contextlib.suppress(ConsumerError):
-            _made_anew(table, both, assembly, progress, options)
+            _made_anew(table, both, assembly, progress, options, referred)
             found.add(table)
-    return found
-
-
-def offered(
-    sink: ProgressPort, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
-) -> set[TableName]:
-    """Those of `tables` for which a hint may name a resync: tables of another consumer are not emptied."""
-    found = remakable(tables, assembly, progress, options)
     return found - sink.of_others().keys() if found else found
 
 
@@ -78,9 +79,10 @@ def _made_anew(
     assembly: Assembly,
     progress: Progress,
     options: RoundOptions,
+    referred: _Referred | None,
 ) -> tuple[Life, SchemaFile]:
-    """The table's life and the statement that makes it; `both` are the lives upstream and in the target. Raises what
-    `start_over` raises."""
+    """The table's life and the statement that makes it; `both` are the lives upstream and in the target. `referred` is
+    the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
     _check_name(table, assembly)
     _check_moment(table, assembly, progress)
     upstream, target = both
@@ -94,8 +96,13 @@ def _made_anew(
     if table not in target:
         _check_order(table, birth, assembly)
     _check_statements(table, birth, life, progress, options)
-    _check_references(table, life, assembly, options)
+    if referred is not None:
+        _check_foreign_keys(table, life, assembly, options, referred)
     return life, birth
+
+
+def _referred(sink: Sink) -> _Referred | None:
+    return cache(sink.referred_columns) if sink.foreign_keys else None
 
 
 def _check_name(table: TableName, assembly: Assembly) -> None:
@@ -172,13 +179,24 @@ def _check_statements(
             )
 
 
-def _check_references(table: TableName, life: Life, assembly: Assembly, options: RoundOptions) -> None:
+def _check_foreign_keys(
+    table: TableName, life: Life, assembly: Assembly, options: RoundOptions, referred: _Referred
+) -> None:
     """Its statements run beside the other tables as these are now."""
     executed = [f for f in life.statements if options.policy_of(action_of(f), table) is not DdlPolicy.IGNORE]
     for made, changed in outgrown_references(assembly.catalog, executed, table, assembly.checkpoint):
         raise CannotBeExact(
             f"a foreign key of it ({made.query}) may not fit {changed.name} any more, which has changed since"
             f" ({changed.query}, version {changed.version})",
+            hint=_BACKFILL,
+            table=str(table),
+        )
+    later = [file for file in executed if file is not life.birth]
+    columns = referred().get(TableName(table.database.lower(), table.table.lower()), ()) if later else ()
+    if columns and (changed_too := changed_under_keys(later, columns)) is not None:
+        raise CannotBeExact(
+            "foreign keys of other tables refer to it, and its older definition may not fit them: what they refer to"
+            f" has changed since it was made ({changed_too.query}, version {changed_too.version})",
             hint=_BACKFILL,
             table=str(table),
         )

@@ -5,7 +5,8 @@ they check no keys."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.tokens import tokenize
@@ -32,6 +33,9 @@ _UNFIT_ACTIONS = (
 """After these the table of a name may no longer have what a foreign key to it needs."""
 _REFUSED_ACTIONS = _UNFIT_ACTIONS | {Action.EXCHANGE_PARTITION}
 """These can be refused while another table has a foreign key to the one that they are about."""
+_REBUILDING_ACTIONS = frozenset(
+    {Action.MODIFY_TABLE_CHARSET, Action.ALTER_TABLE_PARTITIONING, Action.REMOVE_PARTITIONING}
+)
 _UNTYING_ACTIONS = frozenset({Action.DROP_FOREIGN_KEY, Action.MULTI_SCHEMA_CHANGE})
 
 _Folded = tuple[str, str]
@@ -124,6 +128,15 @@ def outgrown_references(
             yield first, file
 
 
+def changed_under_keys(statements: Iterable[SchemaFile], referred: Collection[str]) -> SchemaFile | None:
+    """The first of a table's `statements`, those behind its birth, that a server may refuse once other tables have keys
+    to the columns `referred`, or before which the table did not fit them."""
+    for file in statements:
+        if action_of(file) in _REBUILDING_ACTIONS or not _words(file.query).isdisjoint(referred):
+            return file
+    return None
+
+
 def _made_by(file: SchemaFile) -> Iterator[tuple[_Folded, set[str]]]:
     """The tables to which the statement makes keys, with the names of their columns among other words."""
     for reference in changes_of(file).names if "REFERENCES" in file.query.upper() else ():
@@ -137,5 +150,6 @@ def _folded(name: TableName) -> _Folded:
 
 
 def _words(text: str) -> set[str]:
-    """Every name in it, and words that may be one."""
-    return {token.name.lower() for token in tokenize(text) if token.is_name}
+    """Every name in it, and words that may be one, but for columns that say where another one stands."""
+    places = pairwise(tokenize(text))
+    return {token.name.lower() for before, token in places if token.is_name and before.word != "AFTER"}

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
 from consumer.errors import CannotBeExact, CheckpointBehind, ConsumerError
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
 from tests.servers import MariaDb
+from tests.support.build import VALUE
 from tests.support.crashes import Crash
 from tests.support.feed import CREATE, Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -284,3 +287,21 @@ def test_a_table_stays_whose_foreign_key_does_not_fit_the_other_table_any_more(
             resync(replica)
     assert replica.once(30).exit_code == 0
     assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
+
+
+@pytest.mark.parametrize("table", ["p", "t"])
+def test_a_target_without_foreign_keys_makes_both_tables_anew(table: str, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.p", 5)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    feed.statement("d.t", 12, Action.ADD_FOREIGN_KEY, ADD_KEY.format("`p`"))
+    feed.statement("d.p", 14, *WIDER, columns=(Column("id", "BIGINT", nullable=False, is_pk=True), VALUE))
+    feed.puts("d.p", 14, {15: (1, "1")})
+    file = tmp_path / "target.duckdb"
+    replica = Replica(feed, f"duckdb:///{file}")
+    replica.once(20)
+    assert resync(replica, TableName("d", table)).exit_code == 0
+    with duckdb.connect(str(file), read_only=True) as connection:
+        assert connection.execute(f"SELECT id, v FROM d.{table}").fetchall() == [(1, 1)]

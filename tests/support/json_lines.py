@@ -86,6 +86,7 @@ class Folder:
 
 class JsonLinesSink:
     statements = 0
+    foreign_keys = False
 
     def __init__(self, path: Path, name: str) -> None:
         self._folder, self._name, self._staging = Folder(path), name, str(path / "staging")
@@ -162,6 +163,9 @@ class JsonLinesSink:
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return set(tables) - self._folder.known().files.keys()
+
+    def referred_columns(self) -> Mapping[TableName, Collection[str]]:
+        return {}
 
     # Statements
 

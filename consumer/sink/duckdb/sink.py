@@ -47,6 +47,7 @@ class DuckDbSink:
     """A `Sink`. The file is closed at the end of a round, so that others can read it."""
 
     statements = 0
+    foreign_keys = False
 
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings = settings
@@ -182,6 +183,9 @@ class DuckDbSink:
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         with self._database.reader() as connection:
             return missing(connection, tables) if connection is not None else set(tables)
+
+    def referred_columns(self) -> Mapping[TableName, Collection[str]]:
+        return {}
 
     def close(self) -> None:
         self._database.release()

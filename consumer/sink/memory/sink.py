@@ -29,6 +29,7 @@ def open_sink(uri: str, options: TargetOptions) -> MemorySink:
 
 class MemorySink:
     statements = 0
+    foreign_keys = False
 
     def __init__(self, label: str, name: str) -> None:
         self._label, self._name = label, name
@@ -128,6 +129,9 @@ class MemorySink:
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return [name for name in tables if name not in self._store.tables]
+
+    def referred_columns(self) -> Mapping[TableName, Collection[str]]:
+        return {}
 
     def close(self) -> None:
         if self._epoch is not None:

@@ -28,7 +28,7 @@ from consumer.sink.mysql.statements.plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.statements.preview import DdlPreview
 from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
-from consumer.sink.mysql.tables.describe import describe, missing
+from consumer.sink.mysql.tables.describe import describe, missing, referred_columns
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
 from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
@@ -44,6 +44,8 @@ def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
 
 class MySqlSink:
     """ports.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables, so nothing is staged."""
+
+    foreign_keys = True
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
@@ -186,6 +188,13 @@ class MySqlSink:
         def look() -> Collection[TableName]:
             with self._driver.cursor() as cursor:
                 return missing(cursor, tables)
+
+        return self._driver.retried(look)
+
+    def referred_columns(self) -> Mapping[TableName, Collection[str]]:
+        def look() -> Mapping[TableName, Collection[str]]:
+            with self._driver.cursor() as cursor:
+                return referred_columns(cursor)
 
         return self._driver.retried(look)
 

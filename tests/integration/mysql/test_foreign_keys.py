@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from consumer import app
+from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 from tests.servers import SqlServer
 from tests.support.build import VALUE
 from tests.support.feed import Feed, Replica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
 
 CHILD = "CREATE TABLE `c` (`id` INT PRIMARY KEY,`v` INT,CONSTRAINT `f` FOREIGN KEY (`v`) REFERENCES `p`(`id`))"
 DROP_KEY = (Action.DROP_FOREIGN_KEY, "ALTER TABLE `c` DROP FOREIGN KEY `f`")
@@ -66,3 +71,59 @@ def test_what_has_nothing_to_do_with_the_key_goes_on(feed: Feed, fresh_mariadb: 
     feed.statement("d.p", 31, Action.ADD_COLUMN, "ALTER TABLE `p` ADD COLUMN `w` INT")
     replica = Replica(feed, fresh_mariadb.url())
     assert states(replica.once(40)) == {"d.c": "stopped", "d.p": "ok"}
+
+
+# A table that other tables' keys refer to is made anew
+
+
+def resync(replica: Replica, table: str) -> int:
+    name = TableName("d", table)
+    return app.resync(replica.settings(), Recorder(), name, InlineLoader()).exit_code
+
+
+LATER = {
+    "wider": WIDER,
+    "key made later": (Action.ADD_INDEX, "ALTER TABLE `p` ADD UNIQUE INDEX `u` (`id`)"),
+    "in several changes": (Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `p` ADD COLUMN `w` INT, ADD UNIQUE `u` (`id`)"),
+    "comment": (Action.MODIFY_TABLE_COMMENT, "ALTER TABLE `p` COMMENT = 'id'"),
+    "beside it": (Action.ADD_COLUMN, "ALTER TABLE `p` ADD COLUMN `w` INT AFTER `id`"),
+    "other column": (Action.MODIFY_COLUMN, "ALTER TABLE `p` MODIFY COLUMN `v` BIGINT"),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_it_is_made_anew_beside_them_or_stays(later: str, tmp_path: Path, fresh_mariadb: SqlServer) -> None:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.p", 5)
+    feed.puts("d.p", 5, {6: (1, "1"), 7: (2, "2")})
+    feed.statement("d.p", 8, *LATER[later])
+    kind = "BIGINT" if later == "wider" else "INT"
+    feed.statement("d.c", 10, Action.CREATE_TABLE, CHILD.replace("`v` INT", f"`v` {kind}"))
+    feed.puts("d.c", 10, {11: (1, "1")})
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(20).exit_code == 0
+    shown = fresh_mariadb.execute("SHOW CREATE TABLE d.c")
+    if later in ("comment", "beside it", "other column"):
+        assert resync(replica, "p") == 0
+    else:
+        with pytest.raises(CannotBeExact, match=r"foreign keys of other tables refer to it.*version 8"):
+            resync(replica, "p")
+    assert replica.once(30).exit_code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.p ORDER BY id") == [(1, 1), (2, 2)]
+    assert fresh_mariadb.execute("SELECT id, v FROM d.c") == [(1, 1)]
+    assert fresh_mariadb.execute("SHOW CREATE TABLE d.c") == shown
+
+
+def test_a_key_that_is_gone_does_not_count(tmp_path: Path, fresh_mariadb: SqlServer) -> None:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.p", 5)
+    feed.statement("d.c", 10, Action.CREATE_TABLE, CHILD)
+    feed.statement("d.c", 20, *DROP_KEY)
+    feed.statement("d.p", 30, *WIDER, columns=(WIDE_ID, VALUE))
+    feed.puts("d.p", 30, {31: (1, "1")})
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(40).exit_code == 0
+    assert resync(replica, "p") == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.p") == [(1, 1)]

@@ -116,6 +116,15 @@ def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set
     return {name for name in names if spelled.key(name) not in there}
 
 
+def referred_columns(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, set[str]]:
+    """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
+    found: defaultdict[TableName, set[str]] = defaultdict(set)
+    for database, table, *other, column in _rows(cursor, _REFERRED_QUERY, ()):
+        if (database.lower(), table.lower()) != tuple(map(str.lower, other)):
+            found[TableName(database.lower(), table.lower())].add(column.lower())
+    return found
+
+
 def labels(column_type: str) -> tuple[str, ...]:
     """The labels of an ENUM or SET from its COLUMN_TYPE: ``enum('a','it''s')`` -> ``('a', "it's")``."""
     quoted = re.findall(r"'((?:[^']|'')*)'", column_type, re.DOTALL)
@@ -123,6 +132,9 @@ def labels(column_type: str) -> tuple[str, ...]:
 
 
 _NAMES_QUERY = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN %s"
+_REFERRED_QUERY = """
+SELECT REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, TABLE_SCHEMA, TABLE_NAME, REFERENCED_COLUMN_NAME
+FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL"""
 _TABLES_QUERY = """
 SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE {where}"""
 _COLUMNS_QUERY = """
