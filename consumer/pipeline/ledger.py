@@ -73,10 +73,20 @@ class Ledger:
         self._empty(name)
 
     def empty_marked(self) -> None:
-        """Drop the tables that a run has marked."""
+        """Drop the tables that a run has marked, except those that another consumer keeps by now."""
+        if (change := self.patiently("read progress", lambda: spared(self._target, self.progress))) is not None:
+            self.record(change)
         for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
             self._empty(name)
 
     def _empty(self, name: TableName) -> None:
         gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
         self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(name, gone)))
+
+
+def spared(target: ProgressPort, progress: Progress) -> ProgressChange | None:
+    """The tables that are marked to go, and stay as they are since another consumer keeps them; None for none."""
+    marked = [name for name, place in progress.tables.items() if place.state is State.EMPTYING]
+    kept = target.of_others() if marked else {}
+    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if name in kept}
+    return ProgressChange(tables=places) if places else None

@@ -14,6 +14,7 @@ from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
+from consumer.pipeline.ledger import spared
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.resync import offered
@@ -40,6 +41,8 @@ def preview(
     if (change := options.opening(assembly, progress)) is not None:
         progress = progress.after(change)
         assembly = options.assembly(reader, listing, progress)
+    if (stays := spared(sink, progress)) is not None:
+        progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
     executed = [s for _, s in planned if s is not None and s.executed and not found.others.leaves(s)]

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.names import TableName
+from consumer.model.progress import Progress, ProgressChange, TableProgress
+from consumer.sink.memory.sink import MemorySink
+from tests.support.crashes import Crash
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.observers import Recorder
 
@@ -212,3 +217,51 @@ def test_a_database_that_was_dropped_before_it_was_given_a_table_keeps_that(feed
     drop_database(feed, "d", 40)
     assert replica.once(50, tables=ALL).exit_code == 0
     assert replica.tables == {"e.b": {1: "x"}}
+
+
+def another_keeps(replica: MemoryReplica, table: str) -> None:
+    other = MemorySink(str(replica.sink._label), "second")
+    other._store.progress["second"] = Progress("elsewhere").after(
+        ProgressChange(tables={TableName("d", table): TableProgress(5)})
+    )
+
+
+def test_what_is_left_of_a_table_stays_where_another_consumer_keeps_it(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "x")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    assert replica.once(40, tables=("*.*", "!d.a")).exit_code == 0
+    another_keeps(replica, "a")
+    assert not any("goes first" in note for note in app.plan(replica.settings(tables=ALL), Recorder()).notes)
+    assert replica.once(50, tables=ALL).exit_code == 0
+    assert replica.tables == {"d.a": {1: "x"}}
+    feed.create("d.a", 60)
+    assert replica.once(70, tables=ALL).exit_code == 5
+    assert replica.tables == {"d.a": {1: "x"}}
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_run_that_died_before_it_emptied_a_table_is_taken_up(
+    kept: bool, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.create("d.a", 10)
+    feed.puts("d.a", 10, {11: (1, "x")})
+    assert replica.once(15, tables=ALL).exit_code == 0
+    feed.rename("d.a", "d.b", 20)
+    feed.drop("d.b", 30)
+    assert replica.once(40, tables=("*.*", "!d.a")).exit_code == 0
+
+    def dies(*_: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemorySink, "empty_table", dies)
+        with pytest.raises(Crash):
+            replica.once(50, tables=ALL)
+    assert replica.place("d.a") == (15, "emptying")
+    if kept:
+        another_keeps(replica, "a")
+    assert replica.once(60, tables=ALL).exit_code == 0
+    assert replica.tables == ({"d.a": {1: "x"}} if kept else {})
