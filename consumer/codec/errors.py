@@ -67,6 +67,15 @@ class Place:
         message = f"the row has the column {column}, which other rows between the same statements do not have"
         return RowsVary(message, carried=[column], hint=_MIXED, **self.at(line))
 
+    def mislabelled(self, column: str, wrong: str, type_: str, line: int) -> SchemaDrift:
+        """A row whose numbers of labels mean others in the target."""
+        return SchemaDrift(
+            f"column {column}: {wrong}, and the rows carry the labels' numbers",
+            hint=f"give the target's column the type that the row tells, {type_}, and run again; where rows are in the"
+            " table, resync it, or copy it from upstream",
+            **self.at(line),
+        )
+
     def key_missing(self, key: list[str], carried: list[str], line: int) -> CannotBeExact:
         return CannotBeExact(
             f"a DELETE has no value of the key ({', '.join(key)}), only the columns ({', '.join(carried)})",

@@ -20,6 +20,7 @@ from consumer.model.clock import Clock
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.types.blobs import latin1_to_binary
+from consumer.types.listed_labels import labels_of, mislabelled
 from consumer.types.times import to_utc
 
 
@@ -42,6 +43,7 @@ class ChangeBuilder:
         texts = rows.data[: len(self._target.columns)]
         columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(texts)]
         self._check_columns(columns, rows, kept, lines)
+        self._check_labels(rows, kept, lines)
         if self._target.key:
             self._check_keys(columns, rows, kept, lines)
             at, old = self._old_keys(columns, rows, inside, kept, lines)
@@ -89,6 +91,17 @@ class ChangeBuilder:
         for position, name in enumerate(self._target.absent, len(columns)):
             there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
             self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)
+
+    def _check_labels(self, rows: CanalRows, kept: Ints, lines: RowLines) -> None:
+        """The rows have the numbers of labels; where their types tell these, they are the target's."""
+        for column, types in zip(self._target.columns, rows.types, strict=False):
+            for told in pc.unique(types).drop_null().to_pylist() if column.elements else ():
+                if wrong := mislabelled(labels_of(told), column.elements):
+                    found = pc.fill_null(pc.equal(types, told), False).to_numpy(zero_copy_only=False)[kept]
+                    if found.any():
+                        raise self._place.mislabelled(
+                            column.name, wrong, told, lines.number(int(kept[np.argmax(found)]))
+                        )
 
     def _look_for_absent(self, doubtful: Ints, lines: RowLines) -> None:
         for row in map(int, doubtful):

@@ -32,7 +32,7 @@ class CanalRows:
 
     `data` has a text column for each target column, then for each column that must be absent; null where the row has
     null or no such column. `types`, in the same order, are ``mysqlType``'s: null where the row has no such column, and
-    for columns that are never null, whose types are not read.
+    for columns whose types are not read: they are never null, and have no labels.
     `old` has one for each key column, null where ``old`` lacks it: the values of the rows `old_rows` only: the numbers,
     rising, of rows whose ``old`` is an object.
     """
@@ -57,7 +57,7 @@ class RowParser:
     def __init__(self, target: LoadTarget) -> None:
         self.table = target.table
         data = [(name, pa.large_string()) for name in (*(column.name for column in target.columns), *target.absent)]
-        self._typed = [n for n, column in enumerate(target.columns) if column.nullable]
+        self._typed = [n for n, column in enumerate(target.columns) if column.nullable or column.elements]
         self._typed += range(len(target.columns), len(data))
         members = [
             ("database", pa.string()),

@@ -7,6 +7,7 @@ import pytest
 
 from consumer.errors import CorruptFile
 from consumer.types.labels import enum_numbers, set_numbers
+from consumer.types.listed_labels import labels_of, mislabelled
 
 LABELS = ["a", "b,", "", "日"]
 
@@ -31,3 +32,32 @@ def test_a_label_that_is_not_there() -> None:
         enum_numbers(pa.array(["a", "A"]), LABELS)
     with pytest.raises(CorruptFile, match="'y' is none of SET"):
         set_numbers(pa.array(["x,y"]), ["x"])
+
+
+@pytest.mark.parametrize(
+    ("type_", "expected"),
+    [
+        ("enum('a','b')", ("a", "b")),
+        ("SET('it''s','a,b','')", ("it's", "a,b", "")),
+        (r"enum('back\\slash','it\'s')", ("back\\slash", "it's")),
+        ("enum('a)','(b')", ("a)", "(b")),
+        ("enum('日','b😀') charset utf8mb4", ("日", "b😀")),
+        ("enum", ()),
+        ("varchar(255)", ()),
+    ],
+)
+def test_labels_that_a_type_tells(type_: str, expected: tuple[str, ...]) -> None:
+    assert labels_of(type_) == expected
+
+
+@pytest.mark.parametrize(
+    ("upstream", "there", "wrong"),
+    [
+        (["a", "b"], ["a", "b"], False),
+        (["a "], ["a", "more"], False),
+        (["a", "b"], ["b", "a"], True),
+        (["a", "b"], ["a"], True),
+    ],
+)
+def test_labels_elsewhere(upstream: list[str], there: list[str], wrong: bool) -> None:
+    assert bool(mislabelled(upstream, there)) is wrong

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from consumer.model.columns import Column, Family
 from consumer.sink.mysql.tables.describe import TargetColumn, labels
+from consumer.types.listed_labels import mislabelled
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _LONG_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -51,16 +52,12 @@ def misfit(column: Column, target: TargetColumn) -> str:
     return ""
 
 
-def mislabelled(upstream: Sequence[str], target: TargetColumn) -> str:
+def wrong_label(upstream: Sequence[str], target: TargetColumn) -> str:
     """Which number is one label upstream and another one in the target, "" for none: the target may have more."""
     there = labels(target.type) if target.data_type in ("enum", "set") else ()
-    for number, label in enumerate(upstream, 1):
-        # MySQL and MariaDB show characters outside the basic plane as '?'.
-        shown = {label.rstrip(" "), re.sub("[^\u0000-\uffff]", "?", label).rstrip(" ")}
-        if there and (len(there) < number or there[number - 1].rstrip(" ") not in shown):
-            other = repr(there[number - 1]) if number <= len(there) else "no label"
-            return f"label {number} is {label!r} upstream and {other} in the target"
-    return ""
+    # MySQL and MariaDB show characters outside the basic plane as '?'.
+    shown = [re.sub("[^\u0000-\uffff]", "?", label) for label in upstream]
+    return mislabelled(upstream, there) if there and mislabelled(shown, there) else ""
 
 
 def _is_cut(column: Column, target: TargetColumn) -> bool:

@@ -18,7 +18,7 @@ from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels
-from consumer.sink.mysql.tables.fits import misfit, mislabelled
+from consumer.sink.mysql.tables.fits import misfit, wrong_label
 from consumer.sink.mysql.tables.own import IN_LINE, own_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
@@ -186,7 +186,7 @@ def _check_types(name: TableName, columns: Sequence[tuple[Column, TargetColumn]]
 def _check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
     for column, target in columns:
         known = request.labels.get(column.name.lower(), ())
-        if wrong := mislabelled(known, target):
+        if wrong := wrong_label(known, target):
             name = request.table
             like_upstream = _type(replace(column, elements=known))
             raise SchemaDrift(

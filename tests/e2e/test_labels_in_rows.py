@@ -1,0 +1,62 @@
+"""Rows that tell the labels of ENUM and SET columns (`content-compatible`), where nothing else in the storage does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer.model.columns import Column
+from tests.servers import SqlServer
+from tests.support.build import ID
+from tests.support.canal_json import row_line
+from tests.support.feed import Feed, Replica
+
+TYPES = {"id": "int(11)", "e": "enum('a','b','it''s')", "s": "set('x','y')"}
+
+
+@pytest.mark.parametrize(
+    ("enum", "set_", "wrong"),
+    [
+        ("'a','b','it''s'", "'x','y'", ""),
+        ("'a','b','it''s','more'", "'x','y','z'", ""),
+        ("'b','a','it''s'", "'x','y'", "column e: label 1 is 'a' upstream and 'b' in the target"),
+        ("'a','b'", "'x','y'", 'column e: label 3 is "it\'s" upstream and no label in the target'),
+        ("'a','b','it''s'", "'y','x'", "column s: label 1 is 'x' upstream and 'y' in the target"),
+    ],
+)
+@pytest.mark.parametrize("null", ["NULL", "NOT NULL"])
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_the_target_has_them_or_the_table_stops(
+    server: str, null: str, enum: str, set_: str, wrong: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    target: SqlServer = request.getfixturevalue(f"fresh_{server}")
+    target.execute(
+        "CREATE DATABASE d CHARACTER SET utf8mb4",
+        f"CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM({enum}) {null}, s SET({set_}) {null})",
+    )
+    feed = Feed(tmp_path)
+    nullable = null == "NULL"
+    feed.describe("d.t", 2, (ID, Column("e", "ENUM", nullable=nullable), Column("s", "SET", nullable=nullable)))
+    row = {"id": "1", "e": "3", "s": "2"}
+    feed.file("d.t", 2, row_line("INSERT", row, commit_ts=10, mysqlType=TYPES) + b"\r\n")
+    result = Replica(feed, target.url()).once(20)
+    if not wrong:
+        assert result.exit_code == 0
+        assert target.execute("SELECT e, s FROM d.t") == [("it's", "y")]
+        return
+    assert result.exit_code == 3
+    [table] = result.tables.values()
+    assert wrong in str(table.error)
+    assert "resync" in table.hint
+    assert target.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+
+
+def test_a_row_without_labels_in_its_types_is_taken(tmp_path: Path, fresh_mariadb: SqlServer) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, e ENUM('b','a') NOT NULL)")
+    feed = Feed(tmp_path)
+    feed.describe("d.t", 2, (ID, Column("e", "ENUM", nullable=False)))
+    types = {"id": "int", "e": "enum"}
+    feed.file("d.t", 2, row_line("INSERT", {"id": "1", "e": "1"}, commit_ts=10, mysqlType=types) + b"\r\n")
+    assert Replica(feed, fresh_mariadb.url()).once(20).exit_code == 0
+    assert fresh_mariadb.execute("SELECT e FROM d.t") == [("b",)]
