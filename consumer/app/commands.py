@@ -10,6 +10,7 @@ from consumer.app.parts import (
     READS_CHECKPOINT,
     checkpoint_of,
     left_behind,
+    listed,
     listing_of,
     manager_of,
     one_round,
@@ -50,7 +51,7 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for new files"))
-        return one_round(parts, manager, parts.reader.listing(checkpoint, manager.ledger.progress), started)
+        return one_round(parts, manager, listed(settings, parts.reader, checkpoint, manager.ledger.progress), started)
 
 
 def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
@@ -67,7 +68,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
             )
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for files"))
-        listing = parts.reader.listing(checkpoint)
+        listing = listed(settings, parts.reader, checkpoint)
         tables = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
         full = [] if settings.start_ts else parts.sink.has_rows(tables)
         if full:

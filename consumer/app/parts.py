@@ -165,7 +165,14 @@ def left_behind(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds:
 def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:
     """C is read before listing, so the listing holds every file with rows at or below it. What `progress` is done with
     is not looked at again; without it everything is listed."""
-    return reader.listing(checkpoint_of(settings, reader), progress)
+    return listed(settings, reader, checkpoint_of(settings, reader), progress)
+
+
+def listed(settings: Settings, reader: StorageReader, checkpoint: int, progress: Progress | None = None) -> Listing:
+    """The listing at `checkpoint`, or at an earlier one where `metadata` went back meanwhile: files with rows between
+    the two may be replaced already, by others that do not hold all of them yet."""
+    listing = reader.listing(checkpoint, progress)
+    return replace(listing, checkpoint=min(checkpoint, checkpoint_of(settings, reader)))
 
 
 def checkpoint_of(settings: Settings, reader: StorageReader) -> int:

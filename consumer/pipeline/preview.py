@@ -24,7 +24,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
 from consumer.plan.statement import Statement, refusal
 from consumer.ports import StorageReader
-from consumer.target import LoadRequest, ProgressPort, Sink
+from consumer.target import LoadRequest, Sink
 
 _Planned = tuple[PlannedStep, Statement | None]
 """A step, with its statement if it has one."""
@@ -56,7 +56,7 @@ def preview(
     )
 
 
-def _stopped(found: _Preview, sink: ProgressPort, options: RoundOptions) -> Iterator[TableStatus]:
+def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
     names = sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)})
     anew = offered(sink, names, found.assembly, progress, options)

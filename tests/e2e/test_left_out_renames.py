@@ -265,3 +265,25 @@ def test_a_run_that_died_before_it_emptied_a_table_is_taken_up(
         another_keeps(replica, "a")
     assert replica.once(60, tables=ALL).exit_code == 0
     assert replica.tables == ({"d.a": {1: "x"}} if kept else {})
+
+
+@pytest.mark.parametrize("second", [ALL, ("d.a",), ("d.b",), ("d.t",), NONE, ("*.*", "!d.t")])
+@pytest.mark.parametrize("first", [ALL, ("d.a",), ("d.b",), NONE])
+def test_three_renames_in_a_circle_while_the_rules_change(
+    first: tuple[str, ...], second: tuple[str, ...], feed: Feed, replica: MemoryReplica
+) -> None:
+    feed.create("d.a", 10)
+    feed.create("d.b", 11)
+    feed.puts("d.a", 10, {12: (1, "a")})
+    feed.puts("d.b", 11, {13: (1, "b")})
+    replica.once(15, tables=first)
+    for version, (old, new) in enumerate((("d.a", "d.t"), ("d.b", "d.a"), ("d.t", "d.b")), 20):
+        feed.rename(old, new, version)
+    feed.puts("d.a", 21, {25: (2, "more")})
+    replica.once(30, tables=second)
+    result = replica.once(40, tables=ALL)
+    truth = {"d.a": {1: "b", 2: "more"}, "d.b": {1: "a"}}
+    for name in {*truth, *replica.tables} - {str(table) for table, one in result.tables.items() if one.error}:
+        assert replica.tables.get(name) == truth.get(name), name
+    if first == second == ALL:
+        assert replica.tables == truth

@@ -42,6 +42,7 @@ class World:
         self.excuses: list[str] = []
         self.damaged: dict[str, bytes] = {}
         self.trouble: list[str] = []
+        self._rewrites = 0
         self.consume: Callable[[Event], None] = lambda event: None
 
     def _at_the_storage(self, what: str) -> None:
@@ -105,9 +106,12 @@ class World:
     def _flush(self, random: Random, moment: str) -> str:
         self._disturbed(moment, MORE_FILES)
         tables = random.sample(("a", "b", "c"), random.randint(1, 3))
-        return self._files(self.changefeed.flush(random, tables, random.random() < 0.6))
+        return self._files(moment, self.changefeed.flush(random, tables, random.random() < 0.6))
 
-    def _files(self, paths: list[str]) -> str:
+    def _files(self, moment: str, paths: list[str]) -> str:
+        if self.changefeed.rewrites > self._rewrites:
+            self._disturbed(moment, "files were replaced meanwhile")
+        self._rewrites = self.changefeed.rewrites
         written = {path: ", ".join(map(_told, self.changefeed.written[path])) for path in paths}
         return "; ".join(f"{path} with {rows}" for path, rows in written.items()) or "nothing"
 
@@ -122,7 +126,7 @@ class World:
 
     def _catch_up(self, random: Random, moment: str) -> str:
         self._disturbed(moment, MORE_FILES)
-        files = self._files(self.changefeed.catch_up(random))
+        files = self._files(moment, self.changefeed.catch_up(random))
         return f"all is written up to {self.changefeed.checkpoint}: {files}"
 
     def _damage(self, random: Random, moment: str) -> str | None:
