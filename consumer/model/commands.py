@@ -40,6 +40,14 @@ def refused_hint(owner: TableName, version: int) -> str:
     )
 
 
+def table_there_hint(owner: TableName, version: int) -> str:
+    """What to do about a CREATE TABLE of a name that the target has: a name that was forgotten leaves its tables."""
+    return (
+        "drop or rename that table and run again, or, where it is upstream's own, record the statement as done:"
+        f" {skip_ddl_command(owner, version)}"
+    )
+
+
 def table_argument(table: TableName) -> str:
     """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell."""
     parts = (part for part in (table.database, table.table) if part)

@@ -99,6 +99,24 @@ def test_what_a_retired_name_has_left_is_made_anew(shop: Shop) -> None:
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
+@pytest.mark.parametrize("way", ["drop", "skip-ddl"])
+def test_what_a_retired_name_has_left_on_a_server(way: str, shop: Shop, fresh_mariadb: MariaDb) -> None:
+    target = ("--downstream-uri", fresh_mariadb.url())
+    assert shop.once(15, *target).code == 0
+    assert shop.run("forget", *target, "--name", "default", "--yes").code == 0
+    left = shop.once(15, *target, *SECOND)
+    assert (left.code, "drop or rename that table and run again, or, where it is upstream's own" in left.err) == (
+        5,
+        True,
+    )
+    if way == "drop":
+        fresh_mariadb.execute("DROP TABLE d.`it's`")
+    else:
+        assert [done.code for done in shop.paste(left.err)] == [0], left.err
+    assert shop.run("once", *target, *SECOND).code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.`it's` ORDER BY id") == [(1, 1), (2, 2)]
+
+
 def test_a_name_is_forgotten_once_somebody_is_sure(shop: Shop) -> None:
     target = ("--downstream-uri", shop.cli.target)
     assert "needs the name said" in shop.cli.raw("forget", *target, "--yes").err

@@ -16,7 +16,7 @@ from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import refused_hint
+from consumer.model.commands import refused_hint, table_there_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
@@ -101,7 +101,8 @@ def _execute(
 
 def _create(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
     if step.file.name in tables:
-        raise _refused(step, f"the table {step.file.name} is there already")
+        there = f"the table {step.file.name} is there already"
+        raise _refused(step, there, table_there_hint(step.file.name, step.file.version))
     like = _like(connection, step)
     create_table(connection, step.file.name, like or _upstream(step.file.columns, changes_of(step.file).columns))
 

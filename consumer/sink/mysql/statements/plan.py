@@ -10,7 +10,7 @@ import pymysql
 from consumer.ddl.recover import not_kept_hint
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
-from consumer.model.commands import refused_hint
+from consumer.model.commands import refused_hint, table_there_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlRecord, DdlState
@@ -76,8 +76,8 @@ def _planned(
         return DdlOutcome(step, refused(step, f"the database {step.file.database} is the target's own"))
     resumed = record is not None and record.state is DdlState.INTENT
     before = _before(cursor, step, record, server.flavor)
-    if not resumed and (reason := _obstacle(cursor, step, before, server.flavor)):
-        return DdlOutcome(step, refused(step, reason))
+    if not resumed and (obstacle := _obstacle(cursor, step, before, server.flavor)):
+        return DdlOutcome(step, refused(step, *obstacle))
     if not resumed and step.trash is not None and is_taken(cursor, step, step.trash, server.flavor):
         return DdlOutcome(step, refused(step, *trash_taken(step.trash)))
     if step.trash is not None and _uses_trash(cursor, step, step.trash, resumed, server.flavor):
@@ -106,12 +106,15 @@ def _before(
     return known if record.state is DdlState.INTENT else look_again(cursor, known, known.at, flavor)
 
 
-def _obstacle(cursor: pymysql.cursors.Cursor, step: ApplyDdl, before: BeforeState, flavor: FlavorName) -> str | None:
-    """Why a step that has not begun cannot be executed."""
+def _obstacle(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, before: BeforeState, flavor: FlavorName
+) -> tuple[str, str] | None:
+    """Why a step that has not begun cannot be executed, and what to do ("": the same as of any refused statement)."""
     creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
     if creates and before.exists(step.file.name):
-        return "a table of this name is there"
-    return misplaced(cursor, step, flavor)
+        return "a table of this name is there", table_there_hint(step.file.name, step.file.version)
+    reason = misplaced(cursor, step, flavor)
+    return (reason, "") if reason else None
 
 
 def _uses_trash(
