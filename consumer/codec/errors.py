@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
+from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.files import DataFile
 from consumer.model.load import FileSlice, LoadTarget
 
@@ -15,15 +16,15 @@ DAMAGED = (
 )
 _HANDLE_KEY_ONLY = (
     "delete-only-output-handle-key-columns is set in the changefeed and its handle key is another one than the "
-    "target's: give both tables the same primary key, or unset the option and resync the table"
+    f"target's: unset the option, or give the table a primary key; {WITH_A_COPY}"
 )
 _SELECTORS = (
     "column selectors, or an ALTER that TiCDC did not write, leave the rows and the schema file different: let the "
-    "selectors keep the key's columns, or make the tables equal; then resync the table"
+    f"selectors keep the columns; {WITH_A_COPY}"
 )
 _MIXED = (
     "column selectors, or an ALTER that TiCDC did not write, changed what rows have, so the rows before are not whole: "
-    "copy the table from upstream, or resync it once the storage holds rows of one kind only"
+    f"see that rows stay of one kind; {WITH_A_COPY}"
 )
 
 
@@ -86,20 +87,20 @@ class Place:
     def key_null(self, column: str, line: int) -> CannotBeExact:
         return CannotBeExact(
             f"the row is NULL in {column}, a column of the key, so the key does not identify rows",
-            hint="a key's columns must be NOT NULL upstream: give the table a primary key, then resync it",
+            hint=f"a key's columns must be NOT NULL upstream: give the table a primary key; {WITH_A_COPY}",
             **self.at(line),
         )
 
     def old_missing(self, line: int) -> CannotBeExact:
         return CannotBeExact(
             "an UPDATE of a table with no key does not say what the row was",
-            hint="give the table a primary key, or set enable-old-value=true in the changefeed; then resync the table",
+            hint=f"give the table a primary key, or set enable-old-value=true in the changefeed; {WITH_A_COPY}",
             **self.at(line),
         )
 
     def no_commit_ts(self, line: int) -> CannotBeExact:
         return CannotBeExact(
             "a row of a table with no key has no commit-ts, so a row written again looks the same as an equal row",
-            hint="set enable-tidb-extension=true in the changefeed's sink-uri, then resync the table",
+            hint=f"set enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
             **self.at(line),
         )

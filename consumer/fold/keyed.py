@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import key_codes, last_of, row_codes, row_hash
+from consumer.model.afresh import FROM_A_NEW_PREFIX
 
 
 def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = ()) -> pa.Table:
@@ -112,7 +113,7 @@ def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_]) -> None:
         raise CannotBeExact(
             "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts it is"
             " unknown whether another row has it now",
-            hint="set enable-tidb-extension=true in the changefeed's sink-uri, and load the table from a new prefix",
+            hint=f"set enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
         )
 
 
@@ -122,7 +123,7 @@ def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> 
     if np.any(changes.column("ts").to_numpy()[rows[twice]] == 0):
         raise CannotBeExact(
             "the rows of one key lie in two series of files, and without commit-ts nothing says which came first",
-            hint="set include-commit-ts=true in the changefeed's [sink.csv], and load the table from a new prefix",
+            hint=f"set include-commit-ts=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
         )
 
 
@@ -143,7 +144,7 @@ def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints) ->
             "the changes of one key within a millisecond lie in two series of files, and without commit-ts nothing"
             " says which came first",
             hint='date-order = "time" or "date" in [consumer] says what orders date folders; else set'
-            " enable-tidb-extension=true in the changefeed's sink-uri, and load the table from a new prefix",
+            f" enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
         )
 
 

@@ -22,13 +22,14 @@ from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal, last_of, row_codes
 from consumer.fold.side_by_side import refuse_side_by_side
+from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.names import TableName
 
 FileChanges = tuple[int, int, pa.Table]
 """Series, ordinal of a file in its series, and the file's change table with its rows in file order."""
 
 _META = ("ts", "put", "series", "rank")
-_HINT = "give the table a primary key, or resync it: it is emptied and loaded again"
+_KEYED = f"give the table a primary key; {WITH_A_COPY}"
 
 
 def fold_keyless(files: Sequence[FileChanges], table: TableName, parts: Sequence[int] = ()) -> pa.Table:
@@ -80,8 +81,9 @@ def _refuse_coarse(changes: pa.Table) -> None:
     if np.any(changes.column("rank").to_numpy()) or np.any(changes.column("series").to_numpy()):
         raise CannotBeExact(
             "the rows have no commit-ts, without which rows of a table with no key that were written again look the"
-            " same as equal rows: set enable-tidb-extension=true in the changefeed's sink-uri",
-            hint="with CSV the option is include-commit-ts; afterwards resync the table",
+            " same as equal rows",
+            hint="set enable-tidb-extension=true in the changefeed's sink-uri, with CSV include-commit-ts=true in"
+            f" [sink.csv], {FROM_A_NEW_PREFIX}",
         )
 
 
@@ -111,7 +113,7 @@ def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
         raise CannotBeExact(
             f"the rows of commit-ts {ts} on the two sides of a file boundary are neither all the same nor all "
             "different, so rows written again look the same as equal rows",
-            hint=_HINT,
+            hint=_KEYED,
         )
     return False
 
@@ -141,7 +143,7 @@ def _refuse_shared(ts: Ints, image: Ints, table: TableName) -> None:
             f"two series of files hold the same row at commit-ts {ts[shared[0]]}, so a row written again looks the"
             " same as an equal row",
             hint=f"where the changefeed never splits this table, set never-split = ['{_rule(table)}'] in [consumer] "
-            "and run again; else give the table a primary key",
+            f"and run again; else {_KEYED}",
         )
 
 

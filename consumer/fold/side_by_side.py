@@ -14,6 +14,7 @@ import numpy as np
 from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal
+from consumer.model.afresh import WITH_A_COPY
 
 
 class _Series(NamedTuple):
@@ -65,5 +66,5 @@ def _compare(one: _Series, other: _Series, ts: Ints, image: Ints, copies: Ints) 
         raise CannotBeExact(
             f"two series of files wrote side by side: at commit-ts {at[wrong][0]} one has rows "
             "that the other lacks, so never-split is not true of this table",
-            hint="take it out of never-split and give it a primary key",
+            hint=f"take it out of never-split and give it a primary key; {WITH_A_COPY}",
         )

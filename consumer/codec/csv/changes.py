@@ -15,12 +15,13 @@ from consumer.codec.csv.rows import CsvRows, RowLayout
 from consumer.codec.csv.values import canonical, is_quoted, may_be_text
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
+from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.types.registry import arrow_type
 
 _UNPROTECTED = (
-    "set `quote`, or a `null` that no text can be (as \\N is), in the changefeed's [sink.csv]; then resync the table"
+    f"set `quote`, or a `null` that no text can be (as \\N is), in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}"
 )
 
 
@@ -123,7 +124,7 @@ class CsvChangeBuilder:
         if np.any(empty):
             raise records.place.inexact(
                 f"column {column.name} holds no label here or its label '', which look the same",
-                "take the label '' out of the SET upstream, or have the changefeed write canal-json; then resync it",
+                f"take the label '' out of the SET upstream; {WITH_A_COPY}",
                 records.number(int(kept[np.argmax(empty)])),
             )
 

@@ -11,10 +11,11 @@ from consumer.codec.csv.lines import RecordEnds
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
+from consumer.model.afresh import FROM_A_NEW_PREFIX
 
 _LAYOUT = (
     "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage;"
-    " otherwise set output-field-header=true in the changefeed's [sink.csv], and resync the table"
+    f" otherwise set output-field-header=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}"
 )
 _COMMIT_TS = re.compile(rb"[0-9]{17,19}")
 _QUOTED = re.compile(rb"([^\w\s])[IUD]\1(.{1,3}?)(?:\1|\Z)", re.DOTALL)
@@ -40,15 +41,13 @@ class CsvPlace(Place):
         """Some versions of TiCDC write such an update as an insert, so its absence proves nothing."""
         return self.inexact(
             "an update of a table with no key does not say what the row was",
-            "give the table a primary key, or set output-old-value=true in the changefeed's [sink.csv]; "
-            "then resync the table",
+            f"set output-old-value=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
         )
 
     def timeless(self) -> CannotBeExact:
         return self.inexact(
             "the rows of a table with no key have no commit-ts: a row written again looks the same as an equal row",
-            "give the table a primary key, or set include-commit-ts=true in the changefeed's [sink.csv]; "
-            "then resync the table",
+            f"set include-commit-ts=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from consumer.codec.csv.form import csv_of
 from consumer.codec.protocol import Declared
 from consumer.errors import CannotBeExact
+from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, Layout, LoadTarget
 
@@ -30,8 +31,7 @@ def csv_layouts(
         raise CannotBeExact(
             "the rows of a table with no key do not say what an updated row was, and some releases write updates as"
             " inserts",
-            hint="give the table a primary key, or set output-old-value=true in the changefeed's [sink.csv]; then"
-            " resync the table",
+            hint=f"set output-old-value=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
             table=str(target.table),
         )
     virtual = frozenset(name.lower() for name in target.virtual)

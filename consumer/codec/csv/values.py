@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.csv.form import BARE, RowForm
 from consumer.errors import CorruptFile
+from consumer.model.afresh import WITH_A_COPY
 from consumer.model.columns import Column, Family
 from consumer.types.blobs import base64_to_binary, hex_to_binary, holds_only
 from consumer.types.floats import without_exponent
@@ -78,7 +79,7 @@ def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
     try:
         return values.cast(type_)
     except pa.ArrowInvalid as error:
-        raise CorruptFile("a text is not UTF-8", hint="replace the value upstream, then resync the table") from error
+        raise CorruptFile("a text is not UTF-8", hint=f"replace the value upstream; {WITH_A_COPY}") from error
 
 
 def may_be_text(column: Column, form: RowForm) -> bool:
