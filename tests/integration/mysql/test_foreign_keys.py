@@ -33,6 +33,15 @@ def feed(tmp_path: Path) -> Feed:
     return feed
 
 
+def test_a_key_may_refer_to_an_index_that_is_not_unique(tmp_path: Path, fresh_mariadb: SqlServer) -> None:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.statement("d.p", 5, Action.CREATE_TABLE, "CREATE TABLE `p` (`id` INT PRIMARY KEY,`v` INT,INDEX `k`(`v`))")
+    feed.statement("d.c", 10, Action.CREATE_TABLE, CHILD.replace("`p`(`id`)", "`p`(`v`)"))
+    result = Replica(feed, fresh_mariadb.url()).once(20)
+    assert states(result) == {"d.c": "ok", "d.p": "ok"}
+
+
 @pytest.mark.parametrize("untied", [DROP_KEY, DROP_KEY_AND_MORE])
 def test_what_the_server_refuses_beside_a_key_waits_until_the_key_is_gone(
     untied: tuple[Action, str], feed: Feed, fresh_mariadb: SqlServer

@@ -151,6 +151,8 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     if flavor.name == "mariadb" and purpose == "ddl":
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
+    if flavor.name == "mysql" and flavor.version >= (8, 4) and purpose == "ddl":
+        values["restrict_fk_on_non_standard_key"] = 0  # TiDB asks for an index on what a key refers to, of any kind
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
 
 
