@@ -18,7 +18,7 @@ from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, Kept, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 
@@ -84,10 +84,10 @@ class ProgressPort(Protocol):
         """The consumer names that the target holds progress of, each with how many of its tables are in order. Needs no
         `acquire`."""
 
-    def of_others(self) -> Mapping[TableName, str]:
-        """The tables of other consumer names, each with that name; two consumers must not write to one table. A table
-        counts if the other consumer has written to it, and not if it stopped before a statement of the table ran.
-        Tables of a replay do not count. Needs no `acquire`."""
+    def of_others(self) -> Mapping[TableName, Kept]:
+        """The tables of other consumer names, each with that name and how far it is there; two consumers must not
+        write to one table. A table counts if the other consumer has written to it, and not if it stopped before a
+        statement of the table ran. Tables of a replay do not count. Needs no `acquire`."""
 
     def forget(self) -> None:
         """Remove everything that is recorded under this consumer's name; the tables stay. Called instead of `acquire`,

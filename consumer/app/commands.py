@@ -141,7 +141,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         if (other := parts.sink.of_others().get(table)) is not None:
-            raise belongs_to(table, other)
+            raise belongs_to(table, other.consumer)
         change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
         manager.ledger.empty(table, change)
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied

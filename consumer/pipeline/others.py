@@ -9,7 +9,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.commands import forget_command
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Progress
+from consumer.model.progress import DdlState, Kept, Progress
 from consumer.plan.assembly import Assembly
 from consumer.plan.statement import Statement
 
@@ -20,14 +20,15 @@ class Others:
     """The tables of other consumers, for one round: `look` is called once, for the first statement or load that asks.
 
     A table is this consumer's own once a statement of it ran or rows of it were read under its name. With
-    --start-ts the operator has said that the target holds the older tables: this consumer continues the other one.
+    --start-ts the operator has said that the target holds the older tables as of then. That is true of a table that the
+    other one left at or before that moment: this consumer continues it. It is not true of one that is further by now.
     """
 
     def __init__(
-        self, look: Callable[[], Mapping[TableName, str]], assembly: Assembly, progress: Callable[[], Progress]
+        self, look: Callable[[], Mapping[TableName, Kept]], assembly: Assembly, progress: Callable[[], Progress]
     ) -> None:
         self._look, self._assembly, self._progress = look, assembly, progress
-        self._others: Mapping[TableName, str] | None = None
+        self._others: Mapping[TableName, Kept] | None = None
         self._own: set[TableName] = set()
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
@@ -35,12 +36,13 @@ class Others:
         others = self._of_others()
         if not others or not statement.executed or self.leaves(statement):
             return None
-        if self._progress().start_ts and statement.begins is None:
-            return None
+        if statement.begins is None:
+            others = self._not_continued()
         names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
         if not statement.file.table and not self._has_some_in(statement.file.database):
             names.update(name for name in others if name.database == statement.file.database)
-        return next((belongs_to(name, others[name]) for name in sorted(names - self._own) if name in others), None)
+        there = (name for name in sorted(names - self._own) if name in others)
+        return next((belongs_to(name, others[name].consumer) for name in there), None)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
         """`refusal`, with the current tables of others."""
@@ -52,16 +54,15 @@ class Others:
         if statement.action not in _ON_DATABASES or not statement.executed:
             return ""
         database = statement.file.database
-        there = (other for name, other in self._of_others().items() if name.database == database)
+        there = (kept.consumer for name, kept in self._of_others().items() if name.database == database)
         other = next(there, "")
         return "" if self._has_some_in(database) else other
 
     def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` whose first rows are not to be loaded, and why."""
-        others = self._of_others()
-        if not others or self._progress().start_ts:
-            return {}
-        return {name: belongs_to(name, others[name]) for name in tables if name in others and name not in self._own}
+        others = self._not_continued()
+        wanted = [name for name in tables if name in others and name not in self._own]
+        return {name: belongs_to(name, others[name].consumer) for name in wanted}
 
     def took(self, tables: Iterable[TableName]) -> None:
         """`tables` are this consumer's own from now on."""
@@ -70,7 +71,11 @@ class Others:
     def _has_some_in(self, database: str) -> bool:
         return any(name.table and name.database == database for name in self._own)
 
-    def _of_others(self) -> Mapping[TableName, str]:
+    def _not_continued(self) -> Mapping[TableName, Kept]:
+        start, others = self._progress().start_ts, self._of_others()
+        return {name: kept for name, kept in others.items() if kept.applied_ts > start} if start else others
+
+    def _of_others(self) -> Mapping[TableName, Kept]:
         if self._others is None:
             self._others = self._look()
             if self._others:

@@ -16,6 +16,7 @@ from consumer.model.progress import (
     DdlRecord,
     DdlState,
     FolderProgress,
+    Kept,
     OpenFile,
     Progress,
     State,
@@ -38,15 +39,16 @@ CONSUMERS = (
 """Every consumer name, with how many of its tables are in order: in the SQL of every target."""
 
 OF_OTHERS = (
-    "SELECT k.name, k.database_name, k.table_name FROM storage_consumer.known_table k "
+    "SELECT k.name, COALESCE(p.applied_ts, c.applied_ts, 0), k.database_name, k.table_name "
+    "FROM storage_consumer.known_table k LEFT JOIN storage_consumer.consumer c ON c.name = k.name "
     "LEFT JOIN storage_consumer.table_progress p ON p.name = k.name AND p.database_name = k.database_name "
     "AND p.table_name = k.table_name WHERE k.name <> ? AND (COALESCE(p.state, 'ok') = 'ok' "
     "OR (p.state IN ('stopped', 'waits', 'emptying') AND EXISTS (SELECT 1 FROM storage_consumer.ddl d "
     "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
     "AND d.state <> 'refused'))) ORDER BY k.name"
 )
-"""Every table that another consumer than `?` keeps, by its name: in the SQL of every target. It is in order, or has
-come to a stop behind a statement of its own."""
+"""Every table that another consumer than `?` keeps, by its name, and how far it is: in the SQL of every target. It is
+in order, or has come to a stop behind a statement of its own."""
 _HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
@@ -55,20 +57,20 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows) -> dict[TableName, str]:
+def others_of(rows: Rows) -> dict[TableName, Kept]:
     """`rows` of OF_OTHERS: the tables, each with its consumer. A replay has none."""
-    found: dict[TableName, str] = {}
-    for other, *table in rows:
+    found: dict[TableName, Kept] = {}
+    for other, applied_ts, *table in rows:
         if not is_replay(other):
-            found.setdefault(TableName(*table), other)
+            found.setdefault(TableName(*table), Kept(other, int(applied_ts)))
     return found
 
 
-def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, str]:
+def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, Kept]:
     """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL."""
     return others_of(
         [
-            (other, table.database, table.table)
+            (other, place.applied_ts, table.database, table.table)
             for other, known in sorted(progress.items())
             for table, place in known.tables.items()
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))

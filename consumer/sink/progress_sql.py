@@ -17,6 +17,7 @@ from consumer.model.progress import (
     DdlId,
     DdlRecord,
     FolderProgress,
+    Kept,
     Progress,
     ProgressChange,
     State,
@@ -91,7 +92,7 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
     return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
 
 
-def of_others(tables: ProgressTables, name: str) -> dict[TableName, str]:
+def of_others(tables: ProgressTables, name: str) -> dict[TableName, Kept]:
     """The tables that another consumer than `name` keeps, with that one."""
     return others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
 

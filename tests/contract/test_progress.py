@@ -14,6 +14,7 @@ from consumer.model.progress import (
     DdlRecord,
     DdlState,
     FolderProgress,
+    Kept,
     OpenFile,
     Progress,
     ProgressChange,
@@ -157,7 +158,7 @@ def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> 
     assert sink.of_others() == {}
     sink.close()
     other = target.sink("another")
-    assert other.of_others() == {SHOP: "c"}
+    assert other.of_others() == {SHOP: Kept("c", 4)}
     other.acquire("file:///elsewhere")
     stopped = TableProgress(4, State.STOPPED, "it is there")
     refused = DdlRecord(DdlId("shop", "item", 2, 1), DdlState.REFUSED)
@@ -171,7 +172,7 @@ def test_a_table_that_has_come_to_a_stop_is_kept_all_the_same(target: Target, si
     made = DdlRecord(DdlId(SHOP.database, SHOP.table, 2, 1), DdlState.DONE)
     sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, state, "why")}, ddls=(made,)))
     sink.close()
-    assert target.sink("another").of_others() == {SHOP: "c"}
+    assert target.sink("another").of_others() == {SHOP: Kept("c", 4)}
 
 
 def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, sink: Sink) -> None:

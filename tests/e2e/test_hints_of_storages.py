@@ -93,7 +93,7 @@ def test_a_table_that_is_older_than_the_changefeed_is_not_made_anew(shop: Shop) 
 def test_a_damaged_file_that_nobody_can_restore(shop: Shop) -> None:
     damaged = shop.feed.damaged("d.it's", 2)
     left = shop.once(20)
-    assert (left.code, "take it away and accept the loss of its rows with --accept-gap" in left.err) == (3, True)
+    assert (left.code, "remove it and accept the loss of its rows with --accept-gap" in left.err) == (3, True)
     damaged.unlink()
     shop.feed.puts("d.it's", 2, {18: (4, "4")})
     assert shop.run("once", "--accept-gap").code == 0

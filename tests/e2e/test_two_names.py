@@ -45,6 +45,24 @@ def test_a_second_consumer_is_kept_from_a_table_that_is_older_than_both(shop: Sh
     assert shop.run("once", "--name", "third", "--start-ts", "25").code == 0, "said to hold what the first has done"
 
 
+@pytest.mark.parametrize("start", ["12", "19"])
+def test_a_start_before_what_the_first_has_applied_takes_nothing_from_it(
+    start: str, shop: Shop, fresh_mariadb: MariaDb
+) -> None:
+    """It would write rows anew that a statement has taken away since, below what the first goes on from."""
+    target = ("--downstream-uri", fresh_mariadb.url())
+    shop.feed.statement("d.it's", 18, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `it's`", (ID, VALUE))
+    shop.feed.puts("d.it's", 18, {19: (4, "4")})
+    assert shop.once(20, *target).code == 0
+    assert KEPT in shop.run("plan", *target, *SECOND, "--start-ts", start).out
+    left = shop.run("once", *target, *SECOND, "--start-ts", start)
+    assert (left.code, KEPT in left.err) == (5, True)
+    assert fresh_mariadb.execute("SELECT id, v FROM d.`it's`") == [(4, 4)]
+    assert shop.run("forget", *target, "--name", "default", "--yes").code == 0, "as the hint says"
+    assert shop.run("once", *target, *SECOND, "--start-ts", start).code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.`it's`") == [(4, 4)]
+
+
 def test_a_table_that_was_dropped_by_hand_is_still_the_first_ones(shop: Shop) -> None:
     shop.by_hand("""DROP TABLE d."it's" """)
     left = shop.once(15, *SECOND)

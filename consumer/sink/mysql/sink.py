@@ -11,7 +11,7 @@ from consumer.errors import ConsumerError
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, DdlState, Kept, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.completed import completed
@@ -78,8 +78,8 @@ class MySqlSink:
     def consumers(self) -> Mapping[str, int]:
         return self._driver.retried(self._consumers)
 
-    def of_others(self) -> Mapping[TableName, str]:
-        def look() -> Mapping[TableName, str]:
+    def of_others(self) -> Mapping[TableName, Kept]:
+        def look() -> Mapping[TableName, Kept]:
             with self._driver.cursor() as cursor:
                 return of_others(ServerTables(cursor), self._settings.name)
 

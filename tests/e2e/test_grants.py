@@ -1,0 +1,31 @@
+"""The rights that README says a user of the target needs: they are enough."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from consumer.model.actions import Action
+from tests.servers import MariaDb
+from tests.support.feed import ID, VALUE
+from tests.support.shop import Shop
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_grants_in_the_readme_are_enough(shop: Shop, fresh_mariadb: MariaDb) -> None:
+    grants = re.findall(r"^GRANT .*;$", README.read_text(), re.MULTILINE)
+    fresh_mariadb.execute("CREATE USER replica IDENTIFIED BY 'password'")
+    fresh_mariadb.execute(*(grant.replace("ON shop.*", "ON d.*") for grant in grants))
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.old (id INT PRIMARY KEY, v INT UNIQUE)")
+    shop.feed.describe("d.old", 3)
+    shop.feed.puts("d.old", 3, {16: (1, "1"), 17: (2, "2")})
+    shop.feed.statement("d.it's", 18, Action.ADD_COLUMN, "ALTER TABLE `it's` ADD COLUMN w INT", (ID, VALUE))
+    shop.feed.statement("d.it's", 19, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `it's`", (ID, VALUE))
+    target = ("--downstream-uri", fresh_mariadb.url("replica", "password"))
+    done = shop.once(20, *target)
+    assert done.code == 0, done.err
+    assert shop.run("resync", "--table", "d.it's", *target).code == 0
+    assert fresh_mariadb.execute("SELECT id, v FROM d.old ORDER BY id") == [(1, 1), (2, 2)]
+    assert fresh_mariadb.execute("SELECT * FROM d.`it's`") == []
+    assert shop.run("forget", *target, "--name", "default", "--yes").code == 0
