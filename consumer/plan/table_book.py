@@ -38,7 +38,7 @@ class TableBook:
         self._tables: dict[_Folded, Told] = {}
         self._ended: dict[_Folded, Told] = {}
         self._databases: dict[str, Charset] = {}
-        self._aside: dict[_Folded, tuple[int, Told]] = {}
+        self._aside: dict[_Folded, tuple[int, Told | None]] = {}
 
     def about(self, statement: Statement) -> Statement:
         """The statement with what is known of its table before it."""
@@ -110,8 +110,7 @@ class TableBook:
         new, old = _folded(file.name), None if old_name is None else _folded(old_name)
         version, aside = self._aside.get(old, (0, None)) if old is not None else (0, None)
         moved = aside if version == file.version else self._tables.pop(old, None) if old is not None else None
-        if new in self._tables:
-            self._aside[new] = (file.version, self._tables[new])
+        self._aside[new] = (file.version, self._tables.get(new))
         self._put(file.name, moved)
 
     def _created(self, file: SchemaFile, origin: TableName | None, fate: Fate) -> Told:

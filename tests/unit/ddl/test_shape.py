@@ -58,3 +58,9 @@ def test_what_each_rename_moved_is_told_whatever_was_asked_before() -> None:
         answers = {table: keys(found, table) for table in order}
         assert answers == {"a": (), "b": (), "c": (("v",),)}
         assert (keys(found, "b", until=13), keys(found, "a", until=12)) == ((("v",),), (("v",),))
+
+
+def test_a_table_that_changes_names_with_one_that_no_statement_made_takes_its_keys_along() -> None:
+    older = schema_file("d.b", 11, Action.NONE, "", COLUMNS)
+    found = catalog([created("a", 10), older, renamed("a", "b", 12), renamed("b", "a", 12)])
+    assert (keys(found, "a"), keys(found, "b")) == ((), (("v",),))
