@@ -130,7 +130,6 @@ def _stand_in(collation: str, supported: Collection[str]) -> str:
     if found is None:
         raise DdlRefused(
             f"the server has neither the collation {collation} nor one that separates the same keys",
-            hint="use a server that has it",
         )
     return found
 

@@ -116,7 +116,6 @@ def _meant(reference: TableReference, names: Names) -> TableName:
     who = f"it can be any of {', '.join(map(str, meant))}" if meant else "no known database has it"
     raise DdlRefused(
         f"the statement names `{reference.table}` without its database: {names.database} does not have it, and {who}",
-        hint="execute the statement by hand with the right database, then record it with skip-ddl",
         table=str(names.own),
     )
 

@@ -26,7 +26,6 @@ from consumer.model.names import tso_to_ms
 FlavorName = Literal["mysql", "mariadb", "tidb"]
 
 _NOW = frozenset({"CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_DATE", "CURDATE"})
-_BY_HAND = "execute what it means by hand, then record it with skip-ddl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,6 @@ def _refuse(statement: Statement, place: Place) -> None:
     if any(token.text == ";" for token in tokens[:-1]):
         raise DdlRefused(
             "the schema file holds more than one statement",
-            hint="execute them by hand, then record them with skip-ddl",
         )
     recovers = starts(tokens, "RECOVER") or starts(tokens, "FLASHBACK")
     if recovers and (place.flavor != "tidb" or starts(tokens, "BY", "JOB", at=2)):
@@ -134,7 +132,6 @@ def _refuse(statement: Statement, place: Place) -> None:
     if moves and place.key_partitioned and place.flavor != "tidb":
         raise DdlRefused(
             "the table is partitioned BY KEY, and this server's partitions hold other rows than TiDB's",
-            hint=_BY_HAND,
             table=own,
         )
 

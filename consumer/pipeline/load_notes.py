@@ -73,9 +73,8 @@ def ambiguous_key(table: TableName, column: str) -> CannotBeExact:
     return CannotBeExact(
         f"its key holds the TIMESTAMP `{column}`, and the changefeed's clock shows one hour of the year twice: two rows"
         " could have one key",
-        hint="run TiCDC under --tz UTC and have TiCDC write the files again, or set accept-timestamp-key where no"
-        " key is in"
-        " that hour",
+        hint="where no key is in that hour, set accept-timestamp-key = true in [consumer] of the file of --config; else"
+        " run TiCDC under --tz UTC, have it write to a new prefix, and load that under a new --name with --tz UTC",
         table=str(table),
     )
 

@@ -37,7 +37,7 @@ def _each_distinct(
         except KeyError as error:
             raise CorruptFile(
                 f"the label {error.args[0]!r} is none of {type_}({', '.join(map(repr, elements))})",
-                hint="the target's column must have the labels that upstream's has, in the same order: alter it, then "
-                "resync the table",
+                hint="the target's column must have the labels that upstream's has, in the same order: alter it, then"
+                " run again",
             ) from error
     return pa.array(numbers, pa.string()).take(encoded.indices)

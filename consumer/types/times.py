@@ -11,7 +11,10 @@ from consumer.model.clock import Clock
 
 _SECONDS = len("2006-01-02 15:04:05")
 _ZERO = "0000-00-00"
-_TZ = "set --tz to the changefeed's time zone, which is that of the TiCDC server unless its --tz says otherwise"
+_TZ = (
+    "the changefeed has another time zone (that of the TiCDC server, unless its --tz says otherwise): fill an empty"
+    " target under another --name with --tz set to it"
+)
 _NOWHERE = np.iinfo(np.int64).min
 
 

@@ -56,6 +56,9 @@ def test_a_table_that_breaks_every_job_stops_and_the_others_are_loaded(replica: 
     together = ["d.t", "d.u", "d.v"]
     assert loader.jobs == [together, together, ["d.t"], ["d.u"], ["d.v"]]
     assert replica.tables == {"d.t": {}, "d.u": {1: "1"}, "d.v": {1: "1"}}
+    assert "give Spark's workers more memory" in result.tables[TableName("d", "t")].hint
+    assert replica.once(20).exit_code == 0
+    assert replica.tables["d.t"] == {1: "1"}
 
 
 @pytest.mark.parametrize("times", [1, 2])

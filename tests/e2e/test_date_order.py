@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from consumer import app
+from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from tests.support.feed import Feed, MemoryReplica, states
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
 
 YESTERDAY, TODAY = "2026-03-04", "2026-03-05"
 
@@ -62,6 +66,8 @@ def test_files_whose_dates_and_times_disagree_stop_their_table(changefeed: Chang
 def test_a_person_says_which_of_them_is_right(order: str, value: str, changefeed: Changefeed) -> None:
     changefeed.write(TODAY, 1, 10, 4, 20)
     changefeed.write(YESTERDAY, 1, 20, 4, 21)
+    (stopped,) = changefeed.once(10).tables.values()
+    assert f'date-order = "{order}" ' in stopped.hint
     assert changefeed.once(10, order).exit_code == 0
     assert changefeed.value == value
 
@@ -91,6 +97,10 @@ def test_a_file_of_an_earlier_date_that_came_late_stops_its_table(
     result = changefeed.once(20)
     assert (result.exit_code, states(result)) == (3, {"d.t": "stopped"})
     assert changefeed.value == "10"
+    assert "load the table again with resync" in next(iter(result.tables.values())).hint
+    settings = changefeed.replica.settings(upstream_uri=f"file://{changefeed.feed.folder}?protocol=csv")
+    assert app.resync(settings, Recorder(), TableName("d", "t"), InlineLoader()).exit_code == 0
+    assert changefeed.value == "10", "the row of the later date came later"
 
 
 @pytest.mark.parametrize(

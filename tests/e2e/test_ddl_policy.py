@@ -115,6 +115,13 @@ def test_a_table_that_the_target_did_not_keep_stops_by_name(how: str, feed: Feed
     assert "skip-ddl --table d.t --version 30" in table.hint
     kept = {"not kept": [], "by job": ["d.__trash_20_t"], "incomplete": ["d.__partial_20_t"]}
     assert list(target.tables) == kept[how]
+    if kept[how]:
+        copied = target.tables[kept[how][0]]
+        target.rename(kept[how][0], "d.t")
+        app.skip_ddl(target.replica.settings(), Recorder(), TableName("d", "t"), 30, "copied")
+        feed.puts("d.t", 30, {45: (4, "4")})
+        assert target.once(50).exit_code == 0
+        assert target.tables["d.t"] == copied | {4: "4"}
 
 
 def test_a_truncate_that_a_resync_runs_again_leaves_the_first_trash_alone(feed: Feed, target: Target) -> None:
@@ -199,7 +206,11 @@ def test_the_name_of_a_table_whose_drop_was_ignored_is_not_used_again(feed: Feed
     both = rules("ignore", "drop-table", "create-table")
     result = target.once(50, **both)
     assert "holds rows" in result.tables[TableName("d", "t")].error
+    assert "skip-ddl --table d.t --version 30" in result.tables[TableName("d", "t")].hint
     assert target.tables == {"d.t": {1: "1", 2: "2"}}
+    app.skip_ddl(target.replica.settings(**both), Recorder(), TableName("d", "t"), 30, "its rows are upstream's")
+    assert target.once(60, **both).exit_code == 0
+    assert target.tables == {"d.t": {1: "1", 2: "2", 5: "5"}}
 
 
 def test_rows_that_no_longer_fit_after_an_ignored_statement_stop_their_table(feed: Feed, target: Target) -> None:

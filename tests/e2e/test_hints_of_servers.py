@@ -58,3 +58,36 @@ def test_a_consumer_that_is_still_at_work(cli: CommandLine, fresh_mariadb: Maria
             assert (left.code, "wait until it has ended, or end it" in left.err) == (4, True)
     assert cli.run("once", *target).code == 0
     assert cli.run("forget", "--yes", *target).code == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "mend", "right"),
+    [
+        ("u:pw@{}/", "grant the target's user all privileges on storage_consumer", "GRANT ALL ON *.* TO u", "u:pw@{}/"),
+        ("u:no@{}/", "check the user and the password in --downstream-uri", "GRANT ALL ON *.* TO u", "u:pw@{}/"),
+        ("root@{}/du", "leave out the database that it names", "", "root@{}/"),
+        ("root@{}/?ssl-mode=VERIFY_CA", "or ask for less: ssl-mode=", "", "root@{}/?ssl-mode=PREFERRED"),
+    ],
+)
+def test_a_server_that_does_not_let_us_in(
+    wrong: str, words: str, mend: str, right: str, cli: CommandLine, fresh_mariadb: MariaDb
+) -> None:
+    fresh_mariadb.execute("CREATE USER u IDENTIFIED BY 'pw'")
+    address = f"127.0.0.1:{fresh_mariadb.port}"
+    left = cli.run("once", "--downstream-uri", "mysql://" + wrong.format(address))
+    assert (left.code, words in left.err) == (2, True), left
+    if mend:
+        fresh_mariadb.execute(mend)
+    assert cli.run("once", "--downstream-uri", "mysql://" + right.format(address)).code == 0
+
+
+def test_a_server_that_takes_no_writes(cli: CommandLine, fresh_mariadb: MariaDb) -> None:
+    fresh_mariadb.execute("CREATE USER u IDENTIFIED BY 'pw'", "GRANT ALL ON du.* TO u")
+    fresh_mariadb.execute("GRANT ALL ON storage_consumer.* TO u", "SET GLOBAL read_only = 1")
+    target = ("--downstream-uri", fresh_mariadb.url("u", "pw"))
+    try:
+        left = cli.run("once", *target, "--max-wait", "0")
+        assert (left.code, "try again once it takes writes" in left.err) == (4, True)
+    finally:
+        fresh_mariadb.execute("SET GLOBAL read_only = 0")
+    assert cli.run("once", *target).code == 0

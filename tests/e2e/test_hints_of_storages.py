@@ -98,3 +98,13 @@ def test_a_damaged_file_that_nobody_can_restore(shop: Shop) -> None:
     shop.feed.puts("d.it's", 2, {18: (4, "4")})
     assert shop.run("once", "--accept-gap").code == 0
     assert shop.rows == [(1, 1), (2, 2), (4, 4)]
+
+
+def test_a_checkpoint_that_is_a_fifo(cli: CommandLine) -> None:
+    (cli.storage / "metadata").unlink()
+    os.mkfifo(cli.storage / "metadata")
+    left = cli.run("once", "--max-wait", "0")
+    assert (left.code, "take it away, or put the file there" in left.err) == (4, True)
+    (cli.storage / "metadata").unlink()
+    cli.mend()
+    assert cli.run("once").code == 0

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from consumer.model.actions import Action
+from consumer.observe.profiling import ADDRESS
+from tests.support.build import VALUE
+from tests.support.canal_json import row_line
 from tests.support.command_line import DEMO_TABLES, T_WIDENED, CommandLine, command_line, duckdb_tables
+from tests.support.shop import Shop
 
 CHECKPOINT = 470611625733521409
 TO = ("--downstream-uri",)
@@ -159,3 +165,18 @@ def test_a_secret_that_was_masked(cli: CommandLine, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", cli.target)
     assert cli.raw("once", *upstream).code == 0
     assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_port_that_another_process_has(cli: CommandLine) -> None:
+    with socket.create_server(ADDRESS):
+        follow(cli, ("once", "--enable-profiling"), "leave --enable-profiling out", ("once",))
+
+
+def test_a_table_with_no_key_before_the_checkpoint_is_written(shop: Shop) -> None:
+    shop.feed.statement("d.k", 16, Action.CREATE_TABLE, "CREATE TABLE `k` (`v` INT)", (VALUE,))
+    shop.feed.file("d.k", 16, row_line("INSERT", {"v": "7"}, commit_ts=17, table="k") + b"\r\n")
+    (shop.feed.folder / "metadata").unlink()
+    left = shop.run("once", "--checkpoint-ts", "max")
+    assert (left.code, "run again once TiCDC has written `metadata`" in left.err) == (3, True), left
+    assert shop.run("once", "--checkpoint-ts", "max", "--tables", "*.*", "--tables", "!d.k").code == 0
+    assert shop.once(20).code == 0

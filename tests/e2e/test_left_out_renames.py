@@ -181,6 +181,7 @@ def test_what_is_left_of_a_table_stops_while_a_policy_keeps_it(feed: Feed, repli
         kept = replica.once(moment, tables=ALL, ddl={"rules": [{"action": "fail", "kinds": ["drop-table"]}]})
         assert kept.exit_code == 5
         assert "the policy for drop-table keeps it in the target" in str(kept.tables[TableName("d", "a")].error)
+        assert "set evolve for drop-table in [consumer.ddl]" in kept.tables[TableName("d", "a")].hint
     assert replica.once(60, tables=ALL).exit_code == 0
     assert replica.tables == {}
 

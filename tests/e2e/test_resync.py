@@ -31,12 +31,13 @@ def resync(replica: Replica, table: TableName = T, **flags: object) -> RunResult
     return app.resync(replica.settings(**flags), Recorder(), table, InlineLoader())
 
 
-def refused(replica: MemoryReplica, error: type[ConsumerError], match: str, table: TableName = T) -> None:
-    """Neither the target nor the progress is another afterwards."""
+def refused(replica: MemoryReplica, error: type[ConsumerError], match: str, table: TableName = T) -> str:
+    """Neither the target nor the progress is another afterwards; its hint."""
     before = replica.tables, replica.sink.progress()
-    with pytest.raises(error, match=match):
+    with pytest.raises(error, match=match) as found:
         resync(replica, table)
     assert (replica.tables, replica.sink.progress()) == before
+    return found.value.hint
 
 
 # The checkpoint has gone back
@@ -96,7 +97,7 @@ def test_a_table_that_the_target_does_not_have_yet_waits_for_the_one_before_it(
     feed.create("d.t", 25)
     feed.puts("d.t", 25, {26: (5, "second life")})
     feed.checkpoint(30)
-    refused(replica, CannotBeExact, "does not have it yet")
+    assert "then run `once`" in refused(replica, CannotBeExact, "does not have it yet")
     assert replica.once(40).exit_code == 0
     expected = {"d.t": {5: "second life"}} | ({"d.u": {1: "first life"}} if end == "rename" else {})
     assert replica.tables == expected
@@ -164,8 +165,9 @@ def test_a_table_that_was_made_by_hand_stays(feed: Feed, replica: MemoryReplica)
     replica.holds("d.t")
     replica.once(20, ddl=IGNORE_CREATE)
     before = replica.tables
-    with pytest.raises(CannotBeExact, match="made by hand"):
+    with pytest.raises(CannotBeExact, match="made by hand") as found:
         resync(replica, ddl=IGNORE_CREATE)
+    assert "let [consumer.ddl] execute create-table for it" in found.value.hint
     assert replica.tables == before == {"d.t": {1: "x"}}
     assert resync(replica).exit_code == 0  # the policy is another now
     assert replica.tables == before
@@ -178,7 +180,12 @@ def test_a_table_whose_create_was_recorded_by_hand_stays(feed: Feed, replica: Me
     replica.once(20)
     app.skip_ddl(replica.settings(), Recorder(), T, 10, "it has rows of its own")
     replica.once(30)
-    refused(replica, CannotBeExact, "it has rows of its own")
+    hint = refused(replica, CannotBeExact, "it has rows of its own")
+    assert "start a consumer under a new name with --start-ts" in hint
+    replica.holds("d.t", (1, "x"))
+    feed.puts("d.t", 10, {31: (2, "y")})
+    assert replica.once(40, name="new", start_ts="30").exit_code == 0
+    assert replica.tables == {"d.t": {1: "x", 2: "y"}}
 
 
 def test_a_table_that_would_stop_at_a_policy_stays(feed: Feed, replica: MemoryReplica) -> None:
@@ -187,8 +194,11 @@ def test_a_table_that_would_stop_at_a_policy_stays(feed: Feed, replica: MemoryRe
     feed.truncate("d.t", 15)
     feed.puts("d.t", 15, {16: (1, "x")})
     replica.once(20)
-    with pytest.raises(CannotBeExact, match="the policy for truncate-table is fail"):
+    with pytest.raises(CannotBeExact, match="the policy for truncate-table is fail") as found:
         resync(replica, ddl=fail)
+    assert replica.tables == {"d.t": {1: "x"}}
+    assert "set another action for it in [consumer.ddl]" in found.value.hint
+    assert resync(replica).exit_code == 0
     assert replica.tables == {"d.t": {1: "x"}}
 
 
@@ -283,8 +293,11 @@ def test_a_table_stays_whose_foreign_key_does_not_fit_the_other_table_any_more(
     if fits:
         assert resync(replica).exit_code == 0
     else:
-        with pytest.raises(CannotBeExact, match=r"may not fit d\.p any more"):
+        with pytest.raises(CannotBeExact, match=r"may not fit d\.p any more") as found:
             resync(replica)
+        assert "into an empty target with backfill" in found.value.hint
+        other = replica.settings(downstream_uri=f"memory://{tmp_path.name.replace('_', '-')}")
+        assert app.backfill(other, Recorder(), InlineLoader()).exit_code == 0
     assert replica.once(30).exit_code == 0
     assert fresh_mariadb.execute("SELECT id, v FROM d.t") == [(1, 1)]
 

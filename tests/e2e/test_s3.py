@@ -53,3 +53,12 @@ def test_a_storage_that_stays_away_is_for_later(line: CommandLine, s3_server: S3
     proxy.fault = lambda method, path: None
     assert line.run("once", "--upstream-uri", uri).code == 0
     assert duckdb_tables(line.target) == DEMO_TABLES
+
+
+def test_a_role_is_not_asked_for_and_its_keys_are_taken(line: CommandLine, s3_server: S3Server) -> None:
+    s3_server.put_directory(DEMO, "demo")
+    uri = s3_server.uri("demo")
+    left = line.run("once", "--upstream-uri", f"{uri}&role-arn=arn:aws:iam::1:role/x")
+    assert (left.code, "give access-key, secret-access-key and session-token" in left.err) == (2, True)
+    assert "access-key=" in uri
+    assert line.run("once", "--upstream-uri", uri).code == 0

@@ -61,8 +61,11 @@ def test_what_inspect_prints_does_not_run_until_the_encoding_is_said(
     assert any("binary-encoding-method" in finding for finding in found.findings)
     config = tmp_path / "changefeed.toml"
     config.write_text(found.toml, encoding="utf-8")
-    with pytest.raises(BadConfig, match=r"d.t.v can be base64 or hex, and binary-encoding-method is not set"):
+    with pytest.raises(
+        BadConfig, match=r"d.t.v can be base64 or hex, and binary-encoding-method is not set"
+    ) as refused:
         once(load(hexadecimal, {}, str(config)).settings)
+    assert "or set binary-encoding-method in its [sink.csv]" in refused.value.hint
     config.write_text(found.toml.replace('# binary-encoding-method = "base64"', 'binary-encoding-method = "hex"'))
     assert once(load(hexadecimal, {}, str(config)).settings) == [bytes.fromhex(u) for u in UUIDS]
 
