@@ -45,7 +45,8 @@ def test_rows_and_progress_arrive_together(target: Target, sink: Sink) -> None:
     assert target.rows(SHOP) == [("1", "a"), ("2", None)]
     assert sink.progress().table(SHOP) == TableProgress(20)
     assert sink.has_rows([SHOP, LOG]) == [SHOP]
-    assert set(sink.missing([SHOP, LOG, TableName("nowhere", "t")])) == {LOG, TableName("nowhere", "t")}
+    nowhere = {TableName("nowhere", "t"), TableName("d😀", "t"), TableName("d", "t😀")}
+    assert set(sink.missing([SHOP, LOG, *nowhere])) == {LOG, *nowhere}
 
 
 def test_receipts_count_puts_and_deletes(sink: Sink) -> None:

@@ -71,7 +71,7 @@ ALREADY_SO = MISSING | {
 DUPLICATE = frozenset({1022, 1062, 1586})
 """A row has a value of a unique key that another row has."""
 
-NOT_A_NAME = frozenset({1300, 3854, 3988})
+NOT_A_NAME = frozenset({1267, 1270, 1271, 1300, 3854, 3988})
 """The server's own names are in a character set that cannot spell this one."""
 
 _HINTS: dict[type[ConsumerError], str] = {

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pymysql
 
 from consumer.model.names import TableName, same_name
 from consumer.sink.mysql.server.errors import NOT_A_NAME, errno
 
+_Name = TypeVar("_Name")
+_Found = TypeVar("_Found")
 _PLAIN = {"''": "'", r"\\": "\\", r"\n": "\n", r"\r": "\r", r"\0": "\0"}
 _ESCAPED = re.compile(r"''|\\[\\nr0]")
 _SINGLE_LOOKUPS = 20
@@ -75,14 +77,18 @@ class TargetTable:
 def describe(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
     """Those of `names` that exist, under the names as given; one that the server cannot spell does not. pymysql's other
     errors pass through."""
+    return dict(_spelled(names, lambda some: _described(cursor, some).items()))
+
+
+def _spelled(names: Collection[_Name], look: Callable[[Collection[_Name]], Collection[_Found]]) -> list[_Found]:
+    """What `look` finds of `names`: nothing of those that the server cannot spell."""
     try:
-        return _described(cursor, names)
+        return list(look(names))
     except pymysql.MySQLError as error:
         if errno(error) not in NOT_A_NAME:
             raise
     half, listed = len(names) // 2, list(names)
-    parts = (listed[:half], listed[half:]) if half else ()
-    return {name: table for part in parts for name, table in describe(cursor, part).items()}
+    return [found for part in (listed[:half], listed[half:]) if half for found in _spelled(part, look)]
 
 
 def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
@@ -111,8 +117,9 @@ def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> 
 def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
     """Those of `names` that the server does not have: one list of names for each database, no table is opened."""
     spelled = _Spelling(cursor)
-    databases = sorted({name.database for name in names})
-    there = {spelled.key(TableName(*row)) for row in _rows(cursor, _NAMES_QUERY, (databases,))} if databases else set()
+    databases = {name.database for name in names}
+    listed = _spelled(databases, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),))) if databases else ()
+    there = {spelled.key(TableName(*row)) for row in listed}
     return {name for name in names if spelled.key(name) not in there}
 
 
