@@ -176,7 +176,7 @@ class LoadRunner:
         """The sink's target of each table. Tables that it refuses are stopped."""
         context = self._context
         versions, requests = [], []
-        kept = context.others.loads(load.table for load in loads)
+        kept = context.others.take([load.table for load in loads], context.ledger.record)
         for table, error in kept.items():
             context.stop(table, error)
         for load in (load for load in loads if load.table not in kept):

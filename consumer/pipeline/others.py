@@ -9,7 +9,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.commands import forget_command
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Kept, Progress
+from consumer.model.progress import DdlState, Kept, Progress, ProgressChange, TableProgress
 from consumer.plan.assembly import Assembly
 from consumer.plan.statement import Statement
 
@@ -64,6 +64,21 @@ class Others:
         wanted = [name for name in tables if name in others and name not in self._own]
         return {name: belongs_to(name, others[name].consumer) for name in wanted}
 
+    def take(
+        self, tables: Collection[TableName], record: Callable[[ProgressChange], None]
+    ) -> dict[TableName, DdlRefused]:
+        """`loads`, for tables whose rows are about to be loaded. It can be long until their first load is recorded, so
+        they are recorded before it: of two consumers that begin at once, the later one sees it."""
+        refused = self.loads(tables)
+        new = set(tables) - self._own - refused.keys()
+        if new:
+            progress = self._progress()
+            record(ProgressChange(tables={name: TableProgress(progress.table(name).applied_ts) for name in new}))
+            self._others = None
+            refused |= self.loads(new)
+            self.took(new - refused.keys())
+        return refused
+
     def took(self, tables: Iterable[TableName]) -> None:
         """`tables` are this consumer's own from now on."""
         self._own.update(tables)
@@ -78,8 +93,7 @@ class Others:
     def _of_others(self) -> Mapping[TableName, Kept]:
         if self._others is None:
             self._others = self._look()
-            if self._others:
-                self._own.update(_begun(self._assembly, self._progress()))
+            self._own.update(_begun(self._assembly, self._progress()))
         return self._others
 
 
