@@ -116,7 +116,7 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
     if isinstance(error, PySparkException):
         return BadConfig(
             f"Spark does not start: {_telling_line(noise) or error}",
-            hint="check that Java 17 is installed (make setup installs it), and the Spark properties",
+            hint="check --master, the Spark properties, and that Java 17 is installed (make setup installs it)",
         )
     if not isinstance(error, (Py4JError, OSError)):
         return None

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from tests.support.build import ID
 from tests.support.command_line import DEMO_TABLES, T_CREATED, CommandLine, command_line, duckdb_tables
+from tests.support.feed import Feed, Replica
 from tests.support.shop import Shop
 
 
@@ -108,3 +112,30 @@ def test_a_checkpoint_that_is_a_fifo(cli: CommandLine) -> None:
     (cli.storage / "metadata").unlink()
     cli.mend()
     assert cli.run("once").code == 0
+
+
+DAMAGED = "the data file is damaged, or its schema file does not belong to it"
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "bad", "words"),
+    [
+        ("duckdb", "FLOAT", "x", DAMAGED),
+        ("mariadb", "FLOAT", "x", DAMAGED),
+        ("duckdb", "INT", "x", DAMAGED),
+        ("mariadb", "BIT", "x", DAMAGED),
+        ("duckdb", "BLOB", "\u20ac", "the column is text in the data file and binary in its schema file"),
+    ],
+)
+def test_a_value_that_is_none_of_its_type(
+    target: str, kind: str, bad: str, words: str, feed: Feed, request: pytest.FixtureRequest
+) -> None:
+    query = f"CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` {kind})"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, query, (ID, Column("v", kind)))
+    file = feed.puts("d.t", 2, {10: (1, bad)})
+    server = request.getfixturevalue("fresh_mariadb") if target == "mariadb" else None
+    replica = Replica(feed, server.url() if server else f"duckdb:///{feed.folder}.duckdb")
+    (stopped,) = (table for table in replica.once(20).tables.values() if table.error)
+    assert words in stopped.hint
+    file.write_bytes(feed._line("d.t", 10, 1, "1"))
+    assert replica.once().exit_code == 0, "the file is restored"

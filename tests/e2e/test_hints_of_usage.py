@@ -7,10 +7,13 @@ import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
 import pytest
 
+import consumer.app
+from consumer.cli.main import main
 from consumer.model.actions import Action
 from consumer.observe.profiling import ADDRESS
 from tests.support.build import VALUE
@@ -180,3 +183,15 @@ def test_a_table_with_no_key_before_the_checkpoint_is_written(shop: Shop) -> Non
     assert (left.code, "run again once TiCDC has written `metadata`" in left.err) == (3, True), left
     assert shop.run("once", "--checkpoint-ts", "max", "--tables", "*.*", "--tables", "!d.k").code == 0
     assert shop.once(20).code == 0
+
+
+def test_a_bug(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer.app, "once", Mock(side_effect=KeyError("broken")))
+    shown = {}
+    for more in ((), ("-v",)):
+        with pytest.raises(SystemExit):
+            main(["once", "--upstream-uri", f"file://{cli.storage}?protocol=canal-json", *more])
+        shown[more] = cli.capsys.readouterr().err
+    assert "Run it again with -v to see the trace" in shown[()]
+    assert "Traceback" not in shown[()]
+    assert "Traceback" in shown[("-v",)]

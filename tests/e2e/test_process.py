@@ -69,6 +69,7 @@ def test_a_spark_that_does_not_start_is_one_sentence(storage: Path, tmp_path: Pa
     assert done.returncode == 2
     error = json.loads(done.stdout)["error"]
     assert error.startswith("Spark does not start: ")
+    assert "check --master" in json.loads(done.stdout)["hint"]
     assert "Master must" in error
     assert "Traceback" not in done.stderr
 

@@ -175,6 +175,12 @@ FOLLOWED = {
     "test_hints_of_storages.py::test_a_table_that_is_older_than_the_changefeed_is_not_made_anew": [
         "pipeline/resync.py:_birth",
     ],
+    "test_hints_of_storages.py::test_a_value_that_is_none_of_its_type": [
+        "sink/columnar/values.py:_refused",
+        "sink/mysql/rows/values.py:_not_a_value",
+        "types/blobs.py:latin1_to_binary",
+        "types/floats.py:_not_a_float",
+    ],
     "test_hints_of_storages.py::test_an_older_table_is_created_as_the_hint_writes_it": [
         "sink/missing.py:table_missing",
     ],
@@ -194,6 +200,9 @@ FOLLOWED = {
     ],
     "test_hints_of_usage.py::test_a_backfill_of_a_target_that_is_not_empty": [
         "app/commands.py:backfill",
+    ],
+    "test_hints_of_usage.py::test_a_bug": [
+        "cli/session.py:report_bug",
     ],
     "test_hints_of_usage.py::test_a_folder_without_its_scheme": [
         "storage/settings.py:_split",
@@ -310,23 +319,21 @@ FOLLOWED = {
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
 ADVICE = {
-    "cli/starved.py:starved", "sink/columnar/values.py:_refused", "sink/columnar/writer.py:_save",
-    "sink/duckdb/tables/prepare.py:_answer", "sink/mysql/rows/values.py:_not_a_value",
+    "cli/starved.py:starved", "sink/columnar/writer.py:_save", "sink/duckdb/tables/prepare.py:_answer",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
     "spark/failures.py:told", "spark/session.py:_check", "spark/session.py:_why_not", "spark/waiting.py:add",
-    "storage/files.py:check_length", "storage/remote.py:_connected", "types/blobs.py:latin1_to_binary",
-    "types/floats.py:_not_a_float",
+    "storage/files.py:check_length", "storage/remote.py:_connected",
 }  # fmt: skip
-"""Nothing to paste: another release, the machine, the network, Spark's own settings, or a file to restore."""
+"""Nothing to paste: another release, the machine, the network, or Spark's own settings."""
 
 MOMENT = {
-    "cli/session.py:report_bug", "codec/errors.py:lacking", "errors.py:__init__", "fold/keyless.py:_refuse_coarse",
-    "model/progress.py:check", "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
+    "codec/errors.py:lacking", "errors.py:__init__", "fold/keyless.py:_refuse_coarse", "model/progress.py:check",
+    "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
     "sink/duckdb/sink.py:_held", "sink/mysql/progress/epochs.py:taken_over",
     "sink/mysql/server/wire.py:_read_load_local_packet", "sink/progress_rows.py:begins_too_early",
     "spark/session.py:_borrowed", "spark/tasks.py:_unexpected",
 }  # fmt: skip
-"""Not to be provoked from outside: a race, a bug, a hostile server, or a guard behind another check."""
+"""Not to be provoked from outside: a race, a bug in a task, a hostile server, or a guard behind another check."""
 
 
 def test_every_hint_is_followed_or_known_not_to_be() -> None:
