@@ -3,8 +3,9 @@ keys, partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.declared import Definition
@@ -14,6 +15,8 @@ from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.indexes import UNTOLD, TableIndexes
+
+_Known = TypeVar("_Known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,6 @@ class Shape:
 
     columns: Mapping[str, Definition] = field(default_factory=dict)
     indexes: TableIndexes = UNTOLD
-    partitioned: PartitionedTable = field(default_factory=PartitionedTable)
 
     def unique_keys(self, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
         """The NOT NULL unique keys (column names, the primary key left out) of the table while it has `columns`.
@@ -83,35 +85,51 @@ class Told:
     copy: bool = False
     collation: str = ""
     _shape: Shape | None = None
+    _partitioned: PartitionedTable | None = None
 
     def shape(self) -> Shape:
-        waiting: list[Told] = []
-        told: Told | None = self
-        while told is not None and told._shape is None:
-            waiting.append(told)
-            told = told.before
-        shape = Shape() if told is None or told._shape is None else told._shape
-        for each in reversed(waiting):
+        shape, line = self._line(lambda told: told._shape)
+        shape = shape or Shape()
+        for each in line:
             shape = each._shape = each._after(shape)
         return shape
 
+    def partitioned(self) -> PartitionedTable:
+        """Folded apart from the rest: it is long where a table has many partitions, and only what moves their rows
+        asks for it."""
+        found, line = self._line(lambda told: told._partitioned)
+        found = found or PartitionedTable()
+        for each in line:
+            found = each._partitioned_after(found)
+        self._partitioned = found
+        return found
+
+    def _line(self, known: Callable[[Told], _Known | None]) -> tuple[_Known | None, list[Told]]:
+        """What is known of the last table before this one of which it is, and those behind that one, in order."""
+        line: list[Told] = []
+        told: Told | None = self
+        while told is not None and known(told) is None:
+            line.append(told)
+            told = told.before
+        return (None if told is None else known(told)), line[::-1]
+
     def _after(self, before: Shape) -> Shape:
-        changes, file = changes_of(self.file), self.file
+        changes, file, fate = changes_of(self.file), self.file, self.fate
         if self.copy:
             indexes = copied(before.indexes)
-            own = tuple(replace(index, skipped=index.skipped or self.fate.skipped) for index in indexes.indexes)
-            # A source that stands alone where the new table's name does not is one of a database that nothing tells.
-            told = changes.names[1].database is not None or changes.names[0].database is None
-            partitioned = before.partitioned if told else PartitionedTable()
-            return Shape(before.columns, replace(indexes, indexes=own), partitioned)
-        partitioned = before.partitioned
-        if file.type in CREATE_ACTIONS:
-            partitioned = created(changes.partitions, self.collation)
-        elif file.type in PARTITION_ALTERS:
-            partitioned = altered(partitioned, changes.partitions)
-        fate = self.fate
+            own = tuple(replace(index, skipped=index.skipped or fate.skipped) for index in indexes.indexes)
+            return Shape(before.columns, replace(indexes, indexes=own))
         return Shape(
             changes.columns.after(before.columns),
             after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
-            partitioned,
         )
+
+    def _partitioned_after(self, before: PartitionedTable) -> PartitionedTable:
+        changes = changes_of(self.file)
+        if self.copy:
+            # A source that stands alone where the new table's name does not is one of a database that nothing tells.
+            told = changes.names[1].database is not None or changes.names[0].database is None
+            return before if told else PartitionedTable()
+        if self.file.type in CREATE_ACTIONS:
+            return created(changes.partitions, self.collation)
+        return altered(before, changes.partitions) if self.file.type in PARTITION_ALTERS else before

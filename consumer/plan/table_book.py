@@ -48,7 +48,7 @@ class TableBook:
         self._read()
         told = self._tables.get(_folded(name))
         if told is not None and action in PARTITION_ACTIONS:
-            statement = replace(statement, partitioning=told.shape().partitioned.partitioning)
+            statement = replace(statement, partitioning=told.partitioned().partitioning)
         if told is not None and action in INDEX_ACTIONS:
             statement = replace(statement, indexes=told.shape().indexes)
         if action in CREATE_ACTIONS:
