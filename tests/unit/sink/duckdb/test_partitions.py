@@ -71,7 +71,7 @@ def test_a_partitions_rows_go(
 @pytest.mark.parametrize(
     ("alter", "by", "why"),
     [
-        ("TRUNCATE PARTITION `p0`", None, "no statement in the storage tells it"),
+        ("TRUNCATE PARTITION `p0`", None, "no statement in the storage defines it clearly"),
         ("TRUNCATE PARTITION `p9`", TENS, "p9"),
         ("TRUNCATE PARTITION `p0`", "KEY (`v`) PARTITIONS 2", "KEY"),
         ("TRUNCATE PARTITION `p0`", "LIST (`v`) (PARTITION `p0` VALUES IN (1),PARTITION `p1` VALUES IN (2))", "1 rows"),
