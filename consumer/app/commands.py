@@ -26,6 +26,7 @@ from consumer.model.commands import forget_command
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
+from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.others import belongs_to
@@ -170,7 +171,7 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> str:
                 if names
                 else "it has none at all: check --downstream-uri",
             )
-        what = f"the progress of consumer {settings.name!r}, with {names[settings.name]:,} tables in order"
+        what = f"the progress of consumer {settings.name!r}, with {count_text(names[settings.name], 'table')} in order"
         if not sure:
             raise BadConfig(
                 f"{what}, is to be removed: the name can only begin anew then, though the tables stay as they are",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from consumer.cli.text import print_table, time_text
 from consumer.codec.registry import protocol_of
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
-from consumer.model.texts import size_text
+from consumer.model.texts import count_text, size_text
 
 
 def print_inspected(result: InspectResult) -> None:
@@ -16,7 +16,7 @@ def print_inspected(result: InspectResult) -> None:
     print(f"upstream    {result.upstream}")
     shown = f"{time_text(result.checkpoint_ts)} ({result.checkpoint_ts})" if result.checkpoint_ts else "not known"
     print(f"checkpoint  {shown}")
-    print(f"content     {len(result.tables):,} tables, {files:,} data files, {size_text(size)}")
+    print(f"content     {count_text(len(result.tables), 'table')}, {count_text(files, 'data file')}, {size_text(size)}")
     for name, text in _options(result.detected):
         print(f"{name:<12}{text}")
     if result.tables:

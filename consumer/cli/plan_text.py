@@ -8,7 +8,7 @@ from consumer.cli.run_text import way_back
 from consumer.cli.text import MOST_ROWS, one_line, print_notes, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import PlannedStep, PlanResult
-from consumer.model.texts import size_text
+from consumer.model.texts import count_text, size_text
 
 _INDENT = " " * 6
 
@@ -31,8 +31,8 @@ def print_plan(result: PlanResult, options: str) -> None:
 
 def _load_lines(step: PlannedStep, mark: str) -> Iterator[str]:
     after = f"after {time_text(step.from_ts)} " if step.from_ts else ""
-    files = f"{step.files:,} {'file' if step.files == 1 else 'files'}, {size_text(step.bytes)}"
-    yield f"load  {step.table}{mark}: {files}, {after}up to {time_text(step.to_ts)}"
+    files = count_text(step.files, "file")
+    yield f"load  {step.table}{mark}: {files}, {size_text(step.bytes)}, {after}up to {time_text(step.to_ts)}"
 
 
 def _statement_lines(step: PlannedStep, mark: str) -> Iterator[str]:
@@ -67,8 +67,11 @@ def _totals(result: PlanResult) -> str:
     statements = [step for step in result.steps if step.kind == "ddl"]
     waiting = sum(step.kind == "barrier" for step in result.steps)
     removing = sum(step.destructive for step in statements)
-    text = f"{len(statements):,} statements" + (f" ({removing:,} take data away)" if removing else "")
+    text = count_text(len(statements), "statement")
+    text += f" ({count_text(removing, 'takes', 'take')} data away)" if removing else ""
     files, size = sum(step.files for step in loads), sum(step.bytes for step in loads)
-    text += f", {len(loads):,} loads" + (f" of {files:,} files, {size_text(size)}" if loads else "")
-    text += f", {waiting:,} statements wait" if waiting else ""
-    return text + (f", {len(result.stopped):,} tables are stopped" if result.stopped else "")
+    text += f", {count_text(len(loads), 'load')}"
+    text += f" of {count_text(files, 'file')}, {size_text(size)}" if loads else ""
+    text += f", {count_text(waiting, 'statement waits', 'statements wait')}" if waiting else ""
+    stopped = count_text(len(result.stopped), "table is stopped", "tables are stopped")
+    return text + (f", {stopped}" if result.stopped else "")

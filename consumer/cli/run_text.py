@@ -9,7 +9,7 @@ from consumer.config.uri import MASK
 from consumer.model.commands import completed, resync_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.result import RunResult, TableResult, TableStatus
-from consumer.model.texts import duration_text
+from consumer.model.texts import count_text, duration_text
 
 _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
 
@@ -28,7 +28,7 @@ def print_run(result: RunResult) -> None:
     print_table(_HEADINGS, rows, numbers=range(1, 7))
     quiet = len(result.tables) - len(rows)
     spark = f" (Spark start {duration_text(result.spark_seconds)})" if result.spark_seconds else ""
-    idle = f", {quiet} tables without changes" if quiet else ""
+    idle = f", {count_text(quiet, 'table')} without changes" if quiet else ""
     print(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{idle}")
 
 

@@ -19,3 +19,8 @@ def size_text(size: float) -> str:
         amount /= 1024
         units.pop(0)
     return f"{amount:.0f} {units[0]}" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+
+
+def count_text(count: int, one: str, many: str = "") -> str:
+    """A number of things: `one` is the word for one of them, `many` that for more, if not with an `s`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

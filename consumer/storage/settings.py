@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ from consumer.errors import BadConfig
 from consumer.storage.parameters import CHANGEFEED_PARAMETERS, SECRETS, STORAGE_OPTIONS
 
 _SCHEMES = {"file": "file", "s3": "s3", "gcs": "gcs", "gs": "gcs", "azblob": "azblob", "azure": "azblob"}
+_SHORTEST_SECRET = 6
+"""The least length of one that is masked within words."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -71,7 +74,7 @@ class StorageSettings:
         """`text` with every secret of these settings as ``***``."""
         for name, value in (*self.options, *self.parameters.items()):
             if name in SECRETS and value:
-                text = text.replace(value, "***")
+                text = _secret_in_texts(value).sub("***", text)
         return text
 
     def fsspec_options(self) -> dict[str, Any]:
@@ -92,6 +95,12 @@ class StorageSettings:
         given = {**dict(self.options), **self.parameters}
         shown = {name: "***" if name in SECRETS else value for name, value in given.items()}
         return f"StorageSettings({self.identity!r}, {shown})"
+
+
+def _secret_in_texts(value: str) -> re.Pattern[str]:
+    """Where `value` is masked. A short one is a part of common words too: only where it stands by itself."""
+    form = re.escape(value)
+    return re.compile(form if len(value) >= _SHORTEST_SECRET else rf"(?<!\w){form}(?!\w)")
 
 
 def _split(uri: str) -> tuple[str, str, str, str]:

@@ -219,6 +219,9 @@ FOLLOWED = {
     "test_hints_of_usage.py::test_a_replica_that_began_elsewhere": [
         "app/parts.py:start_of",
     ],
+    "test_nothing_left.py::test_a_folder_that_nobody_may_write_to_is_told_at_once": [
+        "sink/columnar/lock.py:_not_written",
+    ],
     "test_hints_of_usage.py::test_a_second_run_on_one_file": [
         "sink/columnar/lock.py:_lock",
     ],

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
 from pathlib import Path
 
-from consumer.errors import BadConfig, LeaseHeld, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
+
+NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class FileLock:
@@ -31,7 +34,7 @@ class FileLock:
             self._path.parent.mkdir(exist_ok=True)
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise TargetUnavailable(f"the staging folder {self._path.parent} cannot be written: {error}") from error
+            raise self._not_written(error) from error
         try:
             self._lock(descriptor)
         except BaseException:
@@ -58,9 +61,15 @@ class FileLock:
             os.truncate(descriptor, 0)
             os.pwrite(descriptor, holder_text().encode(), 0)
         except OSError as error:
-            raise TargetUnavailable(
-                f"the staging folder {folder} cannot be written: {error}", hint="make room, then run again"
-            ) from error
+            raise self._not_written(error) from error
+
+    def _not_written(self, error: OSError) -> ConsumerError:
+        """What this user may not write stays so: it is not tried again."""
+        text = f"the staging folder {self._path.parent} cannot be written: {error.strerror}"
+        if error.errno in NOT_ALLOWED:
+            hint = f"let this user write to {self._path.parent.parent}, or put the {self._target} elsewhere"
+            return BadConfig(text, hint=f"{hint} (--downstream-uri)")
+        return TargetUnavailable(text, hint="make room, then run again")
 
     def release(self) -> None:
         """It may be called twice."""

@@ -6,15 +6,17 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import duckdb
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
+from consumer.sink.columnar.lock import NOT_ALLOWED
 from consumer.sink.columnar.sql import quote
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
+_NOT_ALLOWED = tuple(os.strerror(number) for number in NOT_ALLOWED)
 _NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 OPEN_SECONDS = 15.0
@@ -56,6 +58,13 @@ class Database:
                     yield connection
             finally:
                 connection.close()
+
+    def remove(self) -> None:
+        """Close the file and remove it."""
+        self.release()
+        for path in (self._path, f"{self._path}.wal"):
+            with suppress(OSError):
+                os.unlink(path)
 
     def release(self) -> None:
         """Close the file, so that others can open it. The next use opens it again."""
@@ -112,6 +121,9 @@ class Database:
             return self._another_file(text)
         if isinstance(error, duckdb.CatalogException) and "in-memory" in text:
             return self._another_file("DuckDB reads it as data")
+        if any(said in text for said in _NOT_ALLOWED):
+            hint = "let this user read and write it and its folder, or name another file (--downstream-uri)"
+            return BadConfig(f"{self._path} cannot be used: {text}", hint=hint)
         hint = "make room on its disk, then run again" if any(said in text for said in _NO_ROOM) else "try again"
         return TargetUnavailable(f"{self._path} cannot be used: {text}", hint=f"{hint}; nothing is lost")
 

@@ -54,9 +54,12 @@ class DuckDbSink:
         self._database = Database(settings.path)
         self._lock = FileLock(settings.staging, "file")
         self._epoch: int | None = None
+        self._made_empty = False
+        """Whether this consumer made the file, has recorded and staged nothing, and let nobody else open it."""
 
     def acquire(self, upstream: str) -> Progress:
         self._lock.take()
+        self._made_empty = not os.path.exists(self._settings.path)
         try:
             with self._database.transaction() as connection:
                 ensure_schema(connection)
@@ -104,6 +107,7 @@ class DuckDbSink:
     def writer(self) -> Writer:
         from consumer.sink.columnar.writer import ParquetWriter  # brings pyarrow, which an idle round does not need
 
+        self._made_empty = False
         return ParquetWriter(begin_load(self._settings.staging, self._held()))
 
     def end(self, writer: Writer) -> None:
@@ -139,6 +143,7 @@ class DuckDbSink:
         return change
 
     def rest(self) -> None:
+        self._made_empty = False
         self._database.release()
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
@@ -188,7 +193,10 @@ class DuckDbSink:
         return {}
 
     def close(self) -> None:
+        if self._made_empty:  # a refused run leaves none behind
+            self._database.remove()
         self._database.release()
+        self._made_empty = False
         if self._epoch is not None:
             end_staging(self._settings.staging, self._epoch)
         self._lock.release()
@@ -244,6 +252,7 @@ class DuckDbSink:
         change: ProgressChange,
         touched: Collection[TableName] = (),
     ) -> None:
+        self._made_empty = False
         named = {name for name, kept in change.tables.items() if kept is not None}
         stored.store(FileTables(connection), self._settings.name, epoch, change, named.union(touched))
 

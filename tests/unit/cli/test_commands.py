@@ -96,7 +96,7 @@ def test_text_has_the_tables_and_the_way_back(app: FakeApp, capsys: pytest.Captu
     shown = capsys.readouterr()
     row = next(line for line in shown.out.splitlines() if line.startswith("shop.orders")).split()
     assert row == ["shop.orders", "4,000", "3,010", "3,000", "10", "1", "2", "2023-11-14T22:13:20.000Z", "ok"]
-    assert "1 tables without changes" in shown.out
+    assert "1 table without changes" in shown.out
     assert "shop.bad.one is stopped: a row is refused\n  mend it\n" in shown.err
     command = (
         "storage-consumer resync --table 'shop.`bad.one`' "
@@ -195,7 +195,7 @@ wait  shop.late (stopped now, is tried again): version {T1 + 1} of {moment}
       target: would refuse it: it is lost
 shop.late is stopped: a row is refused
   mend it
-3 statements (1 take data away), 1 loads of 3 files, 5.0 MiB, 1 statements wait, 1 tables are stopped, \
+3 statements (1 takes data away), 1 load of 3 files, 5.0 MiB, 1 statement waits, 1 table is stopped, \
 up to checkpoint {moment}
 note: unknown path x
 """

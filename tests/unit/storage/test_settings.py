@@ -134,6 +134,12 @@ def test_secrets_are_never_shown() -> None:
     assert settings.redact("signed with s/e+c=r by AK") == "signed with *** by ***"
 
 
+def test_a_short_secret_leaves_the_words_that_it_is_a_part_of() -> None:
+    settings = StorageSettings.from_uri("s3://b/p?access-key=AKIDLONG&secret-access-key=e")
+    text = "the key xAKIDLONGx with 'e' is refused by the server"
+    assert settings.redact(text) == "the key x***x with '***' is refused by the server"
+
+
 def test_settings_travel() -> None:
     settings = StorageSettings.from_uri(S3)
     assert pickle.loads(pickle.dumps(settings)) == settings

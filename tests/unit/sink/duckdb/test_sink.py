@@ -71,6 +71,7 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
 
 
 def test_progress_of_a_later_release(replica: Replica) -> None:
+    replica.sink.record(ProgressChange(applied_ts=1))
     replica.sink.close()
     with duckdb.connect(str(replica.path)) as file:
         file.execute("UPDATE storage_consumer.consumer SET format = 99")
