@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,9 @@ from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, az
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
+
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""Under nohup it is ignored, also by what tests start, and a command that is started so goes on."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -84,24 +84,24 @@ class Told:
     before: Told | None = None
     copy: bool = False
     collation: str = ""
-    _shape: Shape | None = None
-    _partitioned: PartitionedTable | None = None
+    known_shape: Shape | None = None
+    known_partitioned: PartitionedTable | None = None
 
     def shape(self) -> Shape:
-        shape, line = self._line(lambda told: told._shape)
+        shape, line = self._line(lambda told: told.known_shape)
         shape = shape or Shape()
         for each in line:
-            shape = each._shape = each._after(shape)
+            shape = each.known_shape = _after(each, shape)
         return shape
 
     def partitioned(self) -> PartitionedTable:
         """Folded apart from the rest: it is long where a table has many partitions, and only what moves their rows
         asks for it."""
-        found, line = self._line(lambda told: told._partitioned)
+        found, line = self._line(lambda told: told.known_partitioned)
         found = found or PartitionedTable()
         for each in line:
-            found = each._partitioned_after(found)
-        self._partitioned = found
+            found = _partitioned_after(each, found)
+        self.known_partitioned = found
         return found
 
     def _line(self, known: Callable[[Told], _Known | None]) -> tuple[_Known | None, list[Told]]:
@@ -113,23 +113,25 @@ class Told:
             told = told.before
         return (None if told is None else known(told)), line[::-1]
 
-    def _after(self, before: Shape) -> Shape:
-        changes, file, fate = changes_of(self.file), self.file, self.fate
-        if self.copy:
-            indexes = copied(before.indexes)
-            own = tuple(replace(index, skipped=index.skipped or fate.skipped) for index in indexes.indexes)
-            return Shape(before.columns, replace(indexes, indexes=own))
-        return Shape(
-            changes.columns.after(before.columns),
-            after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
-        )
 
-    def _partitioned_after(self, before: PartitionedTable) -> PartitionedTable:
-        changes = changes_of(self.file)
-        if self.copy:
-            # A source that stands alone where the new table's name does not is one of a database that nothing tells.
-            told = changes.names[1].database is not None or changes.names[0].database is None
-            return before if told else PartitionedTable()
-        if self.file.type in CREATE_ACTIONS:
-            return created(changes.partitions, self.collation)
-        return altered(before, changes.partitions) if self.file.type in PARTITION_ALTERS else before
+def _after(told: Told, before: Shape) -> Shape:
+    changes, file, fate = changes_of(told.file), told.file, told.fate
+    if told.copy:
+        indexes = copied(before.indexes)
+        own = tuple(replace(index, skipped=index.skipped or fate.skipped) for index in indexes.indexes)
+        return Shape(before.columns, replace(indexes, indexes=own))
+    return Shape(
+        changes.columns.after(before.columns),
+        after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
+    )
+
+
+def _partitioned_after(told: Told, before: PartitionedTable) -> PartitionedTable:
+    changes = changes_of(told.file)
+    if told.copy:
+        # A source that stands alone where the new table's name does not is one of a database that nothing tells.
+        same = changes.names[1].database is not None or changes.names[0].database is None
+        return before if same else PartitionedTable()
+    if told.file.type in CREATE_ACTIONS:
+        return created(changes.partitions, told.collation)
+    return altered(before, changes.partitions) if told.file.type in PARTITION_ALTERS else before
