@@ -17,8 +17,9 @@ _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "a
 def print_run(result: RunResult) -> None:
     """A summary table, then what a person has to do."""
     if not any(_has_news(table) for table in result.tables.values()):
-        nothing_seen = "nothing was applied; what there is to apply was not seen before the end"
-        print(f"nothing new up to {time_text(result.checkpoint_ts)}" if result.checkpoint_ts else nothing_seen)
+        complete = result.checkpoint_ts and result.error is None
+        early = "nothing was applied; what there is to apply was not read before the end"
+        print(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
         return
     rows = [
         (str(name), *(f"{count:,}" for count in _counts(table)), _place(table, result), table.state)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from consumer.cli.main import COMMANDS
-from consumer.errors import GapFound, LeaseHeld
+from consumer.errors import GapFound, Interrupted, LeaseHeld
 from consumer.model.events import Note, NoteKind
 from consumer.model.inspection import Detected, InspectResult
 from consumer.model.names import TableName
@@ -120,7 +120,17 @@ def test_what_was_never_looked_at_is_not_called_nothing_to_apply(
 ) -> None:
     app.result = RunResult()
     assert exit_code("run", "--upstream-uri", UPSTREAM) == 0
-    assert capsys.readouterr().out == "nothing was applied; what there is to apply was not seen before the end\n"
+    assert capsys.readouterr().out == "nothing was applied; what there is to apply was not read before the end\n"
+
+
+def test_a_signal_before_anything_was_applied_does_not_say_that_there_is_nothing(
+    app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.result = RunResult(checkpoint_ts=PARTLY.checkpoint_ts, error=Interrupted(), exit_code=4)
+    assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
+    shown = capsys.readouterr()
+    assert "nothing new" not in shown.out
+    assert "stopped by a signal before the checkpoint was reached" in shown.err
 
 
 def test_who_has_not_begun_has_no_lag(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
