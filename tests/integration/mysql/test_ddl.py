@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from consumer.ddl.rewrite_mysql import Rewritten
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.names import TableName
@@ -16,6 +15,7 @@ from consumer.model.progress import DdlState, ProgressChange, TableProgress
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
+from consumer.sink.mysql.statements.text import Text
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -307,13 +307,10 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     statements = tuple(f"ALTER TABLE `old` ADD INDEX ({column})" for column in ("id, v", "v, id", "v"))
     one_short = (*statements[:crash_after], "CRASH", *statements[crash_after + 1 :])
     sink = acquired(fresh_mariadb)
-    rewritten = "consumer.sink.mysql.statements.plan.rewritten"
-    monkeypatch.setattr(rewritten, lambda *_, **__: Rewritten("; ".join(one_short), None))
+    text_of = "consumer.sink.mysql.statements.plan.text_of"
+    monkeypatch.setattr(text_of, lambda *_, **__: Text(one_short))
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
-    monkeypatch.setattr(
-        "consumer.sink.mysql.statements.plan.rewritten",
-        lambda *_, **__: Rewritten("; ".join(statements), None, ("three",)),
-    )
+    monkeypatch.setattr(text_of, lambda *_, **__: Text(statements, ("three",)))
     sink.close()
     again = MySqlSink(settings(fresh_mariadb))
     [outcome] = again.apply_ddls([step], again.acquire(UPSTREAM).ddls)

@@ -61,9 +61,9 @@ class LeaseLock:
         holder = cursor.fetchone()[0]
         with self._in_use:
             ours = self._connection
-            if ours is not None and ours.open and ours.thread_id() == holder:
-                return
             if ours is not None and ours.open:
+                if ours.thread_id() == holder and _answers(ours):
+                    return
                 ours.close()
             self._connection = self._taken()
 
@@ -170,3 +170,12 @@ class LeaseLock:
             )
             row = cursor.fetchone()
         return f"{row[0]} since {row[1]} UTC" if row else "it is just starting"
+
+
+def _answers(connection: pymysql.Connection) -> bool:
+    """A connection that was ended holds its locks for a moment more."""
+    try:
+        connection.ping(reconnect=False)
+    except pymysql.MySQLError:
+        return False
+    return True
