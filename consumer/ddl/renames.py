@@ -36,7 +36,7 @@ def rename_pairs(file: SchemaFile) -> list[RenamePair]:
         if (old.role, new.role) != ("old", "new"):
             continue
         name = TableName(new.database or file.database, new.table)
-        name = file.name if _folded(name) == _folded(file.name) else name
+        name = file.name if name.folded == file.name.folded else name
         pairs.append(RenamePair(old.database, old.table, name, new.database is None))
     return pairs
 
@@ -55,7 +55,7 @@ def find_old_name(file: SchemaFile, live: LiveTables) -> TableName | None:
     candidates = [
         name
         for name in live.called(pair.table)
-        if live.columns[name] == file.columns and _folded(name) != _folded(file.name)
+        if live.columns[name] == file.columns and name.folded != file.name.folded
     ]
     return candidates[0] if len(candidates) == 1 else None
 
@@ -65,7 +65,7 @@ def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
 
     Tables that exchange their names form one group, each after the one whose name it takes, as far as a circle can.
     """
-    frees = {_folded(pair.old): file for file in files for pair in _own_pairs(file) if pair.old}
+    frees = {pair.old.folded: file for file in files for pair in _own_pairs(file) if pair.old}
     done: set[int] = set()
     groups: list[list[SchemaFile]] = []
     for file in files:
@@ -73,7 +73,7 @@ def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
         link: SchemaFile | None = file
         while link is not None and id(link) not in done and all(link is not other for other in chain):
             chain.append(link)
-            link = frees.get(_folded(link.name))
+            link = frees.get(link.name.folded)
         chain.reverse()
         is_circle = link is not None and id(link) not in done and len(chain) > 1
         circle = 1 + next(at for at, other in enumerate(chain) if other is link) if is_circle else 0
@@ -84,9 +84,4 @@ def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
 
 
 def _own_pairs(file: SchemaFile) -> list[RenamePair]:
-    return [pair for pair in rename_pairs(file) if _folded(pair.new) == _folded(file.name)]
-
-
-def _folded(name: TableName) -> tuple[str, str]:
-    """TiDB compares names without case."""
-    return name.database.lower(), name.table.lower()
+    return [pair for pair in rename_pairs(file) if pair.new.folded == file.name.folded]

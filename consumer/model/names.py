@@ -20,6 +20,11 @@ class TableName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.database}.{self.table}" if self.table else self.database
 
+    @property
+    def folded(self) -> TableName:
+        """A key that is equal for names that TiDB treats as the same."""
+        return TableName(self.database.lower(), self.table.lower())
+
 
 def behind_name(table: TableName, sentence: str) -> str:
     """`sentence` of an error to print behind the table's name, without repeating that name."""

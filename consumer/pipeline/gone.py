@@ -22,14 +22,16 @@ def gone(
     a table that the storage can make again, or to which rows were applied: creating it empty would lose them."""
     if not isinstance(error, TableMissing):
         return error
-    return _told(table, error, table in offered(sink, [table], assembly, progress, options), assembly, progress)
+    anew = table in offered(sink, [table], assembly, progress, options)
+    read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
+    return _told(table, error, anew, read)
 
 
-def _told(table: TableName, error: TableMissing, anew: bool, assembly: Assembly, progress: Progress) -> TableMissing:
-    """`anew`: the storage can make it again."""
+def _told(table: TableName, error: TableMissing, anew: bool, read: bool) -> TableMissing:
+    """`anew`: the storage can make it again; `read`: some of its files were."""
     if anew:
         return _dropped(table, f"load it again from the storage: {resync_command(table)}")
-    if any(assembly.catalog.owner(folder) == table for folder in progress.folders):
+    if read:
         return TableMissing(
             f"the target has no table {table}: it was dropped there, with the rows that were applied to it",
             hint="restore it as it was from a backup of the target, or copy it from upstream as of a TSO and start a"
@@ -56,7 +58,7 @@ def all_gone(
     names = sorted(name for name in known if _was_there(lives[name], read.get(name, -1), progress))
     anew = offered(sink, names, assembly, progress, options)
     lost = {name: _dropped(name, "restore it as it was from a backup of the target") for name in names}
-    return {name: _told(name, error, name in anew, assembly, progress) for name, error in lost.items()}
+    return {name: _told(name, error, name in anew, name in read) for name, error in lost.items()}
 
 
 def _dropped(name: TableName, hint: str) -> TableMissing:

@@ -192,7 +192,7 @@ def _check_foreign_keys(
             table=str(table),
         )
     later = [file for file in executed if file is not life.birth]
-    columns = referred().get(TableName(table.database.lower(), table.table.lower()), ()) if later else ()
+    columns = referred().get(table.folded, ()) if later else ()
     if columns and (changed_too := changed_under_keys(later, columns)) is not None:
         raise CannotBeExact(
             "foreign keys of other tables refer to it, and its older definition may not fit them: what they refer to"

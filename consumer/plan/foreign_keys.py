@@ -38,8 +38,6 @@ _REBUILDING_ACTIONS = frozenset(
 )
 _UNTYING_ACTIONS = frozenset({Action.DROP_FOREIGN_KEY, Action.MULTI_SCHEMA_CHANGE})
 
-_Folded = tuple[str, str]
-
 
 class ForeignKeys:
     """Kept while the statements are walked in upstream order: which tables have keys to which, and where a pending
@@ -47,22 +45,19 @@ class ForeignKeys:
     many: keys are not told apart, and the names that tables had stay in the book."""
 
     def __init__(self) -> None:
-        self._made: dict[_Folded, list[SchemaFile]] = {}
-        self._born: set[_Folded] = set()
-        self._renames: list[tuple[int, _Folded, _Folded]] = []
-        self._children: defaultdict[_Folded, set[TableName]] = defaultdict(set)
+        self._made: dict[TableName, list[SchemaFile]] = {}
+        self._born: set[TableName] = set()
+        self._renames: list[tuple[int, TableName, TableName]] = []
+        self._children: defaultdict[TableName, set[TableName]] = defaultdict(set)
         self._unknown: set[TableName] = set()
 
     def behind(self, statement: Statement) -> set[TableName]:
         """The tables whose statements before it the server must have executed, as they take away keys to its own."""
-        if not (self._children or self._unknown) or statement.action not in {
-            *_UNFIT_ACTIONS,
-            Action.EXCHANGE_PARTITION,
-        }:
+        if not (self._children or self._unknown) or statement.action not in _REFUSED_ACTIONS:
             return set()
         own = statement.touches if statement.action is Action.EXCHANGE_PARTITION else (statement.file.name,)
-        found = {child for name in own for child in self._children.get(_folded(name), ())}
-        if statement.creates is None and not all(_folded(name) in self._born for name in own):
+        found = {child for name in own for child in self._children.get(name.folded, ())}
+        if statement.creates is None and not all(name.folded in self._born for name in own):
             found |= self._unknown
         return found - {statement.file.name}
 
@@ -74,21 +69,21 @@ class ForeignKeys:
         elif action in DROP_ACTIONS or action in DATABASE_ACTIONS:
             for name in statement.drops:
                 self._untie(name, pending)
-                self._made.pop(_folded(name), None)
+                self._made.pop(name.folded, None)
         elif pending and action in _UNTYING_ACTIONS and "FOREIGN" in file.query.upper():
             self._untie(file.name, pending)
-            self._unknown |= set() if _folded(file.name) in self._born else {file.name}
+            self._unknown |= set() if file.name.folded in self._born else {file.name}
         if action in CREATE_ACTIONS:
-            self._born.add(_folded(file.name))
-            self._made.pop(_folded(file.name), None)
+            self._born.add(file.name.folded)
+            self._made.pop(file.name.folded, None)
         if "REFERENCES" in file.query.upper():
-            self._made.setdefault(_folded(file.name), []).append(file)
+            self._made.setdefault(file.name.folded, []).append(file)
 
     def _rename(self, file: SchemaFile, old_name: TableName | None) -> None:
         """Tables can exchange their names in one statement: what was known of a name is not forgotten."""
         if old_name is None:
             return
-        old, new = _folded(old_name), _folded(file.name)
+        old, new = old_name.folded, file.name.folded
         self._renames.append((file.version, old, new))
         self._born |= {new} if old in self._born else set()
         if old in self._made:
@@ -97,11 +92,11 @@ class ForeignKeys:
             self._children[new] |= self._children[old]
 
     def _untie(self, name: TableName, pending: bool) -> None:
-        for file in self._made.get(_folded(name), ()) if pending else ():
-            for parent in self._parents(file) - {_folded(name)}:
+        for file in self._made.get(name.folded, ()) if pending else ():
+            for parent in self._parents(file) - {name.folded}:
                 self._children[parent].add(name)
 
-    def _parents(self, file: SchemaFile) -> set[_Folded]:
+    def _parents(self, file: SchemaFile) -> set[TableName]:
         """The tables to which the statement makes keys, under the names that they had then and since."""
         found = {other for other, _ in _made_by(file)}
         for version, old, new in self._renames:
@@ -115,13 +110,13 @@ def outgrown_references(
 ) -> Iterable[tuple[SchemaFile, SchemaFile]]:
     """Those of the table's `statements` that make a foreign key to another table, each with a later statement, up to
     `checkpoint`, after which that table may not fit it."""
-    made: dict[_Folded, tuple[SchemaFile, set[str]]] = {}
+    made: dict[TableName, tuple[SchemaFile, set[str]]] = {}
     for file in statements:
         for other, columns in _made_by(file):
-            if other != _folded(table):
+            if other != table.folded:
                 made.setdefault(other, (file, set()))[1].update(columns)
     for file in catalog.files if made else ():
-        first, columns = made.get((file.database.lower(), file.table.lower()), (file, set()))
+        first, columns = made.get(file.name.folded, (file, set()))
         if not first.version < file.version <= checkpoint or action_of(file) not in _UNFIT_ACTIONS:
             continue
         if action_of(file) not in _COLUMN_ACTIONS or not columns.isdisjoint(_words(file.query)):
@@ -137,16 +132,12 @@ def changed_under_keys(statements: Iterable[SchemaFile], referred: Collection[st
     return None
 
 
-def _made_by(file: SchemaFile) -> Iterator[tuple[_Folded, set[str]]]:
+def _made_by(file: SchemaFile) -> Iterator[tuple[TableName, set[str]]]:
     """The tables to which the statement makes keys, with the names of their columns among other words."""
     for reference in changes_of(file).names if "REFERENCES" in file.query.upper() else ():
         if reference.role == "foreign":
-            other = (reference.database or file.database).lower(), reference.table.lower()
+            other = TableName(reference.database or file.database, reference.table).folded
             yield other, _words(file.query[reference.end :])
-
-
-def _folded(name: TableName) -> _Folded:
-    return name.database.lower(), name.table.lower()
 
 
 def _words(text: str) -> set[str]:

@@ -73,7 +73,7 @@ class History:
     def recovering(self, statement: Statement, wanted: Callable[[TableName], bool]) -> Statement:
         """RECOVER TABLE comes behind the statement that took the table away: the last such."""
         lost = recovered_table(statement.file) if statement.action is Action.RECOVER_TABLE else None
-        end = None if lost is None else self._ends.get(folded(lost))
+        end = None if lost is None else self._ends.get(lost.folded)
         if end is None:
             return statement
         behind = {*statement.touches, *filter(wanted, [end.name])}
@@ -87,7 +87,7 @@ class History:
         follow(self.tables, file, statement)
         self.book.follow(file, statement, origin)
         if statement is not None and statement.action in _ENDS:
-            self._ends[folded(file.name)] = file
+            self._ends[file.name.folded] = file
 
     def _origin(self, statement: Statement) -> TableName | None:
         """The table that a RENAME moves or a LIKE copies."""
@@ -125,11 +125,6 @@ def upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
 def needs_company(file: SchemaFile, progress: Progress) -> bool:
     """At C == V the other files of a version may not be written yet: its statement waits for C > V."""
     return bool(file.query) and file.type in MULTI_FILE_ACTIONS and ddl_id(file) not in progress.ddls
-
-
-def folded(name: TableName) -> tuple[str, str]:
-    """TiDB compares names without case."""
-    return name.database.lower(), name.table.lower()
 
 
 def _named(file: SchemaFile, live: LiveTables) -> set[TableName]:

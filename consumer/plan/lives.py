@@ -103,12 +103,12 @@ def lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> dict
 
 def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaFile]:
     """The statements up to `checkpoint` that moved rows between the table and another's files."""
-    own = {(name.database.lower(), name.table.lower()) for name in life.names}
+    own = {name.folded for name in life.names}
     since = life.birth.version if life.birth is not None else 0
     for file in catalog.files:
         if file.type != Action.EXCHANGE_PARTITION or not file.query or not since < file.version <= checkpoint:
             continue
         other = changes_of(file).named("exchange")
-        moved = [(file.database, file.table)] + ([(other.database or file.database, other.table)] if other else [])
-        if not own.isdisjoint((database.lower(), table.lower()) for database, table in moved):
+        moved = [file.name] + ([TableName(other.database or file.database, other.table)] if other else [])
+        if not own.isdisjoint(name.folded for name in moved):
             yield file

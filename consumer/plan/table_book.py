@@ -24,8 +24,6 @@ from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import ddl_id
 from consumer.plan.statement import Statement
 
-_Folded = tuple[str, str]
-
 
 class TableBook:
     """A table that no CREATE TABLE in the storage made is known as far as its later statements tell. What is followed
@@ -35,10 +33,10 @@ class TableBook:
         self._progress = progress
         self._unread: list[tuple[SchemaFile, Statement | None, TableName | None]] = []
         self._told: dict[str, Told] = {}
-        self._tables: dict[_Folded, Told] = {}
-        self._ended: dict[_Folded, Told] = {}
+        self._tables: dict[TableName, Told] = {}
+        self._ended: dict[TableName, Told] = {}
         self._databases: dict[str, Charset] = {}
-        self._aside: dict[_Folded, tuple[int, Told | None]] = {}
+        self._aside: dict[TableName, tuple[int, Told | None]] = {}
 
     def about(self, statement: Statement) -> Statement:
         """The statement with what is known of its table before it."""
@@ -46,7 +44,7 @@ class TableBook:
         if action not in PARTITION_ACTIONS | INDEX_ACTIONS | CREATE_ACTIONS:
             return statement
         self._read()
-        told = self._tables.get(_folded(name))
+        told = self._tables.get(name.folded)
         if told is not None and action in PARTITION_ACTIONS:
             statement = replace(statement, partitioning=told.partitioned().partitioning)
         if told is not None and action in INDEX_ACTIONS:
@@ -70,7 +68,7 @@ class TableBook:
         for file, statement, origin in self._unread:
             if statement is not None:
                 self._execute(statement, origin, _fate(statement, self._progress))
-            if (told := self._tables.get(_folded(file.name))) is not None:
+            if (told := self._tables.get(file.name.folded)) is not None:
                 self._told[file.path] = told
         self._unread.clear()
 
@@ -80,8 +78,8 @@ class TableBook:
             self._rename(file, origin)
             return
         for name in statement.drops:
-            if (told := self._tables.pop(_folded(name), None)) is not None:
-                self._ended[_folded(name)] = told
+            if (told := self._tables.pop(name.folded, None)) is not None:
+                self._ended[name.folded] = told
         if action in DATABASE_ACTIONS:
             self._database(file, action)
         elif action is Action.RECOVER_TABLE:
@@ -89,13 +87,13 @@ class TableBook:
         elif action in CREATE_ACTIONS:
             self._put(file.name, self._created(file, origin, fate))
         elif file.name not in statement.drops:
-            self._put(file.name, Told(file, fate, self._tables.get(_folded(file.name))))
+            self._put(file.name, Told(file, fate, self._tables.get(file.name.folded)))
 
     def _put(self, name: TableName, told: Told | None) -> None:
         if told is not None:
-            self._tables[_folded(name)] = told
+            self._tables[name.folded] = told
         else:
-            self._tables.pop(_folded(name), None)
+            self._tables.pop(name.folded, None)
 
     def _database(self, file: SchemaFile, action: Action) -> None:
         if action == Action.DROP_SCHEMA:
@@ -107,7 +105,7 @@ class TableBook:
 
     def _rename(self, file: SchemaFile, old_name: TableName | None) -> None:
         """Tables that exchange their names in one statement, whose files have one version, move beside one another."""
-        new, old = _folded(file.name), None if old_name is None else _folded(old_name)
+        new, old = file.name.folded, None if old_name is None else old_name.folded
         version, aside = self._aside.get(old, (0, None)) if old is not None else (0, None)
         moved = aside if version == file.version else self._tables.pop(old, None) if old is not None else None
         self._aside[new] = (file.version, self._tables.get(new))
@@ -115,22 +113,17 @@ class TableBook:
 
     def _created(self, file: SchemaFile, origin: TableName | None, fate: Fate) -> Told:
         if origin is not None or changes_of(file).named("like") is not None:
-            return Told(file, fate, None if origin is None else self._tables.get(_folded(origin)), copy=True)
+            return Told(file, fate, None if origin is None else self._tables.get(origin.folded), copy=True)
         known = self._databases.get(file.database)
         return Told(file, fate, collation="" if known is None else known.collation)
 
     def _recovered(self, file: SchemaFile) -> Told | None:
         """A table that was dropped, or truncated and is still there."""
         lost = recovered_table(file)
-        return None if lost is None else self._ended.get(_folded(lost)) or self._tables.get(_folded(lost))
+        return None if lost is None else self._ended.get(lost.folded) or self._tables.get(lost.folded)
 
 
 def _fate(statement: Statement, progress: Progress) -> Fate:
     record = progress.ddls.get(ddl_id(statement.file))
     skipped = record is not None and record.state is DdlState.SKIPPED
     return Fate(skipped or statement.policy is DdlPolicy.IGNORE, statement.version <= progress.start_ts)
-
-
-def _folded(name: TableName) -> _Folded:
-    """TiDB compares names without case."""
-    return name.database.lower(), name.table.lower()

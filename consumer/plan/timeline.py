@@ -18,7 +18,7 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
-from consumer.plan.history import History, folded, follow, needs_company, upstream_order
+from consumer.plan.history import History, follow, needs_company, upstream_order
 from consumer.plan.standing import is_left_undone
 from consumer.plan.statement import Statement
 from consumer.plan.table_book import TableBook
@@ -76,7 +76,7 @@ class _Agenda:
         self.overdue: list[SchemaFile] = []
         self.live = LiveTables()
         self._progress, self._wanted, self._policy_of = progress, wanted, policy_of
-        self._named: defaultdict[tuple[str, str], list[int]] = defaultdict(list)  # pending ones, by what they name
+        self._named: defaultdict[TableName, list[int]] = defaultdict(list)  # pending ones, by what they name
         self._former: dict[TableName, tuple[tuple[TableName, int], ...]] = {}
         self._held: set[TableName] = set()
         self._keys = ForeignKeys()
@@ -112,7 +112,7 @@ class _Agenda:
     def _meet_older(self, names: Sequence[TableName]) -> None:
         """They were there all along: statements from before their first schema file can name them too."""
         for name in filter(self._wanted, names):
-            for number in self._named.get(folded(name), ()):
+            for number in self._named.get(name.folded, ()):
                 self.pending[number] = _touching(self.pending[number], {name})
 
     def _prepared(self, statement: Statement, moved: Sequence[TableName], history: History) -> Statement:
@@ -130,8 +130,8 @@ class _Agenda:
     def _add(self, statement: Statement) -> None:
         statement = self._formerly(statement)
         for reference in changes_of(statement.file).names:
-            database = (reference.database or statement.file.database).lower()
-            self._named[database, reference.table.lower()].append(len(self.pending))
+            named = TableName(reference.database or statement.file.database, reference.table)
+            self._named[named.folded].append(len(self.pending))
         self.pending.append(statement)
         self._held.update(statement.touches)
 

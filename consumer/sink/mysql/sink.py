@@ -73,17 +73,13 @@ class MySqlSink:
         return self.progress()
 
     def progress(self) -> Progress:
-        return self._driver.retried(self._load)
+        return self._driver.read(lambda cursor: load(ServerTables(cursor), self._settings.name))
 
     def consumers(self) -> Mapping[str, int]:
-        return self._driver.retried(self._consumers)
+        return self._driver.read(lambda cursor: consumers(ServerTables(cursor)))
 
     def of_others(self) -> Mapping[TableName, Kept]:
-        def look() -> Mapping[TableName, Kept]:
-            with self._driver.cursor() as cursor:
-                return of_others(ServerTables(cursor), self._settings.name)
-
-        return self._driver.retried(look)
+        return self._driver.read(lambda cursor: of_others(ServerTables(cursor), self._settings.name))
 
     def forget(self) -> None:
         with self._driver.cursor() as cursor:
@@ -108,11 +104,7 @@ class MySqlSink:
         return self.progress()
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
-        def look() -> Sequence[LoadTarget | ConsumerError]:
-            with self._driver.cursor() as cursor:
-                return prepare(cursor, requests, self._settings)
-
-        return self._driver.retried(look)
+        return self._driver.read(lambda cursor: prepare(cursor, requests, self._settings))
 
     def writer(self) -> Writer:
         # Arrow comes with it, and a run with nothing to load must not wait for that.
@@ -177,26 +169,17 @@ class MySqlSink:
         """Others use the server beside this one."""
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
-        def look() -> Sequence[TableName]:
-            with self._driver.cursor() as cursor:
-                found = describe(cursor, tables)
-                return [name for name, target in found.items() if _has_row(cursor, target.name)]
+        def look(cursor: pymysql.cursors.Cursor) -> Sequence[TableName]:
+            found = describe(cursor, tables)
+            return [name for name, target in found.items() if _has_row(cursor, target.name)]
 
-        return self._driver.retried(look)
+        return self._driver.read(look)
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
-        def look() -> Collection[TableName]:
-            with self._driver.cursor() as cursor:
-                return missing(cursor, tables)
-
-        return self._driver.retried(look)
+        return self._driver.read(lambda cursor: missing(cursor, tables))
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
-        def look() -> Mapping[TableName, Collection[str]]:
-            with self._driver.cursor() as cursor:
-                return referred_columns(cursor)
-
-        return self._driver.retried(look)
+        return self._driver.read(referred_columns)
 
     def close(self) -> None:
         self._driver.close()
@@ -219,14 +202,6 @@ class MySqlSink:
     def _raise_lane(self, lane: int) -> int:
         with self._driver.transaction() as cursor:
             return raise_lane(cursor, self._settings.name, lane)
-
-    def _load(self) -> Progress:
-        with self._driver.cursor() as cursor:
-            return load(ServerTables(cursor), self._settings.name)
-
-    def _consumers(self) -> Mapping[str, int]:
-        with self._driver.cursor() as cursor:
-            return consumers(ServerTables(cursor))
 
     def _store(
         self,

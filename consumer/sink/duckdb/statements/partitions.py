@@ -114,8 +114,8 @@ def _plain_table(step: ApplyDdl) -> TableName:
     named = changes_of(step.file).named("exchange")
     if named is None:
         raise NotUnderstood("the table that the partition is exchanged with")
-    wanted = ((named.database or step.file.database).lower(), named.table.lower())
-    found = (name for name in step.touches if (name.database.lower(), name.table.lower()) == wanted)
+    wanted = TableName(named.database or step.file.database, named.table).folded
+    found = (name for name in step.touches if name.folded == wanted)
     name = next(found, None)
     if name is None:
         raise NotUnderstood(f"the rows of {named.table}: the table filter leaves it out, or nothing is known of it")

@@ -23,12 +23,12 @@ def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName])
     """Those of `names` that the file does not have."""
     listed = "SELECT lower(table_schema), lower(table_name) FROM information_schema.tables "
     there = set(connection.execute(f"{listed} WHERE table_catalog = current_database()").fetchall())
-    return {name for name in names if (name.database.lower(), name.table.lower()) not in there}
+    return {name for name in names if name.folded not in there}
 
 
 def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> dict[TableName, ReplicaTable]:
     """Those of `names` that exist; case does not tell two names apart, neither upstream nor here."""
-    wanted = {name: (name.database.lower(), name.table.lower()) for name in names}
+    wanted = {name: name.folded for name in names}
     listed = json.dumps([[name.database, name.table] for name in names])
     is_wanted = (
         "(lower({0}), lower(table_name)) IN "
@@ -39,7 +39,7 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
         f"WHERE {is_wanted.format('database_name')}"
     )
     remembered = {
-        (database.lower(), table.lower()): _parsed(text)
+        TableName(database, table).folded: _parsed(text)
         for database, table, text in (
             connection.execute(told, {"names": listed}).fetchall() if exists(connection) else ()
         )
@@ -53,7 +53,7 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
         {"names": listed},
     ).fetchall():
         found.setdefault(TableName(database, table), []).append(tuple(column))
-    spelled = {(name.database.lower(), name.table.lower()): name for name in found}
+    spelled = {name.folded: name for name in found}
     return {
         name: ReplicaTable(
             spelled[key],

@@ -11,7 +11,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.sink.mysql.rows.values import mysql_target
 from consumer.sink.mysql.server.connection import qualified, quote
-from consumer.sink.mysql.tables.blanks import TABLE, folded_name, shown_columns
+from consumer.sink.mysql.tables.blanks import TABLE, shown_columns
 
 
 def end_in_blanks(target: LoadTarget, puts: pa.Table) -> bool:
@@ -34,7 +34,7 @@ def look_for_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
 def record_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget, found: bool) -> None:
     """Record what the table may hold, in the transaction at hand."""
     settings = mysql_target(target)
-    name = folded_name(TableName(settings.database, settings.table))
+    name = TableName(settings.database, settings.table).folded
     cursor.execute(
         f"REPLACE INTO {TABLE} (database_name, table_name, looked_at, found) VALUES (%s, %s, %s, %s)",
         (*name, shown_columns(target.names, settings.padded), found),

@@ -87,6 +87,15 @@ class Driver:
         except TargetUnavailable:
             return action()
 
+    def read(self, look: Callable[[pymysql.cursors.Cursor], Result]) -> Result:
+        """What `look` finds in one transaction; `retried`."""
+
+        def action() -> Result:
+            with self.cursor() as cursor:
+                return look(cursor)
+
+        return self.retried(action)
+
     def close(self) -> None:
         """Give the connection up; the next use opens another. A transaction at hand is rolled back by the server."""
         connection, self._connection = self._connection, None

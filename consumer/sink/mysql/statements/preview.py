@@ -86,7 +86,7 @@ class DdlPreview:
         self._cursor, self._server, self._zone = cursor, ServerNames(cursor, flavor), zone
         self._target = _PlannedTarget(cursor)
         self._changed: set[TableName] = set()
-        self._there = {_folded(name) for name in self._server.tables}
+        self._there = {name.folded for name in self._server.tables}
 
     def look(self, step: ApplyDdl) -> TargetDdl:
         """The statements of `step`. pymysql's errors pass through, but for those about the statement alone."""
@@ -119,7 +119,7 @@ class DdlPreview:
         if step.file.type in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS:
             return None
         name = step.old_name or step.file.name
-        return None if name in self._changed or _folded(name) in self._there else name
+        return None if name in self._changed or name.folded in self._there else name
 
     def _moves(self, step: ApplyDdl, trash: TableName) -> list[str]:
         if step.file.type == Action.DROP_SCHEMA:
@@ -128,8 +128,3 @@ class DdlPreview:
         if step.file.name in self._changed:
             found = Found(kept=found.kept)
         return statements(step, trash, replace(found, kept=found.kept or trash in self._changed))
-
-
-def _folded(name: TableName) -> tuple[str, str]:
-    """Whether case tells two tables apart is up to the server: a name that differs in case alone may be the one."""
-    return name.database.lower(), name.table.lower()

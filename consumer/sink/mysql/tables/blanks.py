@@ -32,7 +32,7 @@ class Blanks:
 
 def known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) -> dict[TableName, Blanks]:
     """What is known of `tables`, under the names as given. pymysql's errors pass through."""
-    folded = {folded_name(table): table for table in tables}
+    folded = {tuple(table.folded): table for table in tables}  # pymysql knows plain tuples alone
     keys, known = list(folded), {}
     for start in range(0, len(keys), _NAMES):
         cursor.execute(
@@ -55,7 +55,7 @@ def is_known(blanks: Blanks | None, names: Sequence[str], padded: Sequence[int])
 def blanks_moved(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]) -> None:
     """Rows may move between `tables`: what one may hold, each may; where nothing was found, it is to be looked for
     again. In the transaction at hand."""
-    names = [folded_name(table) for table in tables]
+    names = [tuple(table.folded) for table in tables]
     cursor.execute(f"SELECT 1 FROM {TABLE} WHERE (database_name, table_name) IN %s AND found LIMIT 1", (names,))
     if cursor.fetchone() is None:
         cursor.execute(f"DELETE FROM {TABLE} WHERE (database_name, table_name) IN %s", (names,))
@@ -68,7 +68,7 @@ def blanks_moved(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]) ->
 def forget_looks(cursor: pymysql.cursors.Cursor, tables: Collection[TableName]) -> None:
     """Columns or keys of `tables` may be others next: where nothing was found, it is to be looked for again. In the
     transaction at hand."""
-    names = sorted({folded_name(table) for table in tables})
+    names = sorted({tuple(table.folded) for table in tables})
     for start in range(0, len(names), _NAMES):
         cursor.execute(
             f"DELETE FROM {TABLE} WHERE (database_name, table_name) IN %s AND NOT found",
@@ -79,8 +79,3 @@ def forget_looks(cursor: pymysql.cursors.Cursor, tables: Collection[TableName]) 
 def shown_columns(names: Sequence[str], padded: Sequence[int]) -> str:
     """The columns to look at, as they are recorded."""
     return ", ".join(quote(names[position]) for position in padded)
-
-
-def folded_name(table: TableName) -> tuple[str, str]:
-    """What the table is recorded by: upstream knows names without case."""
-    return table.database.lower(), table.table.lower()

@@ -127,8 +127,8 @@ def referred_columns(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, set[s
     """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
     found: defaultdict[TableName, set[str]] = defaultdict(set)
     for database, table, *other, column in _rows(cursor, _REFERRED_QUERY, ()):
-        if (database.lower(), table.lower()) != tuple(map(str.lower, other)):
-            found[TableName(database.lower(), table.lower())].add(column.lower())
+        if (referred := TableName(database, table).folded) != TableName(*other).folded:
+            found[referred].add(column.lower())
     return found
 
 
@@ -165,7 +165,7 @@ class _Spelling:
         self._folds = int(lower) != 0 or "TiDB" in version
 
     def key(self, name: TableName) -> TableName:
-        return TableName(name.database.lower(), name.table.lower()) if self._folds else name
+        return name.folded if self._folds else name
 
 
 def _by_database(names: Collection[TableName]) -> Iterator[tuple[str, list[str]]]:
