@@ -29,7 +29,7 @@ from consumer.model.result import PlanResult, RunResult
 from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.others import belongs_to
+from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
 from consumer.pipeline.resync import start_over
@@ -141,8 +141,9 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
-        if (other := parts.sink.of_others().get(table)) is not None:
-            raise belongs_to(table, other.consumer)
+        others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress)
+        if (kept := others.kept([table]).get(table)) is not None:
+            raise kept
         change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
         manager.ledger.empty(table, change)
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied

@@ -51,14 +51,6 @@ class TableProgress:
         return self.reason == MOVED_BY_WRITER
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A table that the consumer name `consumer` keeps, and the commit-ts up to which it has applied it."""
-
-    consumer: str
-    applied_ts: int
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class OpenFile:
     """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none."""

@@ -3,13 +3,14 @@ step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from consumer.errors import ConsumerError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
+from consumer.model.kept import KeptTables
 from consumer.model.names import TableName
-from consumer.model.progress import Kept, Progress, State
+from consumer.model.progress import Progress, State
 from consumer.model.result import TableResult
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import Lessons, Ports, RoundContext
@@ -122,7 +123,7 @@ class ConsumerManager:
         context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
 
-    def _of_others(self) -> Mapping[TableName, Kept]:
+    def _of_others(self) -> KeptTables:
         return self.ledger.patiently("look at the target", self.ports.sink.of_others)
 
     def _assembly(self, listing: Listing) -> Assembly:

@@ -3,17 +3,19 @@ changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
-from consumer.model.commands import forget_command
+from consumer.model.commands import forget_command, skip_ddl_command
+from consumer.model.kept import Kept, KeptTables
 from consumer.model.names import TableName
-from consumer.model.progress import DdlState, Kept, Progress, ProgressChange, TableProgress
+from consumer.model.progress import DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.plan.assembly import Assembly
-from consumer.plan.statement import Statement
+from consumer.plan.later_names import LaterName, LaterNames
+from consumer.plan.statement import Statement, refusal
 
-_ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET})
+_ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET, Action.DROP_SCHEMA})
 
 
 class Others:
@@ -24,25 +26,27 @@ class Others:
     other one left at or before that moment: this consumer continues it. It is not true of one that is further by now.
     """
 
-    def __init__(
-        self, look: Callable[[], Mapping[TableName, Kept]], assembly: Assembly, progress: Callable[[], Progress]
-    ) -> None:
+    def __init__(self, look: Callable[[], KeptTables], assembly: Assembly, progress: Callable[[], Progress]) -> None:
         self._look, self._assembly, self._progress = look, assembly, progress
-        self._others: Mapping[TableName, Kept] | None = None
+        self._others: KeptTables | None = None
+        self._later = LaterNames()
         self._own: set[TableName] = set()
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
-        """Why `statement` is not to run: a table that it touches is another's."""
+        """Why `statement` is not to run: a table that it touches is another's, or goes on as one."""
+        if statement.action == Action.DROP_SCHEMA:
+            self._others = None  # another can have made a table there since this round looked
         others = self._of_others()
         if not others or not statement.executed or self.leaves(statement):
             return None
         if statement.begins is None:
             others = self._not_continued()
         names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
-        if not statement.file.table and not self._has_some_in(statement.file.database):
-            names.update(name for name in others if name.database == statement.file.database)
-        there = (name for name in sorted(names - self._own) if name in others)
-        return next((belongs_to(name, others[name].consumer) for name in there), None)
+        if statement.action == Action.DROP_SCHEMA and (there := others.in_database(statement.file.database)):
+            return drops_database_of(there[0], others[there[0]].consumer, statement)
+        later = self._later.after(statement)
+        found = (_kept(name, others, later.get(name, ())) for name in sorted(names - self._own))
+        return next(filter(None, found), None)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
         """`refusal`, with the current tables of others."""
@@ -54,15 +58,26 @@ class Others:
         if statement.action not in _ON_DATABASES or not statement.executed:
             return ""
         database = statement.file.database
-        there = (kept.consumer for name, kept in self._of_others().items() if name.database == database)
-        other = next(there, "")
-        return "" if self._has_some_in(database) else other
+        others = self._of_others()
+        there = others.in_database(database)
+        return others[there[0]].consumer if there and not self._has_some_in(database) else ""
 
     def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` whose first rows are not to be loaded, and why."""
         others = self._not_continued()
-        wanted = [name for name in tables if name in others and name not in self._own]
-        return {name: belongs_to(name, others[name].consumer) for name in wanted}
+        return self._refused((name for name in tables if name not in self._own), others)
+
+    def kept(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
+        """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
+        return self._refused(tables, self._of_others())
+
+    def take_older(self, statements: Iterable[Statement], record: Callable[[ProgressChange], None]) -> None:
+        """`take` the tables that `statements` are about and that none of them makes, so that `refusal` of a statement
+        knows who took them first. A table that is made twice shows itself."""
+        runs = (statement for statement in statements if statement.executed and refusal(statement) is None)
+        older = {name for statement in runs for name in statement.changes()}
+        wanted, progress = self._assembly.wanted, self._progress()
+        self.take([name for name in older if wanted(name) and progress.table(name).state is State.OK], record)
 
     def take(
         self, tables: Collection[TableName], record: Callable[[ProgressChange], None]
@@ -86,14 +101,19 @@ class Others:
     def _has_some_in(self, database: str) -> bool:
         return any(name.table and name.database == database for name in self._own)
 
-    def _not_continued(self) -> Mapping[TableName, Kept]:
+    def _not_continued(self) -> KeptTables:
         start, others = self._progress().start_ts, self._of_others()
-        return {name: kept for name, kept in others.items() if kept.applied_ts > start} if start else others
+        return others.beyond(start) if start else others
 
-    def _of_others(self) -> Mapping[TableName, Kept]:
+    def _refused(self, tables: Iterable[TableName], others: KeptTables) -> dict[TableName, DdlRefused]:
+        found = {name: _kept(name, others, self._later.now.get(name, ())) for name in tables}
+        return {name: error for name, error in found.items() if error is not None}
+
+    def _of_others(self) -> KeptTables:
         if self._others is None:
             self._others = self._look()
             self._own.update(_begun(self._assembly, self._progress()))
+            self._later = LaterNames(self._assembly.timeline.pending if self._others else ())
         return self._others
 
 
@@ -107,11 +127,33 @@ def left_to(other: str) -> str:
     return f"the consumer {other!r} of this target keeps the tables of this database"
 
 
-def belongs_to(table: TableName, other: str) -> DdlRefused:
-    """Why this consumer must leave `table` alone."""
+def _kept(name: TableName, others: KeptTables, later: Iterable[LaterName]) -> DdlRefused | None:
+    """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to `later`."""
+    if name in others:
+        return belongs_to(name, others[name])
+    there = (new for new in later if new.name in others and others[new.name].applied_ts >= new.version)
+    new = next(there, None)
+    return None if new is None else belongs_to(name, others[new.name], new.name)
+
+
+def belongs_to(table: TableName, kept: Kept, later: TableName | None = None) -> DdlRefused:
+    """Why this consumer must leave `table` alone, which becomes `later`."""
+    what = f"{table}," if later is None else f"{later}, to which {table} is renamed later,"
     return DdlRefused(
-        f"the consumer {other!r} of this target keeps {table}, and only one consumer may write to it",
+        f"the consumer {kept.consumer!r} of this target keeps {what} and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
-        f" {other!r} is to apply nothing any more, remove its progress: {forget_command(other)}",
+        f" {kept.consumer!r} is to apply nothing any more, remove its progress: {forget_command(kept.consumer)}",
         table=str(table),
+    )
+
+
+def drops_database_of(table: TableName, other: str, statement: Statement) -> DdlRefused:
+    """Why a DROP DATABASE does not run: it would take along what another consumer keeps."""
+    database, version = statement.file.name, statement.version
+    return DdlRefused(
+        f"the consumer {other!r} of this target keeps {table}, which it would drop too: {statement.file.query}",
+        hint=f"drop this consumer's own tables in {database} by hand, then: {skip_ddl_command(database, version)}",
+        table=str(database),
+        path=statement.file.path,
+        version=version,
     )

@@ -14,6 +14,7 @@ from consumer.model.names import TableName, tso_to_ms
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.lives import Life, exchanges
@@ -70,7 +71,7 @@ def offered(
         with contextlib.suppress(ConsumerError):
             _made_anew(table, both, assembly, progress, options, referred)
             found.add(table)
-    return found - sink.of_others().keys() if found else found
+    return found - Others(sink.of_others, assembly, lambda: progress).kept(found).keys() if found else found
 
 
 def _made_anew(

@@ -40,7 +40,9 @@ class StatementRunner:
         context = self._context
         steps: _Chunk = []
         done = False
-        for statement in context.round.ready_statements():
+        ready = context.round.ready_statements()
+        context.others.take_older(ready, context.ledger.record)
+        for statement in ready:
             try:
                 step = self._step(statement)
                 if (other := context.others.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:

@@ -10,13 +10,13 @@ from typing import Any
 
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
 from consumer.model.files import Folder
+from consumer.model.kept import Kept, KeptTables
 from consumer.model.names import TableName
 from consumer.model.progress import (
     DdlId,
     DdlRecord,
     DdlState,
     FolderProgress,
-    Kept,
     OpenFile,
     Progress,
     State,
@@ -66,9 +66,10 @@ def others_of(rows: Rows) -> dict[TableName, Kept]:
     return found
 
 
-def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, Kept]:
-    """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL."""
-    return others_of(
+def kept_in(progress: Mapping[str, Progress], name: str) -> KeptTables:
+    """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
+    apart."""
+    found = others_of(
         [
             (other, place.applied_ts, table.database, table.table)
             for other, known in sorted(progress.items())
@@ -76,6 +77,7 @@ def kept_in(progress: Mapping[str, Progress], name: str) -> dict[TableName, Kept
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
         ]
     )
+    return KeptTables(found, case=True)
 
 
 def _ran(table: TableName, progress: Progress) -> bool:

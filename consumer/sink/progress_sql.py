@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from consumer import __version__
 from consumer.errors import BadConfig
 from consumer.model.files import Folder
+from consumer.model.kept import KeptTables
 from consumer.model.names import TableName
 from consumer.model.progress import (
     FORMAT_VERSION,
@@ -17,7 +18,6 @@ from consumer.model.progress import (
     DdlId,
     DdlRecord,
     FolderProgress,
-    Kept,
     Progress,
     ProgressChange,
     State,
@@ -57,6 +57,9 @@ class ProgressTables(Protocol):
 
     def exists(self) -> bool: ...
 
+    def tells_case(self) -> bool:
+        """Whether names of tables that differ in case alone are two tables."""
+
     def layout(self) -> Layout: ...
 
     def run(self, query: str, *values: object) -> Rows:
@@ -92,9 +95,10 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
     return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
 
 
-def of_others(tables: ProgressTables, name: str) -> dict[TableName, Kept]:
+def of_others(tables: ProgressTables, name: str) -> KeptTables:
     """The tables that another consumer than `name` keeps, with that one."""
-    return others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
+    found = others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
+    return KeptTables(found, case=bool(found) and tables.tells_case())
 
 
 def forget(tables: ProgressTables, name: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from consumer.errors import LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.files import Folder
+from consumer.model.kept import Kept
 from consumer.model.names import TableName
 from consumer.model.progress import (
     AuditRow,
@@ -14,7 +15,6 @@ from consumer.model.progress import (
     DdlRecord,
     DdlState,
     FolderProgress,
-    Kept,
     OpenFile,
     Progress,
     ProgressChange,

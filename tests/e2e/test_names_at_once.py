@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer import app
+from consumer.model.actions import Action
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.result import RunResult
 from consumer.ports import Moved, RangeReader, unheard
@@ -56,7 +57,7 @@ def test_a_table_is_kept_before_its_first_rows_are_there(replica: Replica) -> No
     assert _once(replica, "first", InlineLoader()).exit_code == 0
 
 
-def test_whoever_looked_too_early_sees_the_other_one(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+def _second_after_the_first_look(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     looks = MySqlSink.of_others
 
     def late(sink: MySqlSink) -> object:
@@ -66,8 +67,26 @@ def test_whoever_looked_too_early_sees_the_other_one(replica: Replica, monkeypat
         return seen
 
     monkeypatch.setattr(MySqlSink, "of_others", late)
+
+
+def test_whoever_looked_too_early_sees_the_other_one(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    _second_after_the_first_look(replica, monkeypatch)
     loader = InlineLoader()
     assert _once(replica, "first", loader).exit_code == 5
     assert not loader.loads
     monkeypatch.undo()
     assert _once(replica, "second", InlineLoader()).exit_code == 0
+
+
+def test_a_statement_of_an_older_table_is_run_by_who_took_it_first(
+    replica: Replica, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the first that either of the two does to the table, and no error shows that the other did it too."""
+    fresh_mariadb.execute("CREATE TABLE d.bare (id INT PRIMARY KEY, v INT)")
+    replica.feed.describe("d.bare", 4)
+    replica.feed.statement("d.bare", 18, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `bare`")
+    replica.feed.puts("d.bare", 18, {19: (2, "2")})
+    _second_after_the_first_look(replica, monkeypatch)
+    first = replica.settings(name="first", tables=("d.bare",))
+    assert app.once(first, Recorder(), InlineLoader()).exit_code == 5
+    assert fresh_mariadb.execute("SELECT id, v FROM d.bare") == [(2, 2)]

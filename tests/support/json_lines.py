@@ -19,9 +19,10 @@ from urllib.parse import unquote, urlsplit
 import pyarrow.parquet as pq
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
+from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Kept, Progress, ProgressChange, State
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.lock import FileLock
@@ -118,7 +119,7 @@ class JsonLinesSink:
             for name, progress in sorted(known.progress.items())
         }
 
-    def of_others(self) -> Mapping[TableName, Kept]:
+    def of_others(self) -> KeptTables:
         return kept_in(self._folder.known().progress, self._name)
 
     def forget(self) -> None:

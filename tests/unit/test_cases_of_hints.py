@@ -303,6 +303,9 @@ FOLLOWED = {
     "test_told.py::test_a_table_that_a_replay_stops_is_offered_no_resync": [
         "app/commands.py:resync",
     ],
+    "test_tables_of_others.py::test_a_database_with_tables_of_two_names_is_dropped_by_the_last": [
+        "pipeline/others.py:drops_database_of",
+    ],
     "test_two_names.py::test_a_name_is_forgotten_once_somebody_is_sure": [
         "app/commands.py:forget",
     ],

@@ -12,9 +12,10 @@ import duckdb
 
 from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
 from consumer.model.actions import Action
+from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Kept, Progress, ProgressChange
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink import progress_sql as stored
@@ -81,7 +82,7 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.consumers(FileTables(connection))
 
-    def of_others(self) -> Mapping[TableName, Kept]:
+    def of_others(self) -> KeptTables:
         with self._database.reader() as connection:
             return stored.of_others(FileTables(connection), self._settings.name)
 

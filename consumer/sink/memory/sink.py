@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
+from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import DdlId, DdlRecord, Kept, Progress, ProgressChange, State
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink.memory.statements import execute
@@ -59,7 +60,7 @@ class MemorySink:
             for name, progress in sorted(self._store.progress.items())
         }
 
-    def of_others(self) -> Mapping[TableName, Kept]:
+    def of_others(self) -> KeptTables:
         return kept_in(self._store.progress, self._name)
 
     def forget(self) -> None:

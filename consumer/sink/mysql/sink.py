@@ -9,9 +9,10 @@ import pymysql
 
 from consumer.errors import ConsumerError
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlRecord, DdlState, Kept, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.completed import completed
@@ -78,7 +79,7 @@ class MySqlSink:
     def consumers(self) -> Mapping[str, int]:
         return self._driver.read(lambda cursor: consumers(ServerTables(cursor)))
 
-    def of_others(self) -> Mapping[TableName, Kept]:
+    def of_others(self) -> KeptTables:
         return self._driver.read(lambda cursor: of_others(ServerTables(cursor), self._settings.name))
 
     def forget(self) -> None:

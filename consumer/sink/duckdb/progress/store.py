@@ -27,6 +27,9 @@ class FileTables:
     def exists(self) -> bool:
         return self._connection is not None and schema.exists(self._connection)
 
+    def tells_case(self) -> bool:
+        return False
+
     def layout(self) -> Layout:
         assert self._connection is not None
         return schema.layout(self._connection)

@@ -12,6 +12,7 @@ from consumer.model.progress import ProgressChange
 from consumer.sink import progress_sql
 from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
+from consumer.sink.mysql.tables.describe import Spelling
 from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_rows import Rows
 from consumer.sink.progress_sql import KEYS, Row, sha256
@@ -31,6 +32,9 @@ class ServerTables:
 
     def exists(self) -> bool:
         return schema.exists(self._cursor)
+
+    def tells_case(self) -> bool:
+        return Spelling(self._cursor).case
 
     def layout(self) -> Layout:
         return schema.layout(self._cursor)

@@ -92,7 +92,7 @@ def _spelled(names: Collection[_Name], look: Callable[[Collection[_Name]], Colle
 
 
 def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
-    spelled = _Spelling(cursor)
+    spelled = Spelling(cursor)
     columns: dict[TableName, list[TargetColumn]] = defaultdict(list)
     parts: dict[TableName, dict[str, list[tuple[Any, ...]]]] = defaultdict(lambda: defaultdict(list))
     heads: dict[TableName, tuple[str, str]] = {}
@@ -116,7 +116,7 @@ def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> 
 
 def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
     """Those of `names` that the server does not have: one list of names for each database, no table is opened."""
-    spelled = _Spelling(cursor)
+    spelled = Spelling(cursor)
     databases = {name.database for name in names}
     listed = _spelled(databases, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),))) if databases else ()
     there = {spelled.key(TableName(*row)) for row in listed}
@@ -156,16 +156,16 @@ SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.
 WHERE EVENT_OBJECT_SCHEMA IN %s"""
 
 
-class _Spelling:
+class Spelling:
     """How the server compares table names: byte for byte, or without case (lower_case_table_names)."""
 
     def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
         cursor.execute("SELECT @@lower_case_table_names, VERSION()")
         lower, version = cursor.fetchone()
-        self._folds = int(lower) != 0 or "TiDB" in version
+        self.case = int(lower) == 0 and "TiDB" not in version
 
     def key(self, name: TableName) -> TableName:
-        return name.folded if self._folds else name
+        return name if self.case else name.folded
 
 
 def _by_database(names: Collection[TableName]) -> Iterator[tuple[str, list[str]]]:
