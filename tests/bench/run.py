@@ -1,7 +1,8 @@
-"""The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``;
-``E1,E5,E20`` (1,000, 5,000 and 20,000 tables), ``F5`` and ``F5S`` (nothing new in 5,000, on disk and S3) when named.
+"""The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``.
 
-Speeds are ratios of one run: machines differ and are noisy. Results are kept as JSON in ``build/bench``.
+Measured when named: ``E1,E5,E20`` (1,000 to 20,000 tables), ``F5`` and ``F5S`` (nothing new in 5,000 tables, on disk
+and S3), ``WTXN`` (one transaction of 1 M rows), ``X`` (a standalone cluster) and ``L`` (live, for ``--minutes``).
+Speeds are ratios of one run: machines differ and are noisy. Results are kept in ``build/bench`` as JSON and a chart.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,12 +23,16 @@ from rich.table import Table
 from consumer.spark.load import SparkLoader
 from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
+from tests.bench.chart import draw
 from tests.bench.discovery import DISCOVERY_FILES, measure_discovery
+from tests.bench.live import measure_live
 from tests.bench.meter import Meter
-from tests.bench.shapes import GROWTH, SHAPES, Shape
+from tests.bench.sample_consumer import seconds_of_sample
+from tests.bench.shapes import MORE, SHAPES, Shape
 from tests.servers import MariaDb, mariadb_template
 
 RESULTS = Path("build/bench")
+_BACKLOG_ROWS = 5_000_000
 
 
 def main() -> None:
@@ -34,37 +40,52 @@ def main() -> None:
     parser.add_argument("shapes", nargs="?", default=",".join([*SHAPES, "D"]))
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the rows, for a quick look")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of shape L")
+    parser.add_argument("--sample-consumer", type=Path, help="the binary of TiCDC's sample consumer, to run beside")
     args = parser.parse_args()
     names = args.shapes.split(",")
     results: dict[str, Any] = {"D": measure_discovery(int(DISCOVERY_FILES * args.scale))} if "D" in names else {}
-    spark = SparkSettings("local[*]")
-    started = time.monotonic()
-    session = start_session(spark)
-    loader = SparkLoader(spark)
-    session.spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()
-    start_seconds = time.monotonic() - started
-    results["spark_start_seconds"] = round(start_seconds, 1)
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         server = MariaDb(mariadb_template(Path(work)), ["--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G"])
         server.start()
         try:
-            for name in (name for name in names if name != "D"):
-                shape = {**SHAPES, **GROWTH}[name](Path(work), server, loader, args.scale)
-                results[name] = _measure(shape, args.pairs)
-                _print(shape, results[name])
+            if "L" in names:
+                results["L"] = measure_live(Path(work), server, args.minutes, int(_BACKLOG_ROWS * args.scale))
+                Console(width=140).print(results["L"])
+            paired = [name for name in names if name not in "DL"]
+            if paired:
+                results |= _paired(paired, Path(work), server, args)
         finally:
             server.stop()
-            session.close()
     RESULTS.mkdir(parents=True, exist_ok=True)
     out = RESULTS / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
     out.write_text(json.dumps(results, indent=1))
-    print(f"Spark's start: {start_seconds:.1f} s (not counted above). Kept in {out}")
+    print("Kept in", *[out, *draw(results, out)])
 
 
-def _measure(shape: Shape, pairs: int) -> dict[str, Any]:
+def _paired(names: Sequence[str], work: Path, server: MariaDb, args: argparse.Namespace) -> dict[str, Any]:
+    spark = SparkSettings("local[*]")
+    started = time.monotonic()
+    session = start_session(spark)
+    session.spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()
+    results: dict[str, Any] = {"spark_start_seconds": round(time.monotonic() - started, 1)}
+    print(f"Spark's start: {results['spark_start_seconds']} s (not counted below)")
+    try:
+        for name in names:
+            shape = {**SHAPES, **MORE}[name](work, server, SparkLoader(spark), args.scale)
+            results[name] = _measure(shape, args.pairs, args.sample_consumer)
+            _print(shape, results[name])
+    finally:
+        session.close()
+    return results
+
+
+def _measure(shape: Shape, pairs: int, sample: Path | None) -> dict[str, Any]:
     size = shape.build()
     shape.before_round()
     shape.round()
+    if shape.final is not None and shape.there() != shape.final:
+        raise SystemExit(f"shape {shape.name}: {shape.there()} rows arrived, not {shape.final}")
     rounds, limits = [], []
     for _ in range(pairs):
         shape.before_limit()
@@ -75,6 +96,10 @@ def _measure(shape: Shape, pairs: int) -> dict[str, Any]:
             shape.round()
         rounds.append(meter)
         limits.append(limit)
+    samples = {}
+    if sample is not None and shape.final is not None:
+        shape.before_round()
+        samples["sample_seconds"] = round(seconds_of_sample(sample, shape), 2)
     ratios = [limit.seconds / meter.seconds for limit, meter in zip(limits, rounds, strict=True)]
     seconds = statistics.median(meter.seconds for meter in rounds)
     middle = min(rounds, key=lambda meter: abs(meter.seconds - seconds))
@@ -85,6 +110,7 @@ def _measure(shape: Shape, pairs: int) -> dict[str, Any]:
         "seconds": round(seconds, 2),
         "limit_seconds": round(statistics.median(meter.seconds for meter in limits), 2),
         "events_per_second": round(shape.events / seconds),
+        **samples,
         "ratio": round(statistics.median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
         "cpu": middle.cpu,
@@ -95,13 +121,14 @@ def _measure(shape: Shape, pairs: int) -> dict[str, Any]:
 
 def _print(shape: Shape, result: dict[str, Any]) -> None:
     table = Table(title=f"{shape.name}: {shape.title}", title_justify="left")
-    for column in ("seconds", "limit", "events/s", "MB/s", "ratio", "wanted", "CPU s", "worker MB"):
+    for column in ("seconds", "limit", "sample", "events/s", "MB/s", "ratio", "wanted", "CPU s", "worker MB"):
         table.add_column(column, justify="right")
     wanted = f">= {shape.reach}" if shape.reach else f"<= {shape.most_seconds} s" if shape.most_seconds else ""
     speed = f"{result['bytes'] / result['seconds'] / 1e6:.0f}"
     cpu = ", ".join(f"{name} {used}" for name, used in result["cpu"].items())
+    sample = str(result.get("sample_seconds", ""))
     table.add_row(
-        f"{result['seconds']}", f"{result['limit_seconds']}", f"{result['events_per_second']:,}", speed,
+        f"{result['seconds']}", f"{result['limit_seconds']}", sample, f"{result['events_per_second']:,}", speed,
         f"{result['ratio']}", wanted, cpu, f"{result['worker_rss_mb']}",
     )  # fmt: skip
     Console(width=140).print(table)

@@ -1,0 +1,88 @@
+"""The bulk shapes on another target, and on other workers."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet
+
+from tests.bench.rows import SYSBENCH, Change, inserts, updates
+from tests.bench.shapes.base import Shape
+from tests.bench.shapes.bulk import HotUpdates, Inserts
+from tests.spark_cluster import SparkCluster
+
+_NET = "QUALIFY row_number() OVER (PARTITION BY id ORDER BY number DESC) = 1"
+
+
+class _IntoDuckDb(Shape):
+    """The limit is DuckDB's own way from Parquet into a table with the key."""
+
+    only_last = ""
+
+    @property
+    def downstream(self) -> str:
+        return f"duckdb:///{self._target}"
+
+    def keep(self, changes: list[Change]) -> None:
+        """Write the rows behind the changes as Parquet, with their numbers."""
+        rows = [{**row, "number": number} for number, (_, row) in enumerate(changes) if row is not None]
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), self.work / f"{self.name}.parquet")
+
+    @property
+    def _target(self) -> Path:
+        return self.work / f"{self.name}.target" / "replica.duckdb"
+
+    def before_round(self) -> None:
+        shutil.rmtree(self._target.parent, ignore_errors=True)
+        self._target.parent.mkdir()
+
+    def there(self) -> int:
+        with duckdb.connect(str(self._target), read_only=True) as connection:
+            return len(connection.execute("SELECT id FROM bench.t").fetchall())
+
+    def before_limit(self) -> None:
+        self.before_round()
+
+    def limit(self) -> None:
+        names = ",".join(column.name for column in SYSBENCH.columns)
+        with duckdb.connect(str(self._target)) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, k INTEGER, c VARCHAR, pad VARCHAR)")
+            connection.execute(f"INSERT INTO t SELECT {names} FROM '{self.work}/{self.name}.parquet' {self.only_last}")
+
+
+class InsertsIntoDuckDb(_IntoDuckDb, Inserts):
+    name, title, reach = "QA", "A into DuckDB", 0.4
+
+    def build(self) -> int:
+        self.keep(list(inserts(self.events)))
+        return Inserts.build(self)
+
+
+class UpdatesIntoDuckDb(_IntoDuckDb, HotUpdates):
+    name, title, reach = "QC", "C into DuckDB", 0.4
+    only_last = _NET
+
+    def build(self) -> int:
+        self.keep(list(updates(self.events, self.keys)))
+        return HotUpdates.build(self)
+
+
+class OnCluster(Inserts):
+    """Both as processes, as one process has one Spark."""
+
+    name, title, reach = "X", "A on two workers of a standalone master, beside local[2]", 0.9
+
+    def build(self) -> int:
+        self._cluster = SparkCluster(workers=2).__enter__()
+        atexit.register(self._cluster.__exit__)
+        return super().build()
+
+    def round(self) -> None:
+        self.apply_as_process("--master", self._cluster.url)
+
+    def limit(self) -> None:
+        self.apply_as_process("--master", "local[2]")
