@@ -31,7 +31,7 @@ from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
 from consumer.plan.table_state import TableState
-from consumer.plan.timeline import Timeline, build_timeline
+from consumer.plan.timeline import Timeline, build_timeline, is_pending
 from consumer.ports import StorageReader
 
 
@@ -88,9 +88,11 @@ class Assembly:
         return self.listing.checkpoint
 
     def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
-        """The tables that exist upstream, and those that the target has, where pending statements have not run."""
+        """The tables that exist upstream, and those that the target has, where pending statements have not run. In a
+        round, `progress` is further than the one that the assembly began with."""
         due = self.statements_due(progress)
-        waiting = {statement.file.path for statement in self.timeline.pending}
+        pending = (statement.file for statement in self.timeline.pending)
+        waiting = {file.path for file in pending if is_pending(file, progress)}
         executed = (file for file in due if file.path not in waiting)
         return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
 

@@ -96,7 +96,7 @@ class _Agenda:
         self._meet_older(older)
         moved = history.moved(statement)
         is_wanted = any(map(self._wanted, (file.name, *statement.changes(), *moved)))
-        if is_wanted and _is_pending(file, self._progress):
+        if is_wanted and is_pending(file, self._progress):
             statement = self._prepared(statement, moved, history)
         made = [name for name in statement.drops if name in history.tables and name not in self._unmade]
         history.follow(file, statement)
@@ -177,7 +177,8 @@ def _there(
             yield name, files[last - 1].columns if last else columns
 
 
-def _is_pending(file: SchemaFile, progress: Progress) -> bool:
+def is_pending(file: SchemaFile, progress: Progress) -> bool:
+    """Whether the statement is still to run, or it is not known whether it has."""
     record = progress.ddls.get(ddl_id(file))
     if record is not None:
         return record.state in (DdlState.INTENT, DdlState.REFUSED)

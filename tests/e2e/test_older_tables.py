@@ -85,6 +85,32 @@ def test_a_table_that_was_dropped_by_hand_is_not_made_of_later_rows(feed: Feed, 
         assert connection.execute("SELECT * FROM d.t ORDER BY id").fetchall() == [(1, 1), (2, 2)]
 
 
+def test_a_table_that_a_view_took_the_place_of_in_the_same_round_was_not_dropped_by_hand(
+    feed: Feed, target: Replica
+) -> None:
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1")})
+    assert target.once(20).exit_code == 0
+    feed.create("d.u", 21)
+    feed.drop("d.t", 22)
+    feed.statement("d.t", 23, Action.CREATE_VIEW, "CREATE VIEW `t` AS SELECT `id` FROM `u`")
+    assert states(target.once(30)) == {"d.t": "ok", "d.u": "ok"}
+
+
+def test_a_checkpoint_from_before_a_table_went_does_not_make_it_a_dropped_one(feed: Feed, target: Replica) -> None:
+    for table in ("d.t", "d.u", "d.w"):
+        feed.create(table, 10)
+        feed.puts(table, 10, {11: (1, "1")})
+    assert target.once(20).exit_code == 0
+    feed.drop("d.t", 22)
+    feed.rename("d.w", "d.x", 23)
+    assert target.once(24).exit_code == 0
+    feed.statement("d.t", 25, Action.CREATE_VIEW, "CREATE VIEW `t` AS SELECT `id` FROM `u`")
+    assert target.once(30).exit_code == 0
+    for checkpoint in (21, 30):
+        assert target.once(checkpoint).exit_code == 0
+
+
 def test_inspect_names_the_tables_that_no_statement_makes(feed: Feed) -> None:
     feed.describe("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "1")})

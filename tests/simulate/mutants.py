@@ -41,7 +41,7 @@ class Mutant:
 
 def _pending(file: Any, progress: Progress) -> bool:
     record = progress.ddls.get(consumer.plan.timeline.ddl_id(file))
-    return _is_pending(file, progress) and (record is None or record.state is not DdlState.REFUSED)
+    return _pending_as_it_is(file, progress) and (record is None or record.state is not DdlState.REFUSED)
 
 
 def _patiently_but_no_end(ledger: Ledger, what: str, call: Callable[[], Any]) -> Any:
@@ -82,7 +82,7 @@ def _before(origin: Any, file: Any) -> Any:
     return [other for other in origin(file) if other.version < file.version]
 
 
-_is_pending = consumer.plan.timeline._is_pending
+_pending_as_it_is = consumer.plan.timeline.is_pending
 _patiently = Ledger.patiently
 _begin_loads = LoadRunner.begin
 _follow = StatementRunner._follow
@@ -91,7 +91,7 @@ _doubtful = consumer.plan.assembly.doubtful_indexes
 MUTANTS = {
     "refusal is done": Mutant(
         "a refused statement is tried again",
-        ((consumer.plan.timeline, "_is_pending", _pending),),
+        ((consumer.plan.timeline, "is_pending", _pending),),
         theme="stopped tables",
     ),
     "last file": Mutant(

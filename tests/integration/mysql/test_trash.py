@@ -1,4 +1,4 @@
-"""Tables kept under a trash name, on a real MariaDB: what hangs on them, and a death between any two statements."""
+"""Tables kept under a trash name, on real servers: what hangs on them, and a death between any two statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
 
 TRASH = TableName("d", "__trash_20_t")
 PLAIN = (
@@ -51,12 +51,12 @@ STEPS = {
 }
 
 
-def prepare(server: MariaDb, setup: str) -> None:
+def prepare(server: SqlServer, setup: str) -> None:
     server.drop_all()
     server.execute("CREATE DATABASE d", *SETUPS[setup])
 
 
-def state(server: MariaDb) -> dict[str, object]:
+def state(server: SqlServer) -> dict[str, object]:
     """Every table outside the consumer's own schema: its definition without counters, and its rows."""
     found: dict[str, object] = {}
     for database, table in server.execute(
@@ -116,44 +116,43 @@ def test_a_death_before_any_statement_ends_the_same(
 
 
 @pytest.mark.parametrize("setup", SETUPS)
-def test_a_truncated_table_keeps_all_that_hangs_on_it(setup: str, mariadb: MariaDb) -> None:
-    prepare(mariadb, setup)
-    before = {name: create for name, (create, _) in state(mariadb).items()}  # type: ignore[misc]
-    rows = mariadb.execute("SELECT id, v FROM d.t ORDER BY id")
-    sink = acquired(mariadb)
+def test_a_truncated_table_keeps_all_that_hangs_on_it(setup: str, fresh_mariadb: SqlServer) -> None:
+    prepare(fresh_mariadb, setup)
+    before = {name: create for name, (create, _) in state(fresh_mariadb).items()}  # type: ignore[misc]
+    rows = fresh_mariadb.execute("SELECT id, v FROM d.t ORDER BY id")
+    sink = acquired(fresh_mariadb)
     run(sink, STEPS["truncate"])
     sink.close()
-    after = state(mariadb)
+    after = state(fresh_mariadb)
     assert {name: create for name, (create, _) in after.items() if name != str(TRASH)} == before  # type: ignore[misc]
-    assert mariadb.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
-    assert mariadb.execute("SELECT id, v FROM d.__trash_20_t ORDER BY id") == rows
-    assert mariadb.execute("SELECT COUNT(*) FROM information_schema.triggers WHERE event_object_table = 't'") == [
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM d.t") == [(0,)]
+    assert fresh_mariadb.execute("SELECT id, v FROM d.__trash_20_t ORDER BY id") == rows
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM information_schema.triggers WHERE event_object_table = 't'") == [
         (int(setup == "trigger"),)
     ]
 
 
-def test_names_of_foreign_keys_are_free_for_the_next_table(mariadb: MariaDb) -> None:
-    prepare(mariadb, "child")
-    sink = acquired(mariadb)
+def test_names_of_foreign_keys_are_free_for_the_next_table(fresh_mariadb: SqlServer) -> None:
+    prepare(fresh_mariadb, "child")
+    sink = acquired(fresh_mariadb)
     run(sink, STEPS["drop"])
     create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`p` INT,CONSTRAINT `fk_1` FOREIGN KEY (`p`) REFERENCES `p`(`id`))"
     run(sink, ddl(Action.CREATE_TABLE, "d", "t", 30, create))
     sink.close()
 
 
-def test_an_empty_table_leaves_no_trash_when_truncated(mariadb: MariaDb) -> None:
-    mariadb.drop_all()
-    mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
-    sink = acquired(mariadb)
+def test_an_empty_table_leaves_no_trash_when_truncated(fresh_mariadb: SqlServer) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    sink = acquired(fresh_mariadb)
     run(sink, STEPS["truncate"])
     sink.close()
-    assert list(state(mariadb)) == ["d.t"]
+    assert list(state(fresh_mariadb)) == ["d.t"]
 
 
 @pytest.mark.parametrize("ran", [True, False])
-def test_a_recovery_that_died_is_taken_up(ran: bool, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare(mariadb, "plain")
-    sink = acquired(mariadb)
+def test_a_recovery_that_died_is_taken_up(ran: bool, fresh_mariadb: SqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare(fresh_mariadb, "plain")
+    sink = acquired(fresh_mariadb)
     run(sink, STEPS["drop"])
     step = replace(ddl(Action.RECOVER_TABLE, "e", "u", 30, "FLASHBACK TABLE `d`.`t` TO `e`.`u`"), trash=TRASH)
     name = "facts" if ran else "execute_ddls"
@@ -162,23 +161,37 @@ def test_a_recovery_that_died_is_taken_up(ran: bool, mariadb: MariaDb, monkeypat
         sink.apply_ddls([step], {})
     monkeypatch.undo()
     sink.close()
-    again = MySqlSink(settings(mariadb))
+    again = MySqlSink(settings(fresh_mariadb))
     again.acquire(UPSTREAM)
     assert run(again, step) == "e.u came back from d.__trash_20_t"
     again.close()
-    assert mariadb.execute("SELECT COUNT(*) FROM e.u") == [(2,)]
+    assert fresh_mariadb.execute("SELECT COUNT(*) FROM e.u") == [(2,)]
 
 
-def test_nothing_is_moved_over_a_table_that_is_there(mariadb: MariaDb) -> None:
-    prepare(mariadb, "plain")
-    sink = acquired(mariadb)
+def test_nothing_is_moved_over_a_table_that_is_there(fresh_mariadb: SqlServer) -> None:
+    prepare(fresh_mariadb, "plain")
+    sink = acquired(fresh_mariadb)
     run(sink, STEPS["drop"])
-    mariadb.execute("CREATE TABLE d.t (id INT)")
+    fresh_mariadb.execute("CREATE TABLE d.t (id INT)")
     step = replace(ddl(Action.RECOVER_TABLE, "d", "t", 30, "RECOVER TABLE `t`"), trash=TRASH)
     (outcome,) = sink.apply_ddls([step], {})
     assert isinstance(outcome.error, DdlRefused)
     assert "a table of this name is there" in outcome.error.message
     sink.close()
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_place_in_the_trash_is_free_for_the_same_rows_alone(same: bool, fresh_mariadb: SqlServer) -> None:
+    prepare(fresh_mariadb, "plain")
+    fresh_mariadb.execute(
+        "CREATE TABLE d.__trash_20_t (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO d.__trash_20_t VALUES (5, 8), (1, {7 if same else 9})",
+    )
+    sink = acquired(fresh_mariadb)
+    (outcome,) = sink.apply_ddls([STEPS["truncate"]], {})
+    sink.close()
+    assert (outcome.error is None) is same
+    assert same or "rename or drop d.__trash_20_t" in outcome.error.hint  # type: ignore[union-attr]
 
 
 def _die(*_: object) -> None:

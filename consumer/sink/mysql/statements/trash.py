@@ -127,7 +127,7 @@ def is_taken(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, f
 def _print(cursor: pymysql.cursors.Cursor, name: TableName, columns: tuple[str, ...]) -> tuple[object, ...]:
     """What two tables with the same rows have in common, in whatever order they lie."""
     row = ", ".join(f"QUOTE({quote(column)})" for column in columns)
-    hashed = f"CAST(CONV(LEFT(MD5(CONCAT_WS(',', {row})), 15), 16, 10) AS UNSIGNED)"
+    hashed = f"CAST(CONV(LEFT(SHA2(CONCAT_WS(',', {row}), 256), 15), 16, 10) AS UNSIGNED)"  # not all servers have MD5
     cursor.execute(f"SELECT COUNT(*), SUM({hashed}) FROM {_sql(name)}")
     found: tuple[object, ...] = cursor.fetchone()
     return found
