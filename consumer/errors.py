@@ -28,10 +28,11 @@ ConsumerError
     │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
     │       └── RowsCollide            rows meet at a unique key: only all rows of the load tell whether one is lost
-    └── NeedsPerson            exit 5
-        ├── DdlRefused             the target refuses a statement; stops its table
-        ├── GapFound               files are missing between what was read and what is there
-        └── WrongUpstream          the progress under this name belongs to another upstream
+    ├── NeedsPerson            exit 5
+    │   ├── DdlRefused             the target refuses a statement; stops its table
+    │   ├── GapFound               files are missing between what was read and what is there
+    │   └── WrongUpstream          the progress under this name belongs to another upstream
+    └── TargetDiffers          exit 6: `verify` found rows that are not what the storage says
 
 Errors cross process borders (Spark), so each is rebuilt from `as_dict` by `from_dict`.
 """
@@ -203,6 +204,10 @@ class GapFound(NeedsPerson): ...
 
 
 class WrongUpstream(NeedsPerson): ...
+
+
+class TargetDiffers(Fatal):
+    exit_code = 6
 
 
 def _tree(root: type[ConsumerError]) -> dict[str, type[ConsumerError]]:

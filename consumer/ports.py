@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from consumer.errors import ConsumerError
+from consumer.model.check import CheckTask, Counted
 from consumer.model.events import Event
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import LoadOutcome, LoadPart, LoadTask
 from consumer.model.progress import Progress
-from consumer.target import Writer
+from consumer.target import Comparer, Writer
 
 
 class Stored(Protocol):
@@ -92,6 +93,12 @@ class Loader(Protocol):
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
     ) -> Sequence[LoadOutcome]:
         """`moved` is called with parts that are done before the whole load is."""
+
+    def compare(
+        self, task: CheckTask, comparer: Comparer, reader: RangeReader, at_a_time: int, moved: Moved = unheard
+    ) -> Counted:
+        """Compare one table, reading at most `at_a_time` ranges of the target's at the same time. Raises what its tasks
+        met."""
 
     def abandon(self) -> None:
         """End all work at once: called if a signal ends the command in the middle of a load. Leaves no process."""

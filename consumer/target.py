@@ -1,4 +1,5 @@
-"""The ports of a target: progress, rows, statements, and a look at its tables. `Sink` is one target's four together.
+"""The ports of a target: progress, rows, statements, a look at its tables, and its rows to
+compare. `Sink` is one target's five together.
 
 Each call returns what it has recorded. The caller must not assume that anything else is recorded. Each Protocol's
 comments are its guarantees. tests/contract checks every implementation (docs/add-a-target.md shows how).
@@ -9,7 +10,7 @@ Arrow tables of changes ("change tables", see consumer.codec.batches) have the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -196,7 +197,37 @@ class TablePort(Protocol):
         """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
 
 
-class Sink(ProgressPort, RowPort, StatementPort, TablePort, Protocol):
+class Comparer(Protocol):
+    """One table of the target, to be compared on executors. Picklable.
+
+    Rows are Arrow tables with the columns ``c0 .. cN``, one for each LoadTarget.columns, of text (bytes for the binary
+    types) in a normal form: two rows are the same for the target where these are equal byte for byte.
+    """
+
+    @property
+    def ranges(self) -> int:
+        """In how many ranges of its rows the table is read."""
+
+    def expected(self, rows: ArrowTable) -> ArrowTable:
+        """The normal form of what the target must hold for `rows`, whose columns are as in change tables."""
+
+    def held(self, number: int) -> Iterator[ArrowTable]:
+        """The normal form of the rows that the target holds in a range, in batches, from one consistent snapshot.
+        Raises TargetUnavailable."""
+
+
+class ComparePort(Protocol):
+    """Reads the target to compare it. Changes nothing in it."""
+
+    def still(self) -> AbstractContextManager[Progress]:
+        """Keep the consumers of this name from the target meanwhile, and give the progress that it has. Nothing is
+        written, and epochs stay. Called instead of `acquire`. Raises LeaseHeld, TargetUnavailable, BadConfig."""
+
+    def comparer(self, target: LoadTarget) -> Comparer:
+        """For a table that `prepare` has answered for."""
+
+
+class Sink(ProgressPort, RowPort, StatementPort, TablePort, ComparePort, Protocol):
     """A target, on the driver. One thread makes all calls, except those of `apply_ddls`. Changes are refused
     (LeaseHeld) once another consumer has taken over. A server may lose the last of what was durable (a fail-over to a
     replica that is behind): then each change is refused (ProgressMoved) until `fence`, before anything is recorded that

@@ -16,7 +16,7 @@ LAYERS = (
     {"ports", "target"},
     {"layout", "types", "codec", "fold", "ddl", "plan"},
     {"pipeline", "storage", "spark", "sink", "progress", "observe"},
-    {"config"},
+    {"config", "verify"},
     {"app"},
     {"cli"},
     {"__main__"},

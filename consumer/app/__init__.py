@@ -6,5 +6,6 @@ from consumer.app.commands import backfill, forget, once, plan, resync, run, ski
 from consumer.app.inspect import inspect
 from consumer.app.replay import replay
 from consumer.app.status import status
+from consumer.app.verify import verify
 
-__all__ = ["backfill", "forget", "inspect", "once", "plan", "replay", "resync", "run", "skip_ddl", "status"]
+__all__ = ["backfill", "forget", "inspect", "once", "plan", "replay", "resync", "run", "skip_ddl", "status", "verify"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from consumer.cli.text import time_text
 from consumer.errors import ConsumerError
+from consumer.model.check import Difference, TableCheck, VerifyResult
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.names import TableName
 from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus
@@ -109,6 +110,42 @@ def status_as_json(result: StatusResult) -> dict[str, Any]:
 def _table_status(row: TableStatus) -> dict[str, Any]:
     members = {name: value for name, value in asdict(row).items() if name != "table"}
     return members | {name: members[name] or None for name in ("error", "hint", "version")}
+
+
+def verify_as_json(result: VerifyResult, error: ConsumerError | None) -> dict[str, Any]:
+    """How each table came out, with the rows that differ."""
+    return {
+        "tables": {str(check.table): _check(check) for check in result.tables},
+        "differences": sum(check.counted.differences for check in result.tables),
+        "seconds": round(result.seconds, 3),
+        "spark_seconds": round(result.spark_seconds, 3),
+    } | _reason(error)
+
+
+def _check(check: TableCheck) -> dict[str, Any]:
+    """Columns stand in lists: their names can be any, also such as those of TSOs."""
+    counted = {name: value for name, value in asdict(check.counted).items() if name not in ("shown", "unknown")}
+    return {
+        "state": check.state,
+        "watermark": check.watermark,
+        **counted,
+        "unknown": [{"column": name, "rows": rows} for name, rows in check.counted.unknown.items()],
+        "shown": [_difference(row) for row in check.counted.shown],
+        "notes": list(check.notes),
+        "seconds": round(check.seconds, 3),
+    } | {
+        "error": None if check.error is None else check.error.sentence(),
+        "hint": None if check.error is None else check.error.hint or None,
+    }
+
+
+def _difference(row: Difference) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "key": [{"column": name, "value": value} for name, value in row.key],
+        "values": [{"column": name, "expected": ours, "found": theirs} for name, ours, theirs in row.values],
+        "copies": row.copies,
+    }
 
 
 def skipped_as_json(table: TableName, version: int, sentence: str) -> dict[str, Any]:

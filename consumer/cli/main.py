@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from consumer import __version__
-from consumer.cli import backfill, forget, inspect, once, plan, replay, resync, run, skip_ddl, status
+from consumer.cli import backfill, forget, inspect, once, plan, replay, resync, run, skip_ddl, status, verify
 from consumer.cli.go_flags import with_two_dashes
 from consumer.cli.json_form import NOBODY, error_as_json, print_json
 from consumer.errors import BadConfig
 
 COMMANDS = tuple(
-    module.COMMAND for module in (run, once, backfill, replay, plan, status, inspect, resync, skip_ddl, forget)
+    module.COMMAND for module in (run, once, backfill, replay, plan, status, verify, inspect, resync, skip_ddl, forget)
 )
 
 _EPILOG = (
     "Exit codes: 0 done, nothing new is 0 too; 1 a bug; 2 bad usage or settings; 3 some tables stopped, the rest done; "
-    "4 try again later; 5 needs a person."
+    "4 try again later; 5 needs a person; 6 the target differs (verify)."
 )
 
 _COLLECT_AFTER = (100_000, 20, 20)

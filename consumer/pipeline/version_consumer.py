@@ -42,8 +42,7 @@ class TableVersionConsumer:
     def request(self, absent: tuple[str, ...] = (), collided: bool = False) -> LoadRequest:
         """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
         when a folder's schema file is not there."""
-        for planned in self.load.files:
-            self._check_schema(planned)
+        self.check_schemas()
         table = self.load.table
         # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
         statements = self._history(table)
@@ -60,6 +59,12 @@ class TableVersionConsumer:
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
         )
+
+    def check_schemas(self) -> None:
+        """Raises SchemaMissing when a folder's schema file is not there."""
+        for planned in self.load.files:
+            if self.catalog.schema(planned.file.folder) is None:
+                raise schema_missing(self.load.table, planned.file)
 
     def _labels(self, columns: Sequence[Column], shape: Shape) -> dict[str, tuple[str, ...]]:
         listed = [column for column in columns if column.type in ("ENUM", "SET")]
@@ -126,7 +131,3 @@ class TableVersionConsumer:
         folders = dict.fromkeys(planned.file.folder for planned in self.load.files)
         found = {(folder.root, folder.version): self.catalog.schema(folder) for folder in folders}
         return [schema for schema in found.values() if schema is not None]
-
-    def _check_schema(self, planned: PlannedFile) -> None:
-        if self.catalog.schema(planned.file.folder) is None:
-            raise schema_missing(self.load.table, planned.file)

@@ -43,7 +43,7 @@ def load_share(tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -
                 yield left.pop(0).number, results
     except Exception as error:
         for task in left:
-            yield task.number, [_of_table(error, task.target)]
+            yield task.number, [of_table(error, task.target)]
 
 
 def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
@@ -59,7 +59,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
             results.append(session.write(task.target, folded))
         return results
     except Exception as error:
-        return [_of_table(error, task.target)]
+        return [of_table(error, task.target)]
 
 
 def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
@@ -108,7 +108,7 @@ def decode_to_buckets(
         stats, changes = decode_folded(pieces, task, reader)
         refuse_late(stats, task)
     except Exception as error:
-        yield FAILED, pickle.dumps(_of_table(error, task.target))
+        yield FAILED, pickle.dumps(of_table(error, task.target))
         return
     moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
     for stat in stats:
@@ -149,7 +149,7 @@ def write_buckets(
             for waiting in puts:
                 yield _written(session.write(task.target, waiting), moved, 0)
     except Exception as error:
-        yield pickle.dumps(_of_table(error, task.target))
+        yield pickle.dumps(of_table(error, task.target))
 
 
 def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
@@ -157,7 +157,7 @@ def _written(receipt: Receipt, moved: Moved, size: int) -> bytes:
     return pickle.dumps(receipt)
 
 
-def _of_table(error: Exception, target: LoadTarget) -> ConsumerError:
+def of_table(error: Exception, target: LoadTarget) -> ConsumerError:
     """Any exception of a task is an error of its table. The others go on."""
     if not isinstance(error, ConsumerError):
         return _unexpected(error, str(target.table))

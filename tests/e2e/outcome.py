@@ -6,9 +6,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from consumer import app
+from consumer.config.settings import Settings
+from consumer.errors import CannotBeExact
 from consumer.ports import Loader
 from tests.e2e.corpus import Case, run_once
 from tests.e2e.targets import Target
+from tests.support.observers import Recorder
 
 
 def whole(case: Case, target: Target, loader: Loader) -> Iterator[str]:
@@ -21,6 +25,7 @@ def whole(case: Case, target: Target, loader: Loader) -> Iterator[str]:
         if not foretold:
             yield f"stopped {table}: {type(error).__name__}: {error.message}"
     yield from target.differences(case, None, observer.stopped if foretold else ())
+    yield from verified(settings, loader)
     if foretold and not observer.stopped:
         yield "no table stopped, though its note says so"
     again, _ = run_once(settings, loader)
@@ -42,3 +47,12 @@ def stepwise(case: Case, target: Target, loader: Loader, work: Path) -> Iterator
             label = f"step {step}" if step else "last step"
             for difference in target.differences(case, step):
                 yield f"{label}: {difference}"
+
+
+def verified(settings: Settings, loader: Loader) -> Iterator[str]:
+    """What `verify` says of the target against the comparison with the recorded state."""
+    for check in app.verify(settings, Recorder(), loader=loader).tables:
+        for difference in check.counted.shown:
+            yield f"verify: {check.table}: {difference}"
+        if check.error is not None and not isinstance(check.error, CannotBeExact):
+            yield f"verify: {check.table} was not compared: {check.error.sentence()}"

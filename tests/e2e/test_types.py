@@ -12,6 +12,7 @@ import pytest
 from consumer import app
 from consumer.codec.csv.form import CsvFormat
 from consumer.config.load import load
+from consumer.config.settings import Settings
 from tests.servers import MariaDb
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -66,8 +67,8 @@ def test_duckdb_holds_every_value(storage: TypeStorage, tmp_path: Path) -> None:
         assert differences(storage, rows, lambda value: value.duckdb) == []
 
 
-def apply(storage: TypeStorage, target: str) -> None:
-    """Apply the storage; nothing may be stopped."""
+def apply(storage: TypeStorage, target: str) -> Settings:
+    """Apply the storage; nothing may be stopped. The settings of the run."""
     flags: dict[str, object] = {"downstream_uri": target, "tz": ZONE}
     protocol = "canal-json"
     if csv := storage.csv:
@@ -76,8 +77,10 @@ def apply(storage: TypeStorage, target: str) -> None:
         flags |= {"csv_binary_encoding_method": csv.binary_encoding_method, "csv_null": csv.null}
     flags["upstream_uri"] = f"file://{storage.folder}?protocol={protocol}"
     observer = Recorder()
-    app.once(load(flags, {}).settings, observer, InlineLoader())
+    settings = load(flags, {}).settings
+    app.once(settings, observer, InlineLoader())
     assert {str(table): str(error) for table, error in observer.stopped.items()} == {}
+    return settings
 
 
 def differences(

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from consumer.codec.batches import META, change_schema
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
@@ -33,7 +35,7 @@ from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import kept_in
-from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> JsonLinesSink:
@@ -190,6 +192,19 @@ class JsonLinesSink:
                 answers.append(TargetDdl(error=error.message))
         return answers
 
+    # Comparing
+
+    @contextmanager
+    def still(self) -> Iterator[Progress]:
+        self._lock.take()
+        try:
+            yield self.progress()
+        finally:
+            self._lock.release()
+
+    def comparer(self, target: LoadTarget) -> Comparer:
+        return JsonLinesComparer(self._path, target)
+
     # Rows
 
     def writer(self) -> Writer:
@@ -244,6 +259,25 @@ class JsonLinesSink:
             known.progress[self._name] = found.after(change)
             known.audit += change.audit
         self._folder.save(known, tables if tables != before else None)
+
+
+@dataclass(frozen=True)
+class JsonLinesComparer:
+    """Values are kept as they come, so they are their own normal form."""
+
+    path: Path
+    target: LoadTarget
+    ranges: int = 1
+
+    def expected(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def held(self, number: int) -> Iterator[pa.Table]:
+        rows, kinds = Folder(self.path).tables()[self.target.table].rows, change_schema(self.target).types[META:]
+        columns = [
+            pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
+        ]
+        yield pa.table(columns, names=[f"c{position}" for position in range(len(columns))])
 
 
 def _prepared(request: LoadRequest, table: MemoryTable | None) -> LoadTarget | ConsumerError:

@@ -321,6 +321,9 @@ FOLLOWED = {
     "test_unsettled_files.py::test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round": [
         "storage/files.py:changed",
     ],
+    "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
+    "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:verify"],
+    "test_verify.py::test_a_checkpoint_that_went_back": ["verify/verify.py:_compared"],
 }
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
@@ -337,7 +340,7 @@ MOMENT = {
     "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
     "sink/duckdb/sink.py:_held", "sink/mysql/progress/epochs.py:taken_over",
     "sink/mysql/server/wire.py:_read_load_local_packet", "sink/progress_rows.py:begins_too_early",
-    "spark/session.py:_borrowed", "spark/tasks.py:_unexpected",
+    "spark/session.py:_borrowed", "spark/tasks.py:_unexpected", "verify/verify.py:tables",
 }  # fmt: skip
 """Not to be provoked from outside: a race, a bug in a task, a hostile server, or a guard behind another check."""
 

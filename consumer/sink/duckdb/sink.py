@@ -35,7 +35,7 @@ from consumer.sink.duckdb.tables.prepare import prepare
 from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
-from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +142,23 @@ class DuckDbSink:
         with self._write() as (connection, epoch):
             self._store(connection, epoch, change)
         return change
+
+    @contextmanager
+    def still(self) -> Iterator[Progress]:
+        self._lock.take()
+        try:
+            yield self.progress()
+        finally:
+            self._lock.release()
+
+    def comparer(self, target: LoadTarget) -> Comparer:
+        from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
+
+        with self._database.reader() as connection:
+            table = None if connection is None else describe(connection, {target.table}).get(target.table)
+            if connection is None or table is None:
+                raise TableMissing(f"the table {target.table} is gone from the file", table=str(target.table))
+            return DuckDbComparer(self._settings.path, table, target, rows_of(connection, table))
 
     def rest(self) -> None:
         self._made_empty = False

@@ -18,7 +18,7 @@ from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import kept_in
-from consumer.target import ArrowTable, DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -101,6 +101,15 @@ class MemorySink:
     def record(self, change: ProgressChange) -> ProgressChange:
         self._check()
         return self._save(change)
+
+    @contextmanager
+    def still(self) -> Iterator[Progress]:
+        if self._store.held:
+            raise LeaseHeld("another consumer is at work on this target")
+        yield self.progress()
+
+    def comparer(self, target: LoadTarget) -> Comparer:
+        return MemoryComparer(self._label, target)
 
     def rest(self) -> None:
         """Others are in the same process."""
@@ -232,3 +241,26 @@ class MemorySession:
         path = f"{self._epoch}/{len(self._store.staged)}"
         self._store.staged[path] = rows
         return path
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryComparer:
+    """Values as the files carry them are their own normal form."""
+
+    label: str
+    target: LoadTarget
+    ranges: int = 1
+
+    def expected(self, rows: ArrowTable) -> ArrowTable:
+        return rows
+
+    def held(self, number: int) -> Iterator[ArrowTable]:
+        import pyarrow as pa
+
+        from consumer.codec.batches import META, change_schema
+
+        rows, kinds = _STORES[self.label].tables[self.target.table].rows, change_schema(self.target).types[META:]
+        columns = [
+            pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
+        ]
+        yield pa.table(columns, names=[f"c{position}" for position in range(len(columns))])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pymysql
@@ -32,7 +33,7 @@ from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing, referred_columns
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
-from consumer.target import DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -165,6 +166,24 @@ class MySqlSink:
             with self._driver.writing(cursor):
                 store(cursor, self._settings.name, self._epoch, change, _named(change))
         return change
+
+    @contextmanager
+    def still(self) -> Iterator[Progress]:
+        lock = LeaseLock(self._settings)
+        lock.take()
+        try:
+            yield self.progress()
+        finally:
+            lock.release()
+
+    def comparer(self, target: LoadTarget) -> Comparer:
+        from consumer.sink.mysql.rows.compare import MySqlComparer, bounds_of
+
+        def look() -> Comparer:
+            with self._driver.cursor() as cursor:
+                return MySqlComparer(self._settings, target, bounds_of(cursor, target))
+
+        return self._driver.retried(look)
 
     def rest(self) -> None:
         """Others use the server beside this one."""

@@ -31,8 +31,10 @@ def play(
     server: SqlServer,
     replica: Callable[[Original], Replica],
     partitions: bool,
+    look: Callable[[Path, Replica], None] = lambda folder, replica: None,
 ) -> None:
-    """One history, with `size` events between two checkpoints. An AssertionError tells all of it."""
+    """One history, with `size` events between two checkpoints. An AssertionError tells all of it. `look` is called
+    whenever the replica is as it must be."""
     random = Random(seed)
     original = Original(server)
     try:
@@ -41,12 +43,19 @@ def play(
         upstream = Upstream(original, random, manner, alive=random.choice(ALIVE))
         target = replica(original)
         target.policies = manner.policies
-        _play(random, size, folder, upstream, target)
+        _play(random, size, folder, upstream, target, look)
     finally:
         original.close()
 
 
-def _play(random: Random, size: int, folder: Path, upstream: Upstream, replica: Replica) -> None:
+def _play(
+    random: Random,
+    size: int,
+    folder: Path,
+    upstream: Upstream,
+    replica: Replica,
+    look: Callable[[Path, Replica], None],
+) -> None:
     changefeed = Changefeed(folder, upstream)
     upstream.begin(replica.older)
     moments: list[Moment] = []
@@ -77,6 +86,7 @@ def _play(random: Random, size: int, folder: Path, upstream: Upstream, replica: 
         if not damaged and not kinds and replica.executes and random.random() < 0.3:
             _follow_the_plan(folder, upstream, replica)
         _follow(random, folder, upstream, replica, expected)
+        _looked(look, folder, upstream, replica)
         if not without_last and not upstream.waits_at(checkpoint):
             moments.append((checkpoint, expected))
         if random.random() < 0.3:
@@ -95,6 +105,13 @@ def _play(random: Random, size: int, folder: Path, upstream: Upstream, replica: 
     changefeed.metadata(checkpoint)
     if random.random() < 0.3:
         _replay(random, folder, upstream, replica, moments)
+
+
+def _looked(look: Callable[[Path, Replica], None], folder: Path, upstream: Upstream, replica: Replica) -> None:
+    try:
+        look(folder, replica)
+    except AssertionError as error:
+        raise AssertionError("\n".join([str(error), str(upstream.manner), *upstream.log])) from error
 
 
 def _follow_the_plan(folder: Path, upstream: Upstream, replica: Replica) -> None:

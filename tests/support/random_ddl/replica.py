@@ -15,12 +15,14 @@ from consumer import app
 from consumer.app import parts
 from consumer.config.load import load
 from consumer.config.settings import Settings
+from consumer.model.check import VerifyResult
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress.store import store
 from tests.servers import SqlServer
 from tests.support.crashes import CrashingLoader, CrashingSink, Fuse
+from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.random_ddl.original import ZONE, Original, Snapshot
 
@@ -74,6 +76,9 @@ class Replica:
         moments = (None if after is None else str(after), str(upto))
         with _around_every_change(fuse, self.executed):
             return app.replay(self._settings(folder), Recorder(), *moments, CrashingLoader(fuse))
+
+    def verify(self, folder: Path) -> VerifyResult:
+        return app.verify(self._settings(folder), Recorder(), loader=InlineLoader())
 
     def plan(self, folder: Path) -> PlanResult:
         return app.plan(self._settings(folder), Recorder())

@@ -1,0 +1,143 @@
+"""What `verify` compares, and what it has found: values that travel between driver and executors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers
+from consumer.model.load import LoadTarget, LoadTask
+from consumer.model.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """The rows of a table between two statements that changed its columns, its name or its partitions.
+
+    `task` decodes them as the columns were then. For each column of the target, `places` has its position among those
+    columns, -1 where it was not there, and `known` whether the storage tells what the target must hold of a row that
+    has not changed since: the value of the row, or the one in `added` of a column that came later. `kept`: such a row
+    must be there; else a statement may have taken it away.
+    """
+
+    task: LoadTask
+    places: tuple[int, ...]
+    known: tuple[bool, ...]
+    added: Mapping[int, str | None] = field(default_factory=dict)
+    kept: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """One table: its eras in their order, and the target's table as `target`. `whole`: every row of the table is in the
+    eras, so that a row that is not must not be in the target. `show` is the most differences to give."""
+
+    target: LoadTarget
+    eras: tuple[Era, ...]
+    whole: bool
+    show: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(era.task.bytes for era in self.eras)
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """Of a table with no key, the columns that are compared: those that each era knows."""
+        return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in self.eras))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """A row that differs: `kind` is missing, extra or differs. `key` are names and values of its key (of the whole row
+    where the table has none); `values` are name, expected and found value of each column that differs. `copies` are how
+    many copies of it are missing or too many."""
+
+    kind: str
+    key: tuple[tuple[str, str | None], ...]
+    values: tuple[tuple[str, str | None, str | None], ...] = ()
+    copies: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was found in a part of a table. `expected` rows by the storage, `found` in the target; of these `missing`,
+    `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought, and that are not
+    counted as differences. `untold`: rows of the target that the storage does not tell of. `unknown` are values, by
+    column, that the storage does not tell."""
+
+    expected: int = 0
+    found: int = 0
+    missing: int = 0
+    extra: int = 0
+    differing: int = 0
+    unsure: int = 0
+    untold: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    shown: tuple[Difference, ...] = ()
+
+    @property
+    def differences(self) -> int:
+        return self.missing + self.extra + self.differing
+
+    def plus(self, other: Counted, show: int) -> Counted:
+        """Both together, with `show` differences at most."""
+        names = ("expected", "found", "missing", "extra", "differing", "unsure", "untold")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in names}
+        columns = {*self.unknown, *other.unknown}
+        unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
+        shown = sorted((*self.shown, *other.shown), key=repr)[:show]
+        return Counted(**sums, unknown=unknown, shown=tuple(shown))
+
+
+@dataclass(frozen=True, slots=True)
+class TableCheck:
+    """How a table came out. `error`: why it could not be compared at all. `notes` say what was not compared."""
+
+    table: TableName
+    watermark: int
+    counted: Counted = field(default_factory=Counted)
+    notes: tuple[str, ...] = ()
+    error: ConsumerError | None = None
+    seconds: float = 0.0
+
+    @property
+    def state(self) -> str:
+        if self.error is not None:
+            return "not compared"
+        if self.counted.differences:
+            return "differs"
+        return "equal in part" if self.notes else "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """What `verify` found, table by table."""
+
+    tables: tuple[TableCheck, ...]
+    seconds: float
+    spark_seconds: float = 0.0
+
+    def verdict(self, strict: bool) -> ConsumerError | None:
+        """The error that the command ends with, None for a target that is equal as far as it was compared. A table that
+        the storage cannot prove is no error, unless `strict`."""
+        differing = [table for table in self.tables if table.counted.differences]
+        rows = sum(table.counted.differences for table in differing)
+        if differing:
+            which = str(differing[0].table) if len(differing) == 1 else f"{len(differing):,} tables"
+            return TargetDiffers(
+                f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from the storage in {which}",
+                hint="where a run was ended in the middle of a load, run `once` and verify again; `resync` loads a"
+                " table anew",
+            )
+        failed = [table.error for table in self.tables if table.error is not None]
+        failed.sort(key=lambda error: (isinstance(error, CannotBeExact), isinstance(error, Retryable)))
+        if failed and (strict or not isinstance(failed[0], CannotBeExact)):
+            return failed[0]
+        partly = [table for table in self.tables if table.state == "equal in part"] if strict else []
+        if partly:
+            return CannotBeExact(
+                f"{len(partly):,} tables were compared in part only, and --strict asks for all: {partly[0].notes[0]}",
+                table=str(partly[0].table),
+            )
+        return None

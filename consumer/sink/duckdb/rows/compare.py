@@ -1,0 +1,91 @@
+"""One table of the file, read to be compared. Both sides are text of the types that the table has now: the rows that
+the storage tells of are brought to them by the writer's own conversion and the casts of its merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from consumer.model.load import LoadTarget
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable
+from consumer.sink.columnar.types import TEXT
+from consumer.sink.columnar.values import to_arrow
+from consumer.sink.duckdb.connection import Database, qualified
+
+RANGE_ROWS = 500_000
+_BATCH_ROWS = 100_000
+_BLOB = "BLOB"
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDbComparer:
+    """`types` are those of the table's columns, in the target's order; `rows` is above every row's number, 0 where rows
+    cannot be chosen by that."""
+
+    path: str
+    table: ReplicaTable
+    target: LoadTarget
+    rows: int
+
+    @property
+    def ranges(self) -> int:
+        return max(1, -(-self.rows // RANGE_ROWS))
+
+    def expected(self, rows: pa.Table) -> pa.Table:
+        assert isinstance(self.target.settings, ColumnarTarget)
+        staged, chosen = {}, []
+        for position, (column, held) in enumerate(zip(self.target.columns, self.target.settings.held, strict=True)):
+            values = rows.column(f"c{position}")
+            staged[f"c{position}"] = to_arrow(column, values, held, position in self.target.key)
+            chosen.append(f"{_as_held(f'c{position}', self._type(position))} AS c{position}")
+        source = pa.table(staged)
+        with duckdb.connect() as connection:
+            connection.register("staged", source)
+            return _large(connection.sql(f"SELECT {', '.join(chosen)} FROM staged").to_arrow_table())
+
+    def held(self, number: int) -> Iterator[pa.Table]:
+        chosen = [
+            f"{quote(name) if self._type(n) == _BLOB else f'CAST({quote(name)} AS {TEXT})'} AS c{n}"
+            for n, name in enumerate(self.target.names)
+        ]
+        first = number * RANGE_ROWS
+        where = f" WHERE rowid >= {first} AND rowid < {first + RANGE_ROWS}" if self.ranges > 1 else ""
+        with Database(self.path).reader() as connection:
+            if connection is None:
+                return
+            name = qualified(connection, self.table.name)
+            found = connection.sql(f"SELECT {', '.join(chosen)} FROM {name}{where}")
+            for batch in found.to_arrow_reader(_BATCH_ROWS):
+                yield _large(pa.Table.from_batches([batch]))
+
+    def _type(self, position: int) -> str:
+        return self.table.types[self.target.names[position]]
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection, table: ReplicaTable) -> int:
+    """One above the greatest number of a row; 0 where a column has the name of that number."""
+    if table.spelled("rowid") is not None:
+        return 0
+    found = connection.execute(f"SELECT max(rowid) FROM {qualified(connection, table.name)}").fetchall()
+    return 0 if found[0][0] is None else int(found[0][0]) + 1
+
+
+def _as_held(value: str, kind: str) -> str:
+    """`value` as the text of a column of type `kind`; one that the type cannot hold as its own text."""
+    if kind in (_BLOB, TEXT):
+        return value if kind == _BLOB else f"CAST({value} AS {TEXT})"
+    return f"coalesce(CAST(TRY_CAST({value} AS {kind}) AS {TEXT}), CAST({value} AS {TEXT}))"
+
+
+def _large(rows: pa.Table) -> pa.Table:
+    kinds = [
+        pa.large_binary() if pa.types.is_binary(f.type) or pa.types.is_large_binary(f.type) else pa.large_string()
+        for f in rows.schema
+    ]
+    return pa.table(
+        [column.cast(kind) for column, kind in zip(rows.columns, kinds, strict=True)], names=rows.column_names
+    )

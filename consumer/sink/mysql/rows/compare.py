@@ -1,0 +1,85 @@
+"""One table of a server, read to be compared: by ranges of its key, each in a consistent snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pymysql
+from pymysql.cursors import SSCursor
+
+from consumer.model.columns import Family
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.rows import normal_form
+from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.server.connection import connect, qualified, quote
+from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.settings import MySqlSettings
+
+RANGE_ROWS = 500_000
+_BATCH_ROWS = 20_000
+_DIVIDED = (Family.INTEGER, Family.TEXT, Family.BINARY)
+"""Keys of these types cut the table into ranges, by the server's own order of them."""
+SNAPSHOT = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlComparer:
+    """`bounds` are values of the key's first column at which a range ends and the next one begins."""
+
+    settings: MySqlSettings
+    target: LoadTarget
+    bounds: tuple[Any, ...] = ()
+
+    @property
+    def ranges(self) -> int:
+        return len(self.bounds) + 1
+
+    def expected(self, rows: pa.Table) -> pa.Table:
+        return normal_form.expected(self.target, rows)
+
+    def held(self, number: int) -> Iterator[pa.Table]:
+        where, values = self._where(number)
+        chosen = ", ".join(normal_form.expressions(self.target))
+        settings = mysql_target(self.target)
+        query = f"SELECT {chosen} FROM {qualified(settings.database, settings.table)}{where}"
+        connection = connect(self.settings, "dml")
+        try:
+            connection.decoders = {}  # texts as the server gives them
+            with SSCursor(connection) as cursor:
+                for statement in SNAPSHOT:
+                    cursor.execute(statement)
+                cursor.execute(query, values)
+                while rows := cursor.fetchmany(_BATCH_ROWS):
+                    yield normal_form.held(self.target, [pa.array(column) for column in zip(*rows, strict=True)])
+        except pymysql.MySQLError as error:
+            raise translate(error, "start") from error
+        finally:
+            connection.close()
+
+    def _where(self, number: int) -> tuple[str, list[Any]]:
+        if not self.bounds:
+            return "", []
+        name = quote(self.target.names[self.target.key[0]])
+        above = [(f"{name} > %s", self.bounds[number - 1])] if number else []
+        upto = [(f"{name} <= %s", self.bounds[number])] if number < len(self.bounds) else []
+        return f" WHERE {' AND '.join(text for text, _ in (*above, *upto))}", [value for _, value in (*above, *upto)]
+
+
+def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> tuple[Any, ...]:
+    """Values of the key's first column, as the server orders them, with RANGE_ROWS rows or more between two."""
+    if not target.key or target.columns[target.key[0]].family not in _DIVIDED:
+        return ()
+    settings = mysql_target(target)
+    name, table = quote(target.names[target.key[0]]), qualified(settings.database, settings.table)
+    found: list[Any] = []
+    while True:
+        where = f"WHERE {name} > %s " if found else ""
+        query = f"SELECT {name} FROM {table} {where}ORDER BY {name} LIMIT 1 OFFSET {RANGE_ROWS}"
+        cursor.execute(query, found[-1:])
+        row = cursor.fetchone()
+        if row is None:
+            return tuple(found)
+        found.append(row[0])

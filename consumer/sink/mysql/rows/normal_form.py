@@ -1,0 +1,125 @@
+"""Values as text in a form in which two are equal exactly where a column of the target takes them for the same value:
+of what the writer would write, and of what the server gives."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.model.columns import Family
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.server.connection import quote
+from consumer.types.floats import float32_exact
+
+_NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_TIMES = (Family.DATE, Family.DATETIME, Family.TIMESTAMP, Family.TIME)
+_VECTOR_TEXT = {"mysql": "VECTOR_TO_STRING", "mariadb": "VEC_ToText", "tidb": "VEC_AS_TEXT"}
+
+
+def expected(target: LoadTarget, rows: pa.Table) -> pa.Table:
+    """The normal form of ``c0 .. cN``, as change tables have them."""
+    columns = [_expected(target, position, rows.column(f"c{position}")) for position in range(len(target.columns))]
+    return _table(columns)
+
+
+def held(target: LoadTarget, columns: list[pa.Array]) -> pa.Table:
+    """The normal form of what the expressions of `expressions` gave."""
+    return _table([_normal(target, position, values) for position, values in enumerate(columns)])
+
+
+def expressions(target: LoadTarget) -> list[str]:
+    """What to select of each column: numbers as numbers, whatever its text form cuts off or pads."""
+    return [_expression(target, position, quote(name)) for position, name in enumerate(target.names)]
+
+
+def _expression(target: LoadTarget, position: int, name: str) -> str:
+    column, data_type = target.columns[position], mysql_target(target).data_types[position]
+    if column.family in _NUMBERED or data_type == "year":
+        return f"CAST({name} AS UNSIGNED)"
+    if data_type in ("float", "double"):
+        return f"{name} + 0e0"
+    if data_type.endswith("int"):
+        return f"{name} + 0"  # without the zeros of ZEROFILL
+    if data_type == "vector":
+        return f"{_VECTOR_TEXT[mysql_target(target).flavor]}({name})"
+    return name
+
+
+def _expected(target: LoadTarget, position: int, values: pa.ChunkedArray) -> pa.Array:
+    column, data_type = target.columns[position], mysql_target(target).data_types[position]
+    array = values.combine_chunks()
+    if column.family is Family.FLOAT:
+        array = float32_exact(pc.cast(array, pa.string()))
+    elif column.family is Family.YEAR and data_type in _TEXTS:
+        array = pc.utf8_lpad(array, 4, "0")
+    return _normal(target, position, array)
+
+
+def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
+    family, data_type = target.columns[position].family, mysql_target(target).data_types[position]
+    if family is Family.BINARY:
+        return pc.cast(values, pa.large_binary())
+    text = pc.cast(values, pa.large_string())
+    if family is Family.JSON:
+        return _each(text, _json)
+    if family is Family.VECTOR:
+        return _each(text, _vector)
+    if data_type in _TEXTS:
+        return text
+    if family in _NUMBERED or family is Family.YEAR:
+        return pc.cast(pc.cast(pc.cast(text, pa.string()), pa.uint64()), pa.large_string())
+    if family in (Family.FLOAT, Family.DOUBLE):
+        numbers = pc.cast(pc.cast(text, pa.string()), pa.float64())
+        return pc.cast(pc.cast(numbers, pa.float32()) if data_type == "float" else numbers, pa.large_string())
+    if family in (Family.INTEGER, Family.DECIMAL):
+        return pc.replace_substring_regex(_without_zeros(text), r"^-?0$", "0")
+    if family in _TIMES:
+        text = _without_zeros(text)
+        return (
+            pc.replace_substring_regex(text, r"^(\d{4}-\d\d-\d\d) 00:00:00$", r"\1") if family is Family.DATE else text
+        )
+    return text
+
+
+def _without_zeros(text: pa.Array) -> pa.Array:
+    """Digits behind a point without the zeros at their end."""
+    return pc.replace_substring_regex(pc.replace_substring_regex(text, r"(\.\d*?)0+$", r"\1"), r"\.$", "")
+
+
+def _each(text: pa.Array, form: object) -> pa.Array:
+    """There is no kernel for these: one call for each distinct text."""
+    assert callable(form)
+    coded = pc.dictionary_encode(text)
+    forms = [None if value is None else form(value) for value in coded.dictionary.to_pylist()]
+    return pa.array(forms, pa.large_string()).take(coded.indices)
+
+
+def _json(text: str) -> str:
+    """Members in one order, no blanks; whole numbers beyond 64 bits are doubles, as servers have them."""
+    try:
+        return json.dumps(json.loads(text, parse_int=_whole), sort_keys=True, separators=(",", ":"))
+    except ValueError:
+        return text
+
+
+def _whole(digits: str) -> int | float:
+    number = int(digits)
+    return number if -(1 << 63) <= number < 1 << 64 else float(number)
+
+
+def _vector(text: str) -> str:
+    """The bytes of its 32-bit numbers."""
+    try:
+        numbers = json.loads(text)
+        return struct.pack(f"<{len(numbers)}f", *numbers).hex()
+    except (ValueError, struct.error):
+        return text
+
+
+def _table(columns: list[pa.Array]) -> pa.Table:
+    return pa.table(columns, names=[f"c{position}" for position in range(len(columns))])

@@ -1,0 +1,85 @@
+"""One table of `verify` as a Spark job: splits of its files and ranges of the target's rows go to buckets, where they
+meet."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from consumer.model.check import CheckTask
+from consumer.ports import Moved, RangeReader
+from consumer.target import Comparer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from consumer.model.load import FileSlice
+
+_PART = "partition int, bucket int, body binary"
+Group = tuple[int, "Sequence[FileSlice]"]
+"""An era, and slices of it that one Spark task reads."""
+
+
+def compared(
+    spark: SparkSession,
+    task: CheckTask,
+    groups: Sequence[Group],
+    comparer: Comparer,
+    reader: RangeReader,
+    buckets: int,
+    at_a_time: int,
+    tell: Moved,
+) -> DataFrame:
+    """Rows with a pickled Counted or ConsumerError each."""
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from consumer.spark.check_tasks import told_buckets
+
+        for batch in batches:
+            for group in batch.column(0).to_pylist():
+                number, pieces = groups[group]
+                parts = told_buckets(number, pieces, task, comparer, reader, buckets, tell)
+                yield from map(_part_batch, parts)
+
+    def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from consumer.spark.check_tasks import held_buckets
+
+        for batch in batches:
+            for reading in batch.column(0).to_pylist():
+                own = range(reading, comparer.ranges, readers)
+                yield from map(_part_batch, held_buckets(own, task, comparer, buckets))
+
+    def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from consumer.spark.check_tasks import compare_parts
+
+        rows = [
+            (bucket.as_py(), body.as_buffer())
+            for batch in batches
+            for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
+        ]
+        if rows:
+            yield _body_batch(compare_parts(rows, task))
+
+    readers = max(1, min(at_a_time, comparer.ranges))
+    parts = spark.range(0, readers, 1, readers).mapInArrow(held, _PART)
+    if groups:
+        parts = parts.union(spark.range(0, len(groups), 1, len(groups)).mapInArrow(told, _PART))
+    shuffled = parts.repartitionById(buckets, "partition")
+    return shuffled.mapInArrow(compare, "body binary")
+
+
+def _part_batch(part: tuple[int, bytes]) -> pa.RecordBatch:
+    """A part on its way to its partition, which has one bucket; one that failed goes to any."""
+    import pyarrow as pa
+
+    bucket, body = part
+    places = [pa.array([number], pa.int32()) for number in (max(bucket, 0), bucket)]
+    return pa.record_batch([*places, pa.array([body], pa.binary())], names=["partition", "bucket", "body"])
+
+
+def _body_batch(result: object) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], names=["body"])

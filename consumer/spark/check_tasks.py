@@ -1,0 +1,183 @@
+"""What runs in a Spark task of `verify`: the rows that the storage tells of and those of the target meet in buckets by
+the hash of their keys. Executor side: no pyspark, no driver code.
+
+A part of a bucket is an Arrow IPC stream whose schema says of which era its rows are: HELD for those of the target.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.codec.batches import META, change_schema
+from consumer.codec.decoder import decoder_for
+from consumer.errors import ConsumerError, Retryable
+from consumer.fold.identity import identities
+from consumer.fold.keyed import fold_keyed
+from consumer.fold.keyless import fold_keyless
+from consumer.model.check import CheckTask, Counted, Era
+from consumer.model.load import FileSlice, LoadPart
+from consumer.ports import Moved, RangeReader, unheard
+from consumer.spark.compare import compare_keyed, compare_multisets
+from consumer.spark.tasks import FAILED, decode_folded, of_table
+from consumer.target import Comparer
+
+HELD = -1
+"""Instead of the number of an era."""
+_ERA = b"era"
+Part = tuple[int, bytes]
+"""A bucket, or FAILED, and what goes to it."""
+
+
+def told_buckets(
+    number: int,
+    pieces: Sequence[FileSlice],
+    task: CheckTask,
+    comparer: Comparer,
+    reader: RangeReader,
+    buckets: int,
+    moved: Moved = unheard,
+) -> Iterator[Part]:
+    """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
+    era = task.eras[number]
+    try:
+        rows = _changes(era, pieces, reader) if task.target.key else _net(era, reader)
+        told = comparer.expected(_as_now(rows, era, task))
+        moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
+        meta = [name for name in rows.column_names if not _is_value(name)]
+        for position, name in enumerate(meta):
+            told = told.add_column(position, name, rows.column(name))
+        yield from _split(told, task, buckets, number)
+    except Exception as error:
+        yield FAILED, pickle.dumps(of_table(error, task.target))
+
+
+def held_buckets(numbers: Iterable[int], task: CheckTask, comparer: Comparer, buckets: int) -> Iterator[Part]:
+    """The target's rows in some ranges, in buckets."""
+    try:
+        for number in numbers:
+            for rows in comparer.held(number):
+                yield from _split(rows, task, buckets, HELD)
+    except Exception as error:
+        yield FAILED, pickle.dumps(of_table(error, task.target))
+
+
+def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Counted:
+    """What differs in one bucket. Raises CannotBeExact."""
+    by_era: dict[int, list[pa.Table]] = {}
+    for body in bodies:
+        rows = pa.ipc.open_stream(body).read_all()
+        by_era.setdefault(int(rows.schema.metadata[_ERA]), []).append(rows.replace_schema_metadata(None))
+    eras = {number: pa.concat_tables(parts) for number, parts in by_era.items()}
+    held = eras.pop(HELD, None)
+    if task.target.key:
+        return compare_keyed(task, _folded(task, eras), held)
+    return compare_multisets(task, eras, held)
+
+
+def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+    return {n: fold_keyed(rows, task.target.key, True, task.eras[n].task.parts) for n, rows in eras.items()}
+
+
+def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Counted | ConsumerError:
+    """`compare_bucket` for all parts of one partition, which has one bucket."""
+    failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
+    try:
+        return first_error(failed) or compare_bucket((body for _, body in parts), task)
+    except Exception as error:
+        return of_table(error, task.target)
+
+
+def first_error(results: Iterable[object]) -> ConsumerError | None:
+    """The error to tell of: one that may pass counts before others, which may only follow from it."""
+    errors = [result for result in results if isinstance(result, ConsumerError)]
+    return min(errors, key=lambda error: not isinstance(error, Retryable), default=None)
+
+
+def compare_alone(
+    task: CheckTask, comparer: Comparer, reader: RangeReader, buckets: int = 1, moved: Moved = unheard
+) -> Counted:
+    """All of a table in this process. Raises what its parts met."""
+    parts: dict[int, list[bytes]] = {}
+    for number, era in enumerate(task.eras):
+        for bucket, body in told_buckets(number, era.task.slices, task, comparer, reader, buckets, moved):
+            _raise_if_failed(bucket, body)
+            parts.setdefault(bucket, []).append(body)
+    for bucket, body in held_buckets(range(comparer.ranges), task, comparer, buckets):
+        _raise_if_failed(bucket, body)
+        parts.setdefault(bucket, []).append(body)
+    counted = Counted()
+    for bucket in sorted(parts):
+        counted = counted.plus(compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task), task.show)
+    return counted
+
+
+def _raise_if_failed(bucket: int, body: bytes) -> None:
+    if bucket == FAILED:
+        error = pickle.loads(body)
+        assert isinstance(error, ConsumerError)
+        raise error
+
+
+def _changes(era: Era, pieces: Sequence[FileSlice], reader: RangeReader) -> pa.Table:
+    return decode_folded(pieces, era.task, reader)[1]
+
+
+def _net(era: Era, reader: RangeReader) -> pa.Table:
+    """The net rows of a table with no key: column ``n``, then ``c0 .. cN``."""
+    files = []
+    for piece in era.task.slices:
+        tables = list(decoder_for(reader, piece, era.task).batches())
+        empty = change_schema(era.task.target).empty_table()
+        files.append((piece.series, piece.position, pa.concat_tables([empty, *tables])))
+    if not files:
+        values = change_schema(era.task.target).empty_table().select(range(META, META + len(era.task.target.columns)))
+        return values.add_column(0, "n", pa.array([], pa.int64()))
+    return fold_keyless(files, era.task.target.table, era.task.parts if era.task.never_split else ())
+
+
+def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:
+    """The values of an era's rows under the columns that the target has now; null where they are not known."""
+    schema = change_schema(task.target)
+    columns: dict[str, pa.ChunkedArray] = {}
+    for position, place in enumerate(era.places):
+        kind = schema.field(META + position).type
+        if position in era.added:
+            columns[f"c{position}"] = pa.chunked_array([pa.repeat(pa.scalar(era.added[position], kind), rows.num_rows)])
+        elif place >= 0 and era.known[position]:
+            columns[f"c{position}"] = rows.column(f"c{place}")
+        else:
+            columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
+    return pa.table(columns)
+
+
+def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[Part]:
+    """`rows` by the hash of their key, of a table with no key of all values that are compared."""
+    if not rows.num_rows:
+        return
+    marked = rows.replace_schema_metadata({_ERA: str(era).encode()})
+    if buckets == 1:
+        yield 0, _stream(marked)
+        return
+    values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
+    bucket = (identities(values, task.target.key) % np.uint64(buckets)).astype(np.int64)
+    ordered = marked.take(pa.array(np.argsort(bucket, kind="stable")))
+    sizes = np.bincount(bucket, minlength=buckets)
+    ends = np.cumsum(sizes)
+    for number in np.flatnonzero(sizes):
+        yield int(number), _stream(ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
+
+
+def _stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _is_value(name: str) -> bool:
+    return name[0] == "c" and name[1:].isdigit()

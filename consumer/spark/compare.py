@@ -1,0 +1,166 @@
+"""The rows that the storage tells of beside those of the target, in one bucket. Arrow and numpy, no loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.codec.batches import Flags, Ints
+from consumer.errors import CannotBeExact
+from consumer.fold.identity import key_codes, row_codes
+from consumer.model.check import CheckTask, Counted, Difference
+
+_NONE = -1
+
+
+def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Counted:
+    """`eras` are the folded changes of each era, `held` the target's rows; all values in their normal form.
+
+    The change of the last era that has one decides about a key. Each copy of a key but one is an extra row.
+    """
+    numbers = sorted(eras)
+    told = pa.concat_tables([eras[number] for number in numbers]) if numbers else None
+    era = np.repeat(numbers, [eras[number].num_rows for number in numbers]).astype(np.int64)
+    put: Flags = told.column("put").to_numpy() if told is not None else np.empty(0, np.bool_)
+    codes, count = _codes(task.target.key, told, held)
+    newest = np.full(count, _NONE)
+    newest[codes[: len(era)]] = np.arange(len(era))
+    own = codes[len(era) :]
+    there = np.full(count, _NONE)
+    there[own[::-1]] = np.arange(len(own))[::-1]
+    kept = np.array([one.kept for one in task.eras], np.bool_)
+
+    known, has = newest != _NONE, there != _NONE
+    sure = known & kept[era[newest]] if len(era) else np.zeros(count, np.bool_)
+    expected = known & put[newest] if len(era) else known
+    missing, unheld = expected & ~has & sure, expected & ~has & ~sure
+    gone = known & ~expected & has
+    strange = ~known & has
+    again = np.ones(len(own), np.bool_)
+    again[there[has]] = False
+    extra = (gone & sure) | (strange if task.whole else np.zeros(count, np.bool_))
+    both = np.flatnonzero(expected & has)
+    values, unknown = _values(task, told, held, era, newest[both], there[both])
+    wrong = np.flatnonzero(np.logical_or.reduce([*values.values(), np.zeros(len(both), np.bool_)]))
+
+    shown = [
+        *_keys(task, "missing", told, newest[np.flatnonzero(missing)]),
+        *_keys(task, "extra", held, there[np.flatnonzero(extra)]),
+        *_keys(task, "extra", held, np.flatnonzero(again)),
+        *_differing(task, told, held, newest[both], there[both], values, wrong),
+    ]
+    return Counted(
+        expected=int(expected.sum()),
+        found=len(own),
+        missing=int(missing.sum()),
+        extra=int(extra.sum()) + int(again.sum()),
+        differing=len(wrong),
+        unsure=int(unheld.sum()) + int((gone & ~sure).sum()),
+        untold=0 if task.whole else int(strange.sum()),
+        unknown=unknown,
+        shown=tuple(shown),
+    )
+
+
+def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Counted:
+    """`eras` have the net copies ``n`` of each row. Raises CannotBeExact where more of a row went than came."""
+    names = [f"c{position}" for position in task.compared]
+    parts = [rows.select(["n", *names]) for rows in eras.values()]
+    if held is not None:
+        ones = pa.chunked_array([np.ones(held.num_rows, np.int64)])
+        parts.append(held.select(names).add_column(0, "n", ones))
+    rows = pa.concat_tables(parts)
+    codes, count = row_codes([rows.column(name) for name in names])
+    copies: Ints = rows.column("n").to_numpy()
+    found = 0 if held is None else held.num_rows
+    split = len(copies) - found
+    told, own = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    np.add.at(told, codes[:split], copies[:split])
+    np.add.at(own, codes[split:], copies[split:])
+    if np.any(told < 0):
+        raise CannotBeExact("more copies of a row were removed than the storage says were there")
+    first = np.full(count, _NONE)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    more = told - own
+    return Counted(
+        expected=int(told.sum()),
+        found=found,
+        missing=int(more[more > 0].sum()),
+        extra=int(-more[more < 0].sum()),
+        unknown={task.target.names[n]: found for n in range(len(task.target.names)) if n not in task.compared},
+        shown=tuple(_copies(task, rows, first, more)),
+    )
+
+
+def _copies(task: CheckTask, rows: pa.Table, first: Ints, more: Ints) -> Iterator[Difference]:
+    for code in np.flatnonzero(more)[: task.show]:
+        kind = "missing" if more[code] > 0 else "extra"
+        yield Difference(kind, _named(task, task.compared, rows, int(first[code])), (), abs(int(more[code])))
+
+
+def _codes(key: Sequence[int], told: pa.Table | None, held: pa.Table | None) -> tuple[Ints, int]:
+    names = [f"c{position}" for position in key]
+    parts = [rows.select(names) for rows in (told, held) if rows is not None and rows.num_rows]
+    if not parts:
+        return np.empty(0, np.int64), 0
+    both = pa.concat_tables(parts)
+    return key_codes([both.column(name) for name in names])
+
+
+def _values(
+    task: CheckTask, told: pa.Table | None, held: pa.Table | None, era: Ints, newest: Ints, there: Ints
+) -> tuple[dict[int, Flags], dict[str, int]]:
+    """By column, which of the pairs of rows differ there; and how many values the storage does not tell."""
+    found: dict[int, Flags] = {}
+    unknown: dict[str, int] = {}
+    if told is None or held is None or not len(newest):
+        return found, unknown
+    for position, name in enumerate(task.target.names):
+        if position in task.target.key:
+            continue
+        is_known = np.array([one.known[position] for one in task.eras], np.bool_)[era[newest]]
+        if not is_known.all():
+            unknown[name] = int((~is_known).sum())
+        ours = told.column(f"c{position}").take(pa.array(newest))
+        theirs = held.column(f"c{position}").take(pa.array(there))
+        equal = pc.or_(pc.fill_null(pc.equal(ours, theirs), False), pc.and_(pc.is_null(ours), pc.is_null(theirs)))
+        found[position] = ~equal.to_numpy() & is_known
+    return found, unknown
+
+
+def _keys(task: CheckTask, kind: str, rows: pa.Table | None, at: Ints) -> Iterator[Difference]:
+    for row in at[: task.show] if rows is not None else ():
+        yield Difference(kind, _named(task, task.target.key, rows, int(row)))
+
+
+def _differing(
+    task: CheckTask,
+    told: pa.Table | None,
+    held: pa.Table | None,
+    newest: Ints,
+    there: Ints,
+    values: Mapping[int, Flags],
+    wrong: Ints,
+) -> Iterator[Difference]:
+    for pair in wrong[: task.show]:
+        assert told is not None
+        assert held is not None
+        ours, theirs = int(newest[pair]), int(there[pair])
+        columns = tuple(
+            (task.target.names[n], _text(told, n, ours), _text(held, n, theirs))
+            for n, flags in values.items()
+            if flags[pair]
+        )
+        yield Difference("differs", _named(task, task.target.key, held, theirs), columns)
+
+
+def _named(task: CheckTask, positions: Sequence[int], rows: pa.Table, row: int) -> tuple[tuple[str, str | None], ...]:
+    return tuple((task.target.names[position], _text(rows, position, row)) for position in positions)
+
+
+def _text(rows: pa.Table, position: int, row: int) -> str | None:
+    value = rows.column(f"c{position}")[row].as_py()
+    return f"0x{value.hex()}" if isinstance(value, bytes) else value

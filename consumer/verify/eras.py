@@ -1,0 +1,253 @@
+"""A table's rows as `verify` reads them: from its beginning to its watermark, cut where a statement changed its
+columns, its name or which rows it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from consumer.ddl.changes import changes_of
+from consumer.ddl.declared import Definition
+from consumer.errors import CannotBeExact
+from consumer.model.actions import Action
+from consumer.model.check import Era
+from consumer.model.columns import Column
+from consumer.model.files import Bounds, DataFile, SchemaFile
+from consumer.model.load import LoadTarget
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import Progress
+from consumer.model.steps import LoadRows, Window
+from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.plan.assembly import Assembly
+from consumer.plan.lives import Life, exchanges
+from consumer.plan.statement import action_of
+from consumer.plan.unread import Unread, unread_files
+from consumer.plan.windows import plan_load, plan_timeless_load
+from consumer.ports import StorageReader
+from consumer.verify.known import Known
+
+_ALL = 1 << 62
+"""More bytes than a table has: an era is read in one load."""
+_TAKING = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
+_CLAUSES = frozenset({"DROP", "TRUNCATE", "EXCHANGE"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The time between two of the table's statements: rows with `after` < commit-ts <= `upto`."""
+
+    name: TableName
+    after: int
+    upto: int
+    columns: tuple[Column, ...]
+    opening: SchemaFile | None
+    known: Known
+    kept: bool
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """One table of the target, whose `life` the executed statements tell, complete up to `upto`. `unread` is the
+    assembly of the same listing for one who has read nothing."""
+
+    name: TableName
+    life: Life
+    upto: int
+    assembly: Assembly
+    unread: Assembly
+    progress: Progress
+    options: RoundOptions
+
+    @property
+    def begins(self) -> int:
+        """The statement that the table was empty behind; 0 for none in the storage."""
+        emptied = [file.version for file in self._statements if action_of(file) is Action.TRUNCATE_TABLE]
+        return max(emptied, default=self.life.birth.version if self.life.birth is not None else 0)
+
+    @property
+    def untold(self) -> str:
+        """Why the storage does not tell of all rows, "" where it does."""
+        begins = self.begins
+        if begins <= self.progress.start_ts:
+            return (
+                "it is older than the storage's rows that were applied" if begins else "it is older than the changefeed"
+            )
+        if self._moves:
+            return "an EXCHANGE PARTITION brought rows that are not in its files"
+        born = self.life.birth
+        if born is not None and born.version == begins and born.type == Action.RECOVER_TABLE:
+            return "it came back with rows that TiCDC does not write again"
+        gap = next((g for name in self.life.names if (g := self.unread.gap_from(name, Progress(), begins))), None)
+        return "" if gap is None else f"files are missing: {gap.message}"
+
+    def request_load(self) -> LoadRows:
+        """A load of nothing that asks for the table as its last statement left it."""
+        return LoadRows(self.name, Window(self.upto, self.upto + 1), ())
+
+    def eras(self, target: LoadTarget, reader: StorageReader, absent: Mapping[int, tuple[str, ...]]) -> tuple[Era, ...]:
+        """The eras in their order; `absent` are columns, by era, that its rows were found to lack. Raises CannotBeExact
+        where the key of older rows is not known."""
+        spans = list(self._spans(target))[::-1]
+        bounds = self._bounds(spans, reader) if len(spans) > 1 or spans[0].after else {}
+        numbers = count()
+        return tuple(
+            self._era(span, target, bounds, next(numbers), absent.get(number, ())) for number, span in enumerate(spans)
+        )
+
+    def _spans(self, target: LoadTarget) -> Iterator[_Span]:
+        """From the last to the first."""
+        after = max(self.begins, self.progress.start_ts)
+        known, upto, kept = Known.now(target.columns), self.upto, True
+        cuts = [file for file in self._cuts if file.version > after]
+        for number in range(len(cuts) - 1, -1, -1):
+            file = cuts[number]
+            own = file.name in self.life.names and file in self.life.statements
+            opening = file if own else self._before(file.version)
+            if file.version < upto or upto == self.upto:
+                yield _Span(
+                    self._name_at(file.version), file.version, upto, self._columns(opening), opening, known, kept
+                )
+                upto = file.version
+            if own:
+                known = known.before(file, self._columns(self._before(file.version)))
+            kept = kept and not _takes_rows(file)
+        first = cuts[0].version if cuts else self.upto + 1
+        opening = self._before(first)
+        yield _Span(self._name_at(after), after, upto, self._columns(opening), opening, known, kept)
+
+    def _era(
+        self, span: _Span, target: LoadTarget, bounds: Mapping[str, Bounds], number: int, absent: tuple[str, ...]
+    ) -> Era:
+        declared = self._declared(span.opening)
+        virtual = {*target.virtual, *(name for name, said in declared.items() if said.virtual)}
+        stored = tuple(
+            column
+            for column in span.columns
+            if not column.hidden and column.name not in absent and not _is_in(column.name, virtual)
+        )
+        place = {column.name.lower(): position for position, column in enumerate(stored)}
+        places = tuple(place.get(name.lower(), -1) if name else -1 for name in span.known.names)
+        known = tuple(
+            is_known and (at >= 0 or n in span.known.added)
+            for n, (is_known, at) in enumerate(zip(span.known.known, places, strict=True))
+        )
+        for position in target.key:
+            if places[position] < 0 or not known[position]:
+                raise CannotBeExact(
+                    f"its key was changed at {span.upto}: older rows do not tell which of the target's rows they are"
+                )
+        key = tuple(places[position] for position in target.key)
+        stored = tuple(
+            replace(column, elements=_labels(column, target, places, n)) if column.labelled else column
+            for n, column in enumerate(stored)
+        )
+        names = tuple(column.name for column in stored)
+        own = LoadTarget(span.name, stored, names, key, absent=absent, virtual=tuple(sorted(virtual)))
+        load = self._load(span, bounds)
+        version = TableVersionConsumer(
+            load, self.assembly.catalog, self.options.dialect, self.options.never_split(self.name)
+        )
+        version.check_schemas()
+        return Era(version.task(number, own), places, known, span.known.added, span.kept)
+
+    def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
+        window, order = Window(span.after, span.upto), self.options.date_order
+        boundaries = {file.version for file in self._statements}
+        files = self._files(span.name)
+        if self.options.dialect.timeless:
+            own = [Unread(file, 0) for file in files if file.folder.version >= span.after]
+            return plan_timeless_load(span.name, window, own, boundaries, order)
+        entries = [Unread(file, 0, MAX_TSO) for file in files]
+        return plan_load(span.name, window, entries, bounds, boundaries, _ALL, order)
+
+    def _files(self, name: TableName) -> Sequence[DataFile]:
+        """Those of rows without a time that were read, else all."""
+        files = self.assembly.files.get(name, ())
+        if not self.options.dialect.timeless:
+            return files
+        left = {entry.file.path for entry in unread_files(files, self.progress.folders, timeless=True)}
+        return [file for file in files if file.path not in left]
+
+    def _bounds(self, spans: Sequence[_Span], reader: StorageReader) -> Mapping[str, Bounds]:
+        if self.options.dialect.timeless:
+            return {}
+        files = [file for name in dict.fromkeys(span.name for span in spans) for file in self._files(name)]
+        return {path: found for path, found in reader.bounds(files).items() if isinstance(found, Bounds)}
+
+    @property
+    def _statements(self) -> list[SchemaFile]:
+        return [file for file in self.life.statements if file.version <= self.upto]
+
+    @property
+    def _moves(self) -> list[SchemaFile]:
+        """Statements behind the beginning that brought rows from another table."""
+        found = exchanges(self.assembly.catalog, self.life, self.upto)
+        return [file for file in found if file.version > self.begins]
+
+    @property
+    def _cuts(self) -> list[SchemaFile]:
+        """The statements that change what rows are or have, in order."""
+        found: dict[str, SchemaFile] = {file.path: file for file in self._moves}
+        before: SchemaFile | None = None
+        for file in self._statements:
+            earlier = before or self._before(file.version)
+            changed = earlier is None or self._columns(earlier) != self._columns(file) or earlier.name != file.name
+            if changed or _takes_rows(file) or changes_of(file).columns.columns:
+                found[file.path] = file
+            before = file
+        return sorted(found.values(), key=lambda file: (file.version, file.path))
+
+    def _before(self, version: int) -> SchemaFile | None:
+        """The schema file that tells the table's columns before `version`."""
+        by_table = self.assembly.catalog.by_table
+        own = {file.path for file in self.life.statements}
+        known = [
+            file
+            for name in self.life.names
+            for file in by_table.get(name, ())
+            if file.path in own or (not file.query and self._name_at(file.version) == name)
+        ]
+        known.sort(key=lambda file: file.version)
+        below = [file for file in known if file.version < version]
+        return below[-1] if below else next(iter(known), None)
+
+    def _columns(self, file: SchemaFile | None) -> tuple[Column, ...]:
+        """With the labels that the statements tell."""
+        if file is None:
+            return ()
+        declared = self._declared(file)
+        return tuple(
+            replace(column, elements=column.elements or declared.get(column.name.lower(), Definition()).elements)
+            if column.labelled
+            else column
+            for column in file.columns
+        )
+
+    def _declared(self, file: SchemaFile | None) -> Mapping[str, Definition]:
+        return {} if file is None else self.assembly.catalog.declared(file)
+
+    def _name_at(self, version: int) -> TableName:
+        pairs = zip(self.life.names, self.life.since, strict=True)
+        return next((name for name, since in reversed(list(pairs)) if since <= version), self.life.names[0])
+
+
+def _takes_rows(file: SchemaFile) -> bool:
+    """Whether the statement takes rows away, or brings some, by partitions."""
+    if action_of(file) in _TAKING:
+        return True
+    said = changes_of(file).partitions
+    return any(clause.verb in _CLAUSES for clause in said.clauses) or ("PARTITION" in said.misread.upper())
+
+
+def _is_in(name: str, names: set[str]) -> bool:
+    return name.lower() in {other.lower() for other in names}
+
+
+def _labels(column: Column, target: LoadTarget, places: Sequence[int], place: int) -> tuple[str, ...]:
+    """Those of the era's own column, else of the target's, if they were not changed since."""
+    if column.elements or place not in places:
+        return column.elements
+    now = target.columns[places.index(place)]
+    return now.elements if now.type == column.type else ()

@@ -1,0 +1,115 @@
+"""What the storage tells of a column of an older row, after statements that changed the column.
+
+One rule: a value in a row holds until a statement changes its column. A change that keeps every value as it is written
+is followed. What the server itself made of a value, by a cast or by a default, is known only where it is NULL or a
+whole number; else nobody but the server knows it, so it is counted and not compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from consumer.ddl.changes import changes_of
+from consumer.model.columns import Column, Family
+from consumer.model.files import SchemaFile
+
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_SIZES = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
+_TEXTS = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")
+_BLOBS = ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """For each column that the table has now, the name that it had in an era ("" for none), whether its value is known,
+    and the values of those that came later."""
+
+    names: tuple[str, ...]
+    known: tuple[bool, ...]
+    added: Mapping[int, str | None] = field(default_factory=dict)
+
+    @classmethod
+    def now(cls, columns: Sequence[Column]) -> Known:
+        return cls(tuple(column.name for column in columns), (True,) * len(columns))
+
+    def before(self, statement: SchemaFile, columns: Sequence[Column]) -> Known:
+        """As it was before `statement`, where the table had `columns`. One without text has changed nothing by name."""
+        said = changes_of(statement).columns
+        new = {column.name.lower(): column for column in statement.columns}
+        old = {column.name.lower(): column for column in columns}
+        names, known, added = list(self.names), list(self.known), dict(self.added)
+        for position, name in enumerate(self.names):
+            if not name:
+                continue
+            column = new.get(name.lower())
+            former = old.get((said.old_name(name) or "") if statement.query else name.lower())
+            if former is None or column is None:
+                names[position] = ""
+                value = _default(column, said.columns.get(name.lower())) if column is not None else _UNTOLD
+                if known[position] and value is not _UNTOLD:
+                    added[position] = value
+                else:
+                    known[position] = False
+                continue
+            names[position] = former.name
+            known[position] = known[position] and keeps(former, column)
+        return Known(tuple(names), tuple(known), added)
+
+
+def keeps(old: Column, new: Column) -> bool:
+    """Whether every value of `old` is the same text as a value of `new`."""
+    if old.nullable and not new.nullable:
+        return False
+    if (old.type, old.unsigned, old.length, old.scale, old.elements) == (
+        new.type, new.unsigned, new.length, new.scale, new.elements,
+    ):  # fmt: skip
+        return not (old.labelled and not old.elements and old.default != new.default)
+    match old.family, new.family:
+        case (Family.INTEGER, Family.INTEGER):
+            wider = _SIZES.index(new.type) - _SIZES.index(old.type)
+            return wider >= 0 if old.unsigned == new.unsigned else old.unsigned and wider > 0
+        case (Family.DECIMAL, Family.DECIMAL):
+            return old.unsigned == new.unsigned and _wider_decimal(old, new)
+        case (Family.TEXT, Family.TEXT):
+            return _longer(old, new, _TEXTS, ("VARCHAR", "VAR_STRING")) or (
+                old.type == "CHAR" and new.type == "VARCHAR" and (old.length or 0) <= (new.length or 0)
+            )
+        case (Family.BINARY, Family.BINARY):
+            return _longer(old, new, _BLOBS, ("VARBINARY",))
+        case (Family.BIT, Family.BIT):
+            return (old.length or 1) <= (new.length or 1)
+        case (Family.YEAR, Family.YEAR) | (Family.JSON, Family.JSON) | (Family.DATE, Family.DATE):
+            return True
+        case (Family.ENUM, Family.ENUM) | (Family.SET, Family.SET):
+            return bool(old.elements) and new.elements[: len(old.elements)] == old.elements
+        case _:
+            return False
+
+
+def _wider_decimal(old: Column, new: Column) -> bool:
+    (digits, scale), (more, same) = old.digits, new.digits
+    return scale == same and digits <= more
+
+
+def _longer(old: Column, new: Column, sizes: Sequence[str], counted: Sequence[str]) -> bool:
+    if old.type in sizes and new.type in sizes:
+        return sizes.index(old.type) <= sizes.index(new.type)
+    if old.type in counted and new.type in counted:
+        return (old.length or 0) <= (new.length or 0)
+    return False
+
+
+_UNTOLD = "\0"
+"""In place of a default: not known."""
+
+
+def _default(column: Column, definition: object) -> str | None:
+    """What rows that are there get for a new column. A default in parentheses is an expression."""
+    if getattr(definition, "computed", False) or getattr(definition, "virtual", False):
+        return _UNTOLD
+    if column.default is None:
+        return None if column.nullable else _UNTOLD
+    is_whole = column.family is Family.INTEGER and _WHOLE.fullmatch(column.default)
+    return column.default if is_whole else _UNTOLD

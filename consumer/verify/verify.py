@@ -1,0 +1,162 @@
+"""`verify`: each table of the target beside what the storage tells of it, up to the table's own watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from consumer.errors import (
+    CannotBeExact,
+    ConsumerError,
+    LeaseHeld,
+    ProgressMoved,
+    Retryable,
+    RowsVary,
+    TableError,
+    WrongUpstream,
+)
+from consumer.layout.schema_file import is_view
+from consumer.model.check import CheckTask, Counted, TableCheck
+from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
+from consumer.model.files import Listing
+from consumer.model.load import LoadPart, LoadTarget
+from consumer.model.names import TableName
+from consumer.model.progress import Progress, State
+from consumer.model.timekeeper import now
+from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.plan.assembly import Assembly
+from consumer.ports import Loader, Observer, StorageReader
+from consumer.target import Sink
+from consumer.verify.eras import TableHistory
+
+_NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """`chosen` are the tables to compare; `show` the most differences to give of each, `at_a_time` the most ranges of
+    the target's rows that are read at the same time."""
+
+    reader: StorageReader
+    sink: Sink
+    loader: Loader
+    observer: Observer
+    options: RoundOptions
+    chosen: Callable[[TableName], bool]
+    show: int
+    at_a_time: int
+
+    def tables(self, listing: Listing, progress: Progress) -> list[TableCheck]:
+        """One after the other, those of `progress` that exist. Raises Retryable for what all of them need."""
+        if progress.upstream not in (None, self.reader.identity):
+            raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
+        assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
+        found = [self._checked(history) for history in self._histories(assembly, progress)]
+        if self.sink.progress() != progress:
+            raise ProgressMoved(
+                "the target's progress has moved while it was compared", hint="end the consumer, then run verify again"
+            )
+        return found
+
+    def _histories(self, assembly: Assembly, progress: Progress) -> list[TableHistory]:
+        _, there = assembly.lives(progress)
+        unread = Assembly.of(assembly.listing, Progress(), self.options.wanted, retention=self.options.retention)
+        found = []
+        for name, life in sorted(there.items()):
+            place = progress.table(name)
+            if place.state in _NOT_COMPARED or not self.options.wanted(name) or not self.chosen(name):
+                continue
+            columns = assembly.catalog.by_table.get(name, ())
+            if columns and is_view(columns[-1].columns):
+                continue
+            found.append(TableHistory(name, life, place.applied_ts, assembly, unread, progress, self.options))
+        return found
+
+    def _checked(self, history: TableHistory) -> TableCheck:
+        started = now()
+        self.observer.tell(NowDoing(f"compares {history.name}"))
+        try:
+            found = self._compared(history)
+        except (LeaseHeld, ProgressMoved):
+            raise
+        except (TableError, Retryable) as error:
+            found = TableCheck(history.name, history.upto, error=error)
+        return replace(found, seconds=now() - started)
+
+    def _compared(self, history: TableHistory) -> TableCheck:
+        if history.upto > history.assembly.checkpoint:
+            raise CannotBeExact(
+                f"it is at {history.upto}, above the checkpoint {history.assembly.checkpoint} of the storage",
+                hint="try again once the changefeed is past it",
+                table=str(history.name),
+            )
+        target = self._target(history)
+        untold = history.untold
+        if not target.key and untold:
+            raise CannotBeExact(
+                f"it has no key, and the storage does not tell of all its rows: {untold}", table=str(history.name)
+            )
+        task = self._task(history, target, whole=not untold)
+        if not target.key and (not task.compared or not all(era.kept for era in task.eras)):
+            raise CannotBeExact(
+                "it has no key, and statements changed its rows or its columns in a way that the storage does not tell",
+                table=str(history.name),
+            )
+        return self._run(history, task, untold)
+
+    def _target(self, history: TableHistory) -> LoadTarget:
+        asked = TableVersionConsumer(history.request_load(), history.assembly.catalog, self.options.dialect).request()
+        (answer,) = self.sink.prepare([asked])
+        if isinstance(answer, ConsumerError):
+            raise answer
+        return answer
+
+    def _task(
+        self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
+    ) -> CheckTask:
+        return CheckTask(target, history.eras(target, self.reader, absent or {}), whole, self.show)
+
+    def _run(self, history: TableHistory, task: CheckTask, untold: str) -> TableCheck:
+        comparer, ranges = self.sink.comparer(task.target), self.reader.range_reader()
+        absent: dict[int, tuple[str, ...]] = {}
+        while True:
+            files = {piece.path for era in task.eras for piece in era.task.slices}
+            work = Work((history.name,), len(files), task.bytes)
+            self.observer.tell(WorkStarted(work))
+            try:
+                counted = self.loader.compare(task, comparer, ranges, self.at_a_time, partial(self._moved, work))
+                break
+            except RowsVary as error:
+                if not _learnt(absent, error, len(task.eras)):
+                    raise
+                task = self._task(history, task.target, task.whole, absent)
+            finally:
+                self.observer.tell(WorkEnded(work))
+        return TableCheck(history.name, history.upto, counted, tuple(_notes(task, counted, untold)))
+
+    def _moved(self, work: Work, part: LoadPart) -> None:
+        self.observer.tell(WorkMoved(work, part))
+
+
+def _learnt(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
+    """Leave out what rows lack. Which era's rows they are the error does not say: in each they are not compared."""
+    known = absent.get(0, ())
+    new = tuple(dict.fromkeys((*known, *error.absent)))
+    if new == known:
+        return False
+    absent.update(dict.fromkeys(range(eras), new))
+    return True
+
+
+def _notes(task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
+    """What was not compared."""
+    if untold:
+        yield f"only the keys that the storage tells of were compared ({counted.untold:,} rows are left): {untold}"
+    if counted.unsure:
+        yield f"{counted.unsure:,} rows were in partitions that statements took away or exchanged: not compared"
+    for name, count in counted.unknown.items():
+        yield f"column {name} was not compared in {count:,} rows: a statement set its values there"
+    if task.target.own:
+        yield f"columns that only the target has were not compared: {', '.join(task.target.own)}"

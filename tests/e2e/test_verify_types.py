@@ -1,0 +1,94 @@
+"""`verify` compares every type of the type cases: equal as they were applied, each changed cell is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.model.check import VerifyResult
+from tests.e2e.test_types import FORMATS, apply
+from tests.servers import SqlServer
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+from tests.support.type_cases import ZONE
+from tests.support.type_storage import DATABASE, CaseTable, TypeStorage
+
+Cell = tuple[str, str, str]
+"""A table, a column and the key of a row."""
+
+
+@pytest.fixture(params=["canal-json", "csv"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> TypeStorage:
+    return TypeStorage(tmp_path / "storage", FORMATS[request.param])
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_on_a_server(storage: TypeStorage, kind: str, request: pytest.FixtureRequest) -> None:
+    server: SqlServer = request.getfixturevalue(f"fresh_{kind}")
+    server.learn_zone(ZONE)
+    settings = apply(storage, server.url())
+
+    def change(table: CaseTable, column: str, key: int, other: int) -> None:
+        name = f"`{DATABASE}`.`{table.name}`"
+        server.execute(
+            "SET SESSION sql_mode = 'ALLOW_INVALID_DATES'",
+            f"UPDATE {name} t JOIN (SELECT * FROM {name}) o ON o.id = {other} "
+            f"SET t.`{column}` = o.`{column}` WHERE t.id = {key}",
+        )
+
+    _each_change_is_found(storage, lambda: app.verify(settings, Recorder(), show=1000, loader=InlineLoader()), change)
+
+
+def test_on_a_file(storage: TypeStorage, tmp_path: Path) -> None:
+    file = tmp_path / "replica.duckdb"
+    settings = apply(storage, f"duckdb:///{file}")
+
+    def change(table: CaseTable, column: str, key: int, other: int) -> None:
+        name = f'{DATABASE}."{table.name}"'
+        with duckdb.connect(str(file)) as connection:
+            connection.execute(
+                f'UPDATE {name} SET "{column}" = (SELECT o."{column}" FROM {name} o WHERE o.id = {other}) '
+                f"WHERE id = {key}"
+            )
+
+    _each_change_is_found(storage, lambda: app.verify(settings, Recorder(), show=1000, loader=InlineLoader()), change)
+
+
+def _each_change_is_found(
+    storage: TypeStorage, verify: Callable[[], VerifyResult], change: Callable[[CaseTable, str, int, int], None]
+) -> None:
+    """A cell of each column gets the value of another row, each in a row of its own where there are enough."""
+    first = verify()
+    assert [(str(t.table), t.state, t.counted.shown, t.error) for t in first.tables if t.state != "equal"] == []
+    assert {t.table.table: t.counted.expected for t in first.tables} == {t.name: len(t.final) for t in storage.tables}
+    changed: set[Cell] = set()
+    for table in storage.tables:
+        if table.cases[0].column.name != "id":
+            continue
+        rows = [row for row in table.final if row[0] is not None]
+        for position, case in enumerate(table.cases[1:], 1):
+            values = [(int(str(row[0].csv)), row[position]) for row in rows if row[0] is not None]
+            key, value = values[position % len(values)]
+            others = [other for other, found in values if _unlike(found, value)]
+            if others:
+                change(table, case.column.name, key, others[0])
+                changed.add((table.name, case.column.name, str(key)))
+    found = {
+        (check.table.table, name, str(dict(row.key)["id"]))
+        for check in verify().tables
+        for row in check.counted.shown
+        for name, _, _ in row.values
+    }
+    assert found == changed
+    assert len(changed) > 30
+
+
+def _unlike(one: object, other: object) -> bool:
+    """Whether the two are different values also in the targets: -0 is 0 there."""
+    if one is None or other is None:
+        return (one is None) != (other is None)
+    return getattr(one, "mariadb", None) != getattr(other, "mariadb", None)
