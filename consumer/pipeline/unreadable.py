@@ -23,9 +23,10 @@ from consumer.pipeline.context import RoundContext
 def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
     """Whether the file that `error` is about is left to a later round: no row of it is due.
 
-    That is so for a file that changed after it was listed, because it was being written. It is so too if its first row,
-    or that of the file before it, is above the checkpoint: then it has only rows above the checkpoint, or rows that
-    were sent again.
+    That is so if its first row, or that of the file before it, is above the checkpoint: then it has only rows above the
+    checkpoint, or rows that were sent again. Of a file that changed after it was listed, what it holds now counts: one
+    that was being written begins above, one that a restarted changefeed wrote anew may not. Where rows have no time, a
+    file that changed is read by the next round.
     """
     state = context.consumers[table].state
     entry = next((entry for entry in state.unread if entry.file.path == error.path), None)
@@ -34,7 +35,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
         return False
     file = entry.file
     in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
-    if not isinstance(error, StorageChanged) and not any(_is_above(context, f) for f in (file, *in_front[-1:])):
+    if not any(_is_above(context, f) for f in (file, *in_front[-1:])):
         return False
     state.unread = [other for other in state.unread if other is not entry]
     state.put_off.add(file.path)

@@ -49,7 +49,7 @@ class Lives:
 
     def __init__(self) -> None:
         self.alive: dict[TableName, Life] = {}
-        self._aside: dict[TableName, tuple[int, Life]] = {}
+        self._aside: dict[TableName, tuple[int, Life | None]] = {}
 
     def follow(self, file: SchemaFile, origin: TableName | None) -> Life | None:
         """Take the statement in. The table that it is about, None for a database; `origin` is the one that a RENAME
@@ -78,8 +78,7 @@ class Lives:
         life = self._taken(origin, file.version) or (
             Life(None, [origin], [0]) if origin is not None else Life(None, [], [])
         )
-        if file.name in self.alive:
-            self._aside[file.name] = (file.version, self.alive[file.name])
+        self._aside[file.name] = (file.version, self.alive.get(file.name))
         life.names.append(file.name)
         life.since.append(file.version)
         life.statements.append(file)

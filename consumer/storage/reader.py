@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -25,7 +26,7 @@ from consumer.layout.schema_file import parse_schema_file
 from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
-from consumer.ports import RangeReader
+from consumer.ports import RangeReader, Stored
 from consumer.storage.open_files import open_files
 from consumer.storage.schema_cache import cache_schemas, cached_schemas
 from consumer.storage.settings import StorageSettings
@@ -33,6 +34,9 @@ from consumer.storage.spans import Spans, read_spans
 
 _SMALL_SIZE = 4096
 """Far more than the one number in `metadata` takes, or the one name in an index file."""
+
+_HEAD_SIZE = 1 << 20
+"""What is read of a file for its first row."""
 
 _LOOKED_INTO = 100
 _SHOWN = 5
@@ -44,6 +48,16 @@ _BEGINS = (
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A `ports.RangeReader` of what was read already."""
+
+    content: bytes
+
+    def read(self, file: Stored, offset: int, length: int) -> bytes:
+        return self.content[offset : offset + length]
 
 
 class FsspecReader:
@@ -152,11 +166,14 @@ class FsspecReader:
         return dict(zip((file.path for file in files), found, strict=True))
 
     def first_ts(self, file: DataFile) -> int | None:
+        if self._dialect.timeless:
+            self._files.read(file, 0, 1)
+            return None
+        head = self._files.read_if_there(file.path, _HEAD_SIZE)
+        if head is None:
+            return None
         try:
-            if self._dialect.timeless:
-                self._files.read(file, 0, 1)
-                return None
-            return protocol_of(self._dialect).first_ts(self._files, file, self._dialect)
+            return protocol_of(self._dialect).first_ts(_Head(head), replace(file, size=len(head)), self._dialect)
         except CorruptFile:
             return None
 

@@ -107,6 +107,29 @@ def test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round(
     assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
 
 
+def test_a_file_written_anew_while_it_is_read_is_not_passed_over_where_its_rows_are_due(
+    feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`metadata` has gone back and on again while the storage was listed."""
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.puts("d.t", 2, {12: (2, "b")})
+    real: Callable[..., Listing] = FsspecReader.listing
+
+    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+        found = real(self, *arguments)
+        feed.puts("d.t", 2, {12: (2, "b"), 13: (3, "c")}, number=2)
+        return found
+
+    monkeypatch.setattr(FsspecReader, "listing", listing)
+    result = replica.once(15)
+    assert (result.exit_code, states(result)) == (4, {"d.t": "waits"})
+    assert "rewritten after it was listed" in result.tables[TableName("d", "t")].error
+    monkeypatch.undo()
+    assert replica.once(15).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
+
+
 def test_a_damaged_file_below_the_checkpoint_stops_its_table(feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 2)
     path = feed.puts("d.t", 2, {10: (1, "a"), 12: (2, "b")})
