@@ -48,7 +48,7 @@ class LoadRequest:
     `told_unique` are the column sets of those unique ones that the statements prove, all of them or not. `labels` are
     those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known.
     `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
-    RowsCollide, so one must be."""
+    RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -59,6 +59,12 @@ class LoadRequest:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     together: bool = False
     collided: bool = False
+    routed: TableName | None = None
+
+    @property
+    def name(self) -> TableName:
+        """The target's name of the table."""
+        return self.routed or self.table
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,3 +127,24 @@ def test_what_a_protocol_knows_is_asked_through_its_port(path: Path) -> None:
     assert [
         name for name in names if name.startswith(tuple(f"consumer.codec.{own}" for own in PROTOCOL_PACKAGES))
     ] == []
+
+
+def names_read(source: str) -> list[str]:
+    """The names of a schema file that `source` reads: ``step.file.name``, or ``file.table``."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and node.attr in ("name", "database", "table")
+        if ast.unparse(node.value).split(".")[-1] == "file"
+    ]
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) == "sink"], ids=str)
+def test_a_target_goes_by_its_own_names(path: Path) -> None:
+    """The names of a schema file are the upstream's: a step says what its table is called in the target."""
+    assert names_read((ROOT / path).read_text(encoding="utf-8")) == []
+
+
+def test_the_check_sees_names_of_schema_files() -> None:
+    source = "step.file.name\nfile = step.file\nfile.table\nstep.file.version\nstep.name"
+    assert names_read(source) == ["step.file.name", "file.table"]

@@ -71,7 +71,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         observer.tell(NowDoing("looks for files"))
         listing = listed(settings, parts.reader, checkpoint)
         tables = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
-        full = [] if settings.start_ts else parts.sink.has_rows(tables)
+        full = [] if settings.start_ts else parts.sink.has_rows(parts.options.naming.targets(tables))
         if full:
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"
@@ -141,7 +141,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
-        others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress)
+        others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.naming)
         if (kept := others.kept([table]).get(table)) is not None:
             raise kept
         change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
@@ -156,7 +156,7 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
         progress = parts.sink.acquire(parts.reader.identity)
         observer.tell(NowDoing("looks for files"))
         assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.wanted)
-        parts.sink.record(record_as_done(table, version, reason, assembly, progress))
+        parts.sink.record(parts.options.naming.by_hand(record_as_done(table, version, reason, assembly, progress)))
         return f"statement {version} of {table} is recorded as done: {reason}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.definitions import Statement
@@ -70,18 +70,27 @@ def resolve_names(statement: Statement, action: Action, names: Names, edits: Edi
     Raises DdlRefused for a name that no table, or more than one, can be meant by.
     """
     if action in DATABASE_ACTIONS:
-        _spell_database(statement, names, edits)
+        spell_database(statement, names.own, edits)
         return
+    for reference, meant in meant_tables(statement, names):
+        if meant is not None:
+            elsewhere = meant.database.lower() != names.database.lower()
+            write_name(reference, meant, edits, qualified=elsewhere or reference.role in ("old", "new"))
+    _spell_qualifiers(statement, statement.references, names, edits)
+
+
+def meant_tables(statement: Statement, names: Names) -> Iterator[tuple[TableReference, TableName | None]]:
+    """Every table name of the statement with the table that is meant; None where the name can stay as typed. Raises as
+    `resolve_names`."""
     found = statement.references
     own_rename = _own_rename(found, names)
     for at, reference in enumerate(found):
         if reference.role in ("old", "new"):
-            target = names.own if reference.role == "new" else names.old_name
-            target = target if at // 2 == own_rename else None
-            _write(reference, target or _meant(reference, names), edits, qualified=True)
-        elif target := _target(reference, names):
-            _write(reference, target, edits, qualified=target.database.lower() != names.database.lower())
-    _spell_qualifiers(statement, found, names, edits)
+            meant = names.own if reference.role == "new" else names.old_name
+            meant = meant if at // 2 == own_rename else None
+            yield reference, meant or _meant(reference, names)
+        else:
+            yield reference, _target(reference, names)
 
 
 def _own_rename(found: Sequence[TableReference], names: Names) -> int:
@@ -120,7 +129,7 @@ def _meant(reference: TableReference, names: Names) -> TableName:
     )
 
 
-def _write(reference: TableReference, target: TableName, edits: Edits, qualified: bool) -> None:
+def write_name(reference: TableReference, target: TableName, edits: Edits, qualified: bool) -> None:
     if reference.database is None and not qualified:
         if reference.table != target.table:
             edits.replace(reference.start, reference.end, quote(target.table))
@@ -128,10 +137,12 @@ def _write(reference: TableReference, target: TableName, edits: Edits, qualified
         edits.replace(reference.start, reference.end, f"{quote(target.database)}.{quote(target.table)}")
 
 
-def _spell_database(statement: Statement, names: Names, edits: Edits) -> None:
-    at = next((p for p, token in enumerate(statement.tokens) if token.kind is Kind.QUOTED), None)
-    if at is not None and statement.tokens[at].name != names.own.database:
-        edits.replace(statement.tokens[at].start, statement.tokens[at].end, quote(names.own.database))
+def spell_database(statement: Statement, own: TableName, edits: Edits) -> bool:
+    """Name `own` in a statement about a database; whether it names one."""
+    name = next((token for token in statement.tokens if token.kind is Kind.QUOTED), None)
+    if name is not None and name.name != own.database:
+        edits.replace(name.start, name.end, quote(own.database))
+    return name is not None
 
 
 def _spell_qualifiers(statement: Statement, found: Sequence[TableReference], names: Names, edits: Edits) -> None:

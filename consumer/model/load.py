@@ -47,7 +47,8 @@ class LoadTarget:
     before it writes one. `whole`: the session must get all changes at once. `settings` is the sink's own frozen value,
     or None. `own` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there,
     a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have.
-    `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling.
+    `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling. `table` is
+    the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
     """
 
     table: TableName
@@ -60,6 +61,12 @@ class LoadTarget:
     own: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
+    routed: TableName | None = None
+
+    @property
+    def name(self) -> TableName:
+        """The target's name of the table."""
+        return self.routed or self.table
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,8 @@ class ProgressChange:
     """What one transaction adds to the progress. A table mapped to None falls back to the global applied-ts.
 
     No table goes back by it, unless it is a `rewind`: a change that moves a table back was made from outdated progress,
-    and must not be recorded (see `check`).
+    and must not be recorded (see `check`). `by_hand` are tables, as the target calls them, of which it records
+    statements that were not executed here: somebody may have changed them by hand.
     """
 
     applied_ts: int | None = None
@@ -157,6 +158,7 @@ class ProgressChange:
     audit: tuple[AuditRow, ...] = ()
     start_ts: int | None = None
     rewind: bool = False
+    by_hand: tuple[TableName, ...] = ()
 
     def merged(self, *others: ProgressChange) -> ProgressChange:
         """All changes in one; if two change the same thing, the last one counts. Takes one pass over them."""
@@ -172,6 +174,7 @@ class ProgressChange:
             forget_ddls=tuple(gone for change in changes for gone in change.forget_ddls),
             audit=tuple(row for change in changes for row in change.audit),
             rewind=any(change.rewind for change in changes),
+            by_hand=tuple(name for change in changes for name in change.by_hand),
         )
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:

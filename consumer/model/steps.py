@@ -54,8 +54,10 @@ class LoadRows:
 class ApplyDdl:
     """Execute one schema file's statement once every table in `touches` is complete up to its version.
 
-    `old_name` is a rename's source, or the name of the table that a DROP TABLE means, where the RENAME that gave it the
-    statement's name never ran. `columns_before` are the table's columns before the statement, where known.
+    All names but those of `file` and of the progress are the target's. `routed` is `file` with its query in the
+    target's names, None where these are the upstream's. `old_name` is a rename's source, or the name of the table that
+    a DROP TABLE means, where the RENAME that gave it the statement's name never ran. `columns_before` are the table's
+    columns before the statement, where known.
     `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
     `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
     TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
@@ -74,12 +76,28 @@ class ApplyDdl:
     partitioning: Partitioning | None = None
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
+    routed: SchemaFile | None = None
+
+    @property
+    def table(self) -> TableName:
+        """The upstream's name of the statement's table or database: what messages name."""
+        return self.file.name
+
+    @property
+    def statement(self) -> SchemaFile:
+        """The statement to execute, in the target's names."""
+        return self.routed or self.file
+
+    @property
+    def name(self) -> TableName:
+        """The target's name of the statement's table or database."""
+        return self.statement.name
 
     @property
     def standing(self) -> TableName:
-        """The name that the statement's table has in the target."""
+        """The name that the statement's table has in the target until then."""
         dropped = self.file.type == Action.DROP_TABLE
-        return self.old_name if dropped and self.old_name is not None else self.file.name
+        return self.old_name if dropped and self.old_name is not None else self.name
 
     @property
     def id(self) -> DdlId:

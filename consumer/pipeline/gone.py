@@ -8,6 +8,7 @@ from consumer.model.commands import resync_command
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
+from consumer.model.targets import Naming
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
@@ -24,16 +25,17 @@ def gone(
         return error
     anew = table in offered(sink, [table], assembly, progress, options)
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
-    return _told(table, error, anew, read)
+    return _told(table, error, anew, read, options.naming)
 
 
-def _told(table: TableName, error: TableMissing, anew: bool, read: bool) -> TableMissing:
+def _told(table: TableName, error: TableMissing, anew: bool, read: bool, naming: Naming) -> TableMissing:
     """`anew`: the storage can make it again; `read`: some of its files were."""
     if anew:
-        return _dropped(table, f"load it again from the storage: {resync_command(table)}")
+        return _dropped(table, naming, f"load it again from the storage: {resync_command(table)}")
     if read:
         return TableMissing(
-            f"the target has no table {table}: it was dropped there, with the rows that were applied to it",
+            f"the target has no table {naming.shown(table)}: it was dropped there, with the rows that were applied to"
+            " it",
             hint="restore it as it was from a backup of the target, or copy it from upstream as of a TSO and start a"
             " consumer under a new name with --start-ts: the storage does not hold it from its beginning",
             table=str(table),
@@ -48,9 +50,12 @@ def all_gone(
     checkpoint went back, statements above it may have taken them away: these are not looked at."""
     live = (name for name in assembly.timeline.live if options.wanted(name))
     places = ((name, progress.table(name)) for name in live)
-    missing = sink.missing([n for n, p in places if p.state is State.OK and p.applied_ts <= assembly.checkpoint])
-    if not missing:
+    looked = (n for n, p in places if p.state is State.OK and p.applied_ts <= assembly.checkpoint)
+    there = {name: options.naming.target(name) for name in looked}
+    absent = sink.missing(set(there.values()))
+    if not absent:
         return {}
+    missing = [name for name, target in there.items() if target in absent]
     _, lives = assembly.lives(progress)
     read: dict[TableName, int] = {}
     for folder in progress.folders:
@@ -59,13 +64,14 @@ def all_gone(
     known = (name for name in missing if name in lives)
     names = sorted(name for name in known if _was_there(lives[name], read.get(name, -1), progress))
     anew = offered(sink, names, assembly, progress, options)
-    lost = {name: _dropped(name, "restore it as it was from a backup of the target") for name in names}
-    return {name: _told(name, error, name in anew, name in read) for name, error in lost.items()}
+    naming, restore = options.naming, "restore it as it was from a backup of the target"
+    lost = {name: _dropped(name, naming, restore) for name in names}
+    return {name: _told(name, error, name in anew, name in read, naming) for name, error in lost.items()}
 
 
-def _dropped(name: TableName, hint: str) -> TableMissing:
+def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:
     return TableMissing(
-        f"the target has no table {name}: it was dropped there, not upstream", hint=hint, table=str(name)
+        f"the target has no table {naming.shown(name)}: it was dropped there, not upstream", hint=hint, table=str(name)
     )
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
+from consumer.model.targets import SAME, Naming
 from consumer.pipeline.retry import patiently
 from consumer.ports import Observer
 from consumer.target import ProgressPort
@@ -21,10 +22,12 @@ _RESYNC_DIED = "a resync of it began and did not end"
 
 class Ledger:
     """`progress` is what the target last confirmed. Nobody else changes it. `seconds`: for how long a call to it is
-    tried."""
+    tried. The target is told of its tables as `naming` has them."""
 
-    def __init__(self, target: ProgressPort, observer: Observer, seconds: float, progress: Progress) -> None:
-        self._target, self._observer, self._seconds = target, observer, seconds
+    def __init__(
+        self, target: ProgressPort, observer: Observer, seconds: float, progress: Progress, naming: Naming = SAME
+    ) -> None:
+        self._target, self._observer, self._seconds, self._naming = target, observer, seconds, naming
         self.progress = progress
         self._confirmed = True
         self._start: Start = lambda _: None
@@ -59,7 +62,7 @@ class Ledger:
 
     def record(self, change: ProgressChange) -> None:
         """Make `change` durable, with retries, and only then part of `progress`."""
-        self.believe(self.patiently("record progress", lambda: self._target.record(change)))
+        self.believe(self.patiently("record progress", lambda: self._target.record(self._naming.by_hand(change))))
 
     def believe(self, recorded: ProgressChange) -> None:
         """The target has said that `recorded` is durable, with what it is about."""
@@ -74,19 +77,22 @@ class Ledger:
 
     def empty_marked(self) -> None:
         """Drop the tables that a run has marked, except those that another consumer keeps by now."""
-        if (change := self.patiently("read progress", lambda: spared(self._target, self.progress))) is not None:
+        if (
+            change := self.patiently("read progress", lambda: spared(self._target, self.progress, self._naming))
+        ) is not None:
             self.record(change)
         for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
             self._empty(name)
 
     def _empty(self, name: TableName) -> None:
         gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
-        self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(name, gone)))
+        there = self._naming.target(name)
+        self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
 
 
-def spared(target: ProgressPort, progress: Progress) -> ProgressChange | None:
+def spared(target: ProgressPort, progress: Progress, naming: Naming) -> ProgressChange | None:
     """The tables that are marked to go, and stay as they are since another consumer keeps them; None for none."""
     marked = [name for name, place in progress.tables.items() if place.state is State.EMPTYING]
     kept = target.of_others() if marked else {}
-    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if name in kept}
+    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if naming.target(name) in kept}
     return ProgressChange(tables=places) if places else None

@@ -182,7 +182,9 @@ class LoadRunner:
         for load in (load for load in loads if load.table not in kept):
             dialect, never_split = context.options.dialect, context.options.never_split(load.table)
             seen = context.seen(load)
-            version = TableVersionConsumer(load, context.assembly.catalog, dialect, never_split, seen)
+            version = TableVersionConsumer(
+                load, context.assembly.catalog, dialect, never_split, seen, context.options.naming
+            )
             try:
                 requests.append(version.request(context.lessons.absent.of(load), context.lessons.collisions.has(load)))
                 versions.append(version)

@@ -43,7 +43,7 @@ class ConsumerManager:
 
     def __init__(self, ports: Ports, options: RoundOptions, progress: Progress) -> None:
         self.ports, self._options = ports, options
-        self.ledger = Ledger(ports.sink, ports.observer, options.max_wait, progress)
+        self.ledger = Ledger(ports.sink, ports.observer, options.max_wait, progress, options.naming)
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
         self.context: RoundContext | None = None
@@ -112,7 +112,7 @@ class ConsumerManager:
             Deferred(seconds),
             self.beside(),
             self.stopped,
-            Others(self._of_others, assembly, lambda: ledger.progress),
+            Others(self._of_others, assembly, lambda: ledger.progress, options.naming),
         )
         for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)

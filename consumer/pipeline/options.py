@@ -11,6 +11,7 @@ from consumer.model.files import Folder, Listing
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
+from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
@@ -26,7 +27,7 @@ class RoundOptions:
     keys of rows may be missing, and that the operator has accepted it. `never_split` names tables that no two
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
-    to the target is retried."""
+    to the target is retried. `naming` is what the tables are called in the target."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -40,6 +41,7 @@ class RoundOptions:
     date_order: str = ""
     undecided: tuple[Undecided, ...] = ()
     max_wait: float = 60.0
+    naming: Naming = SAME
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or a gap that another listing
@@ -66,7 +68,7 @@ class RoundOptions:
             found = self._assembly(listing, progress, whole)
 
     def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
-        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole)
+        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole, self.naming)
         check_protocol(self.dialect.protocol, found)
         check_decided(self.undecided, found)
         return found

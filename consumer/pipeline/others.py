@@ -3,7 +3,7 @@ changes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
@@ -11,6 +11,7 @@ from consumer.model.commands import forget_command, skip_ddl_command
 from consumer.model.kept import Kept, KeptTables
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, ProgressChange, State, TableProgress
+from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.later_names import LaterName, LaterNames
 from consumer.plan.statement import Statement, refusal
@@ -20,14 +21,21 @@ _ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET, A
 
 class Others:
     """The tables of other consumers, for one round: `look` is called once, for the first statement or load that asks.
+    It has them under the target's names.
 
     A table is this consumer's own once a statement of it ran or rows of it were read under its name. With
     --start-ts the operator has said that the target holds the older tables as of then. That is true of a table that the
     other one left at or before that moment: this consumer continues it. It is not true of one that is further by now.
     """
 
-    def __init__(self, look: Callable[[], KeptTables], assembly: Assembly, progress: Callable[[], Progress]) -> None:
-        self._look, self._assembly, self._progress = look, assembly, progress
+    def __init__(
+        self,
+        look: Callable[[], KeptTables],
+        assembly: Assembly,
+        progress: Callable[[], Progress],
+        naming: Naming = SAME,
+    ) -> None:
+        self._look, self._assembly, self._progress, self._target = look, assembly, progress, naming.target
         self._others: KeptTables | None = None
         self._later = LaterNames()
         self._own: set[TableName] = set()
@@ -42,10 +50,10 @@ class Others:
         if statement.begins is None:
             others = self._not_continued()
         names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
-        if statement.action == Action.DROP_SCHEMA and (there := others.in_database(statement.file.database)):
+        if statement.action == Action.DROP_SCHEMA and (there := self._there(statement, others)):
             return drops_database_of(there[0], others[there[0]].consumer, statement)
         later = self._later.after(statement)
-        found = (_kept(name, others, later.get(name, ())) for name in sorted(names - self._own))
+        found = (self._kept(name, others, later.get(name, ())) for name in sorted(names - self._own))
         return next(filter(None, found), None)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
@@ -57,10 +65,9 @@ class Others:
         """The consumer to whom a statement about a database is left: it has tables there, and this one has none."""
         if statement.action not in _ON_DATABASES or not statement.executed:
             return ""
-        database = statement.file.database
         others = self._of_others()
-        there = others.in_database(database)
-        return others[there[0]].consumer if there and not self._has_some_in(database) else ""
+        there = self._there(statement, others)
+        return others[there[0]].consumer if there and not self._has_some_in(statement.file.name) else ""
 
     def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` whose first rows are not to be loaded, and why."""
@@ -98,16 +105,31 @@ class Others:
         """`tables` are this consumer's own from now on."""
         self._own.update(tables)
 
-    def _has_some_in(self, database: str) -> bool:
-        return any(name.table and name.database == database for name in self._own)
+    def _there(self, statement: Statement, others: KeptTables) -> Sequence[TableName]:
+        """Those of `others`, as the target calls them, in the statement's database."""
+        return others.in_database(self._target(statement.file.name).database)
+
+    def _has_some_in(self, database: TableName) -> bool:
+        wanted = self._target(database).database
+        return any(name.table and self._target(name).database == wanted for name in self._own)
 
     def _not_continued(self) -> KeptTables:
         start, others = self._progress().start_ts, self._of_others()
         return others.beyond(start) if start else others
 
     def _refused(self, tables: Iterable[TableName], others: KeptTables) -> dict[TableName, DdlRefused]:
-        found = {name: _kept(name, others, self._later.now.get(name, ())) for name in tables}
+        found = {name: self._kept(name, others, self._later.now.get(name, ())) for name in tables}
         return {name: error for name, error in found.items() if error is not None}
+
+    def _kept(self, name: TableName, others: KeptTables, later: Iterable[LaterName]) -> DdlRefused | None:
+        """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to
+        `later`."""
+        if (own := self._target(name)) in others:
+            return belongs_to(name, others[own])
+        for new in later:
+            if (there := self._target(new.name)) in others and others[there].applied_ts >= new.version:
+                return belongs_to(name, others[there], new.name)
+        return None
 
     def _of_others(self) -> KeptTables:
         if self._others is None:
@@ -125,15 +147,6 @@ def _begun(assembly: Assembly, progress: Progress) -> Collection[TableName]:
 def left_to(other: str) -> str:
     """What is recorded of a statement that `Others.leaves` to `other`."""
     return f"the consumer {other!r} of this target keeps the tables of this database"
-
-
-def _kept(name: TableName, others: KeptTables, later: Iterable[LaterName]) -> DdlRefused | None:
-    """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to `later`."""
-    if name in others:
-        return belongs_to(name, others[name])
-    there = (new for new in later if new.name in others and others[new.name].applied_ts >= new.version)
-    new = next(there, None)
-    return None if new is None else belongs_to(name, others[new.name], new.name)
 
 
 def belongs_to(table: TableName, kept: Kept, later: TableName | None = None) -> DdlRefused:

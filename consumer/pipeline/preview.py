@@ -41,7 +41,7 @@ def preview(
     if (change := options.opening(assembly, progress)) is not None:
         progress = progress.after(change)
         assembly = options.assembly(reader, listing, progress)
-    if (stays := spared(sink, progress)) is not None:
+    if (stays := spared(sink, progress, options.naming)) is not None:
         progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
@@ -83,7 +83,7 @@ class _Preview:
         self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._sink, self._dialect, self._options = reader, sink, options.dialect, options
         self.progress, self._accept_gap = progress, options.accept_gap
-        self.others = Others(sink.of_others, assembly, lambda: progress)
+        self.others = Others(sink.of_others, assembly, lambda: progress, options.naming)
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless
@@ -142,7 +142,7 @@ class _Preview:
         for name, kept in self.others.loads(load.table for load in loads).items():
             self._stop(name, kept)
         versions = [
-            TableVersionConsumer(load, self.assembly.catalog, self._dialect)
+            TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)
             for load in loads
             if load.table not in self._changed | self.errors.keys()
         ]

@@ -30,9 +30,8 @@ def record_as_done(
                 f"rows of {behind[0]} below version {version} are not applied yet, so the statement is not due",
                 hint="run once first; skip-ddl is for a statement that a run has stopped at",
             )
-        step = statement.step(progress)
-        record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
-        return replace(step.before.merged(step.after), ddls=(record,))
+        record = DdlRecord(ddl_id(statement.file), DdlState.SKIPPED, reason=reason)
+        return replace(statement.before(progress).merged(statement.after()), ddls=(record,))
     for file in assembly.timeline.overdue:
         if file.name == table and file.version == version:
             return ProgressChange(ddls=(DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=reason),))

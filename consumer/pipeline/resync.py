@@ -71,7 +71,8 @@ def offered(
         with contextlib.suppress(ConsumerError):
             _made_anew(table, both, assembly, progress, options, referred)
             found.add(table)
-    return found - Others(sink.of_others, assembly, lambda: progress).kept(found).keys() if found else found
+    others = Others(sink.of_others, assembly, lambda: progress, options.naming)
+    return found - others.kept(found).keys() if found else found
 
 
 def _made_anew(
@@ -193,7 +194,7 @@ def _check_foreign_keys(
             table=str(table),
         )
     later = [file for file in executed if file is not life.birth]
-    columns = referred().get(table.folded, ()) if later else ()
+    columns = referred().get(options.naming.target(table).folded, ()) if later else ()
     if columns and (changed_too := changed_under_keys(later, columns)) is not None:
         raise CannotBeExact(
             "foreign keys of other tables refer to it, and its older definition may not fit them: what they refer to"

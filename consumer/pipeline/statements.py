@@ -11,7 +11,7 @@ from typing import Any
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
 from consumer.model.commands import skip_ddl_command
-from consumer.model.ddl_policy import DdlPolicy, ignored_reason, trash_name
+from consumer.model.ddl_policy import DdlPolicy, ignored_reason
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkStarted
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
@@ -128,13 +128,14 @@ class StatementRunner:
             # Until the table is gone under its old name, the RENAMEs are pending.
             gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
             after = ProgressChange(tables=gone, ddls=overtaken).merged(step.after)
-            step = replace(step, old_name=renames[0].old_name, before=ProgressChange(), after=after)
+            former = None if renames[0].old_name is None else statement.naming.target(renames[0].old_name)
+            step = replace(step, old_name=former, before=ProgressChange(), after=after)
         else:
             # With W at this version the overtaken ones no longer count, so both become durable at once.
             step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
         incomplete = bool(renames) or self._context.round.incomplete(statement)
         if statement.policy is DdlPolicy.RENAME and statement.file.table and incomplete:
-            step = replace(step, trash=trash_name(statement.version, statement.file.name, complete=False))
+            step = replace(step, trash=statement.kept_as(complete=False))
         if statement.heals:
             for name in sorted(name for name in self._context.round.ended(statement) if name.table):
                 files = self._context.round.lost(name, statement.until(name))
@@ -150,7 +151,7 @@ class StatementRunner:
         made by hand must be empty where its CREATE is ignored."""
         context, name = self._context, statement.file.name
         creates = statement.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
-        if creates and context.ports.sink.has_rows([name]):
+        if creates and context.ports.sink.has_rows([statement.naming.target(name)]):
             raise DdlRefused(
                 f"the policy for create-table is ignore, but the target's table holds rows: {statement.file.query}",
                 hint="empty the target's table and run again, or accept its rows as the upstream's with:"

@@ -13,6 +13,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
 from consumer.target import LoadRequest
@@ -38,6 +39,7 @@ class TableVersionConsumer:
     never_split: bool = False
     """Whether the operator says that no two writers of the changefeed share the table (a partition of it)."""
     seen: Mapping[str, Stretches] = field(default_factory=dict)
+    naming: Naming = SAME
 
     def request(self, absent: tuple[str, ...] = (), collided: bool = False) -> LoadRequest:
         """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
@@ -58,6 +60,7 @@ class TableVersionConsumer:
             self._labels(history[-1].columns, shape),
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
+            routed=None if (there := self.naming.target(table)) == table else there,
         )
 
     def check_schemas(self) -> None:

@@ -12,6 +12,7 @@ from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile
 from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
+from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.forget import cleaned_up, forgotten_folders, without
 from consumer.plan.gaps import find_gap, find_lost_rest
@@ -64,9 +65,10 @@ class Assembly:
         policy_of: PolicyOf = evolve,
         retention: Retention = NOT_KNOWN,
         whole: Collection[Folder] = (),
+        naming: Naming = SAME,
     ) -> Assembly:
         catalog = Catalog.of(listing.schemas, (error.path for error in listing.broken))
-        timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled)
+        timeline = build_timeline(catalog, progress, listing.checkpoint, wanted, policy_of, listing.settled, naming)
         catalog = replace(catalog, book=timeline.book)
         # One above the checkpoint may only not be complete yet.
         due_errors = [e for e in listing.broken if e.version is None or e.version <= listing.checkpoint]

@@ -76,8 +76,8 @@ class History:
         end = None if lost is None else self._ends.get(lost.folded)
         if end is None:
             return statement
-        behind = {*statement.touches, *filter(wanted, [end.name])}
-        return replace(statement, touches=tuple(sorted(behind)), trash=trash_name(end.version, end.name))
+        behind, kept = {*statement.touches, *filter(wanted, [end.name])}, statement.naming.target(end.name)
+        return replace(statement, touches=tuple(sorted(behind)), trash=trash_name(end.version, kept))
 
     def follow(self, file: SchemaFile, statement: Statement | None) -> None:
         """Take the file in, with its statement."""

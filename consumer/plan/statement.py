@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from consumer.ddl.routes import routed
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import skip_ddl_command
-from consumer.model.ddl_policy import DdlPolicy, kind_of
+from consumer.model.commands import refused_hint, skip_ddl_command
+from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl
+from consumer.model.targets import SAME, Naming
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
@@ -32,7 +34,8 @@ class Statement:
     table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
     whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
     have the table that had the name then. `former`: the names from which pending RENAMEs give a DROP its table, the
-    last one first, each with its RENAME's version. `indexes`, `charset`: see ApplyDdl."""
+    last one first, each with its RENAME's version. `indexes`, `charset`: see ApplyDdl. All names are the upstream's but
+    `trash`, which is the target's as `naming` has it."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -47,6 +50,7 @@ class Statement:
     former: tuple[tuple[TableName, int], ...] = ()
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
+    naming: Naming = SAME
 
     @property
     def version(self) -> int:
@@ -112,25 +116,44 @@ class Statement:
         """The tables in `touches`."""
         return tuple(name for name in self.touches if name.table)
 
-    def step(self, progress: Progress) -> ApplyDdl:
-        """The statement as a step, with the progress that goes with its intent and with its fact.
+    @property
+    def routed(self) -> SchemaFile | None:
+        """See ApplyDdl. Raises DdlRefused where the text cannot be said in the target's names."""
+        try:
+            return routed(self.file, self.naming, {*self.touches, *self.drops}, self.old_name)
+        except DdlRefused as error:
+            raise cannot_be_routed(self, error) from error
 
-        A table that is already further (a statement of another table is applied again) stays where it is.
-        """
+    def kept_as(self, complete: bool = True) -> TableName:
+        """Where the target keeps its table, if that is to be kept."""
+        return trash_name(self.version, self.naming.target(self.file.name), complete)
+
+    def before(self, progress: Progress) -> ProgressChange:
+        """The progress that goes with its intent. A table that is already further (a statement of another table is
+        applied again) stays where it is."""
+        return ProgressChange(tables={name: self._at() for name in self.tables if self._moves(name, progress)})
+
+    def after(self) -> ProgressChange:
+        """The progress that goes with its fact."""
         gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
         own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
+        return ProgressChange(tables={**own, **gone})
+
+    def step(self, progress: Progress) -> ApplyDdl:
+        """The statement as a step in the target's names. Raises DdlRefused as `routed`."""
         return ApplyDdl(
             self.file,
-            self.tables,
-            before=ProgressChange(tables={name: self._at() for name in self.tables if self._moves(name, progress)}),
-            after=ProgressChange(tables={**own, **gone}),
-            old_name=self.old_name,
+            self.naming.targets(self.tables),
+            before=self.before(progress),
+            after=self.after(),
+            old_name=None if self.old_name is None else self.naming.target(self.old_name),
             columns_before=self.columns_before,
             policy=self.policy,
             trash=self.trash,
             partitioning=self.partitioning,
             indexes=self.indexes,
             charset=self.charset,
+            routed=self.routed if self.executed else None,
         )
 
     def _moves(self, name: TableName, progress: Progress) -> bool:
@@ -148,7 +171,13 @@ def refusal(statement: Statement) -> DdlRefused | None:
         return refused_by_policy(statement)
     if statement.lacks_old_name:
         return lacks_old_name(statement)
-    return None if statement.left_out is None else moves_left_out_rows(statement, statement.left_out)
+    if statement.left_out is not None:
+        return moves_left_out_rows(statement, statement.left_out)
+    try:
+        _ = statement.routed if statement.executed else None
+    except DdlRefused as error:
+        return error
+    return None
 
 
 def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused:
@@ -163,6 +192,18 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
     return DdlRefused(
         f"{why}, whose rows it moves and which were never read: {_shown(statement.file.query)}",
         hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+        table=str(name),
+        path=statement.file.path,
+        version=statement.version,
+    )
+
+
+def cannot_be_routed(statement: Statement, error: DdlRefused) -> DdlRefused:
+    """The error of a statement that cannot be said in the target's names."""
+    name = statement.file.name
+    return DdlRefused(
+        f"{error.message}; the statement: {_shown(statement.file.query)}",
+        hint=refused_hint(name, statement.version),
         table=str(name),
         path=statement.file.path,
         version=statement.version,

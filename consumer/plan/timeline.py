@@ -11,11 +11,12 @@ from consumer.ddl.changes import changes_of
 from consumer.ddl.live_tables import LiveTables
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve, trash_name
+from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
+from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
 from consumer.plan.history import History, follow, needs_company, upstream_order
@@ -48,13 +49,14 @@ def build_timeline(
     wanted: Callable[[TableName], bool],
     policy_of: PolicyOf = evolve,
     settled: bool = False,
+    naming: Naming = SAME,
 ) -> Timeline:
     """Walk the schema files in upstream order, keeping book of the tables that exist: upstream, where every statement
     ran, and in the target, where a stopped table's statements can be pending while later ones of others have run.
 
     Only pending statements are looked at for the tables that they touch: there are few of them, and thousands that ran.
     """
-    history, agenda = History(progress), _Agenda(progress, wanted, policy_of)
+    history, agenda = History(progress), _Agenda(progress, wanted, policy_of, naming)
     later: list[SchemaFile] = []
     for file in upstream_order(catalog.files):
         if file.version > checkpoint or (file.version == checkpoint and not settled and needs_company(file, progress)):
@@ -71,11 +73,13 @@ def build_timeline(
 class _Agenda:
     """The history minus the progress: what is `pending`, and the tables that are `live` in the target meanwhile."""
 
-    def __init__(self, progress: Progress, wanted: Callable[[TableName], bool], policy_of: PolicyOf) -> None:
+    def __init__(
+        self, progress: Progress, wanted: Callable[[TableName], bool], policy_of: PolicyOf, naming: Naming
+    ) -> None:
         self.pending: list[Statement] = []
         self.overdue: list[SchemaFile] = []
         self.live = LiveTables()
-        self._progress, self._wanted, self._policy_of = progress, wanted, policy_of
+        self._progress, self._wanted, self._policy_of, self._naming = progress, wanted, policy_of, naming
         self._named: defaultdict[TableName, list[int]] = defaultdict(list)  # pending ones, by what they name
         self._former: dict[TableName, tuple[tuple[TableName, int], ...]] = {}
         self._held: set[TableName] = set()
@@ -118,7 +122,8 @@ class _Agenda:
     def _prepared(self, statement: Statement, moved: Sequence[TableName], history: History) -> Statement:
         """A pending statement with all that is known of it before it runs."""
         lost = next((name for name in moved if not self._wanted(name) or name in self._unmade), None)
-        statement = replace(statement, left_out=lost, never_made=lost is not None and self._wanted(lost))
+        never_made = lost is not None and self._wanted(lost)
+        statement = replace(statement, left_out=lost, never_made=never_made, naming=self._naming)
         statement = _with_policy(history.touching(statement, self._wanted), self._policy_of)
         if lost is not None:
             # It will not run: the table that nobody reads must not pass for one that was read up to it.
@@ -193,5 +198,4 @@ def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
 
 def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
     policy = policy_of(statement.action, statement.file.name)
-    trash = trash_name(statement.version, statement.file.name) if policy is DdlPolicy.RENAME else None
-    return replace(statement, policy=policy, trash=trash)
+    return replace(statement, policy=policy, trash=statement.kept_as() if policy is DdlPolicy.RENAME else None)

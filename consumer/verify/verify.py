@@ -107,8 +107,9 @@ class Verifier:
         return self._run(history, task, untold)
 
     def _target(self, history: TableHistory) -> LoadTarget:
-        asked = TableVersionConsumer(history.request_load(), history.assembly.catalog, self.options.dialect).request()
-        (answer,) = self.sink.prepare([asked])
+        catalog, options = history.assembly.catalog, self.options
+        version = TableVersionConsumer(history.request_load(), catalog, options.dialect, naming=options.naming)
+        (answer,) = self.sink.prepare([version.request()])
         if isinstance(answer, ConsumerError):
             raise answer
         return answer

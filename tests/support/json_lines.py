@@ -158,7 +158,7 @@ class JsonLinesSink:
 
     def prepare(self, requests: Sequence[LoadRequest]) -> Sequence[LoadTarget | ConsumerError]:
         tables = self._folder.tables()
-        return [_prepared(request, tables.get(request.table)) for request in requests]
+        return [_prepared(request, tables.get(request.name)) for request in requests]
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         there = self._folder.tables()
@@ -187,7 +187,7 @@ class JsonLinesSink:
         tables, answers = self._folder.tables(), []
         for step in steps:
             try:
-                answers.append(TargetDdl((step.file.query,), execute(tables, step)))
+                answers.append(TargetDdl((step.statement.query,), execute(tables, step)))
             except DdlRefused as error:
                 answers.append(TargetDdl(error=error.message))
         return answers
@@ -224,13 +224,13 @@ class JsonLinesSink:
     def _publish(self, outcome: LoadOutcome, tables: Tables, progress: Progress) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto
         paths = [staged_file(self._staging, self._held(), path) for path in {r.staged for r in outcome.receipts}]
-        if target.table not in tables:
+        if target.name not in tables:
             raise TableMissing("the table is gone since the load began", table=str(target.table))
         changes = [change for path in paths for change in pq.read_table(path).to_pylist()]
         if target.key:
-            merge(tables[target.table], target, changes)
+            merge(tables[target.name], target, changes)
         elif upto == MAX_TSO or progress.table(target.table).applied_ts < upto:
-            merge_multiset(tables[target.table], target, changes)
+            merge_multiset(tables[target.name], target, changes)
 
     # One writer, one transaction
 
@@ -273,7 +273,7 @@ class JsonLinesComparer:
         return rows
 
     def held(self, number: int) -> Iterator[pa.Table]:
-        rows, kinds = Folder(self.path).tables()[self.target.table].rows, change_schema(self.target).types[META:]
+        rows, kinds = Folder(self.path).tables()[self.target.name].rows, change_schema(self.target).types[META:]
         columns = [
             pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
         ]
@@ -284,13 +284,15 @@ def _prepared(request: LoadRequest, table: MemoryTable | None) -> LoadTarget | C
     columns = {column.name: column for column in request.columns if not column.hidden}
     if table is None:
         named = ", ".join(f"{column.name} {column.type}" for column in columns.values())
-        return table_missing(request.table, f"CREATE TABLE {request.table} ({named})")
+        return table_missing(request, f"CREATE TABLE {request.name} ({named})")
     sent = columns.keys() - set(request.absent)
     written = tuple(column for column in table.columns if column.name in sent)
-    kept = tuple(column.name for column in table.columns if column.name not in sent)
+    own = tuple(column.name for column in table.columns if column.name not in sent)
     key = handle_key(written, request.unique_keys)
-    if len(written) < len(sent) or (kept and not key):
+    if len(written) < len(sent) or (own and not key):
         return SchemaDrift("the rows have other columns than the table", table=str(request.table))
     names = tuple(column.name for column in written)
     held = ColumnarTarget((Held.TEXT,) * len(written))
-    return LoadTarget(request.table, written, names, key, settings=held, own=kept, absent=request.absent)
+    return LoadTarget(
+        request.table, written, names, key, settings=held, own=own, absent=request.absent, routed=request.routed
+    )

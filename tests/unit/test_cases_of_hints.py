@@ -278,6 +278,9 @@ FOLLOWED = {
     "test_never_split.py::test_it_stops_and_goes_on_once_the_setting_that_the_hint_names_is_set": [
         "fold/keyless.py:_refuse_shared",
     ],
+    "test_other_names.py::test_a_statement_that_cannot_be_said_in_the_targets_names_stops_its_tables": [
+        "plan/statement.py:cannot_be_routed",
+    ],
     "test_refused_statements.py::test_a_refused_statement_that_was_seen_to_by_hand_is_skipped": [
         "sink/duckdb/statements/execute.py:_refused",
         "sink/mysql/statements/plan.py:refused",

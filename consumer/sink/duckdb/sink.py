@@ -129,7 +129,7 @@ class DuckDbSink:
     def _commit(self, loaded: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         staged = {path for outcome in loaded for path in self._staged(outcome)}
         with self._write() as (connection, epoch):
-            tables = describe(connection, {outcome.table for outcome in loaded})
+            tables = describe(connection, {outcome.task.target.name for outcome in loaded})
             widened = tuple(row for outcome in loaded for row in self._publish(connection, outcome, tables))
             recorded = replace(change, audit=change.audit + widened)
             self._store(connection, epoch, recorded, {outcome.table for outcome in loaded})
@@ -155,9 +155,9 @@ class DuckDbSink:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
 
         with self._database.reader() as connection:
-            table = None if connection is None else describe(connection, {target.table}).get(target.table)
+            table = None if connection is None else describe(connection, {target.name}).get(target.name)
             if connection is None or table is None:
-                raise TableMissing(f"the table {target.table} is gone from the file", table=str(target.table))
+                raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
             return DuckDbComparer(self._settings.path, table, target, rows_of(connection, table))
 
     def rest(self) -> None:
@@ -183,7 +183,7 @@ class DuckDbSink:
         """Told in words where DuckDB's statements depend on the rows."""
         moved = {step.trash for step in steps if step.trash is not None and step.file.type != Action.RECOVER_TABLE}
         wanted = [step.trash for step in steps if step.trash is not None]
-        named = {name for step in steps for name in (step.file.name, step.old_name) if name is not None}
+        named = {name for step in steps for name in (step.name, step.old_name) if name is not None}
         with self._database.reader() as connection:
             there = set() if connection is None else set(describe(connection, {*wanted, *named}))
         answers = []
@@ -224,7 +224,7 @@ class DuckDbSink:
         outcomes: list[DdlOutcome] = []
         changes: list[ProgressChange] = []
         with self._write() as (connection, epoch):
-            named = (name for step in steps for name in (step.file.name, step.old_name, *step.touches))
+            named = (name for step in steps for name in (step.name, step.old_name, *step.touches))
             tables = describe(connection, set(filter(None, named)))
             for step in steps:
                 note = ""
@@ -235,7 +235,7 @@ class DuckDbSink:
                 if not executed:
                     changes.append(recorded)
                 outcomes.append(DdlOutcome(step, note=note, recorded=recorded))
-            self._store(connection, epoch, ProgressChange().merged(*changes), {step.file.name for step in steps})
+            self._store(connection, epoch, ProgressChange().merged(*changes), {step.table for step in steps})
         return outcomes
 
     def _publish(
@@ -246,9 +246,9 @@ class DuckDbSink:
         paths = self._staged(outcome)
         if not paths or (not target.key and self._is_there(connection, target.table, window)):
             return
-        if target.table not in tables:
-            raise TableMissing(f"the table {target.table} is gone from the file", table=str(target.table))
-        published = publish(connection, target, tables[target.table], paths)
+        if target.name not in tables:
+            raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
+        published = publish(connection, target, tables[target.name], paths)
         yield from completed(outcome, published.defaulted)
         if published.widened:
             text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"

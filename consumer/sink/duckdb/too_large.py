@@ -19,6 +19,6 @@ def statement_too_large(step: ApplyDdl, error: ConsumerError) -> DdlRefused:
     return DdlRefused(
         f"the statement takes more memory than there is: {error.message}: {step.file.query}",
         hint="run again where there is more memory",
-        table=str(step.file.name),
+        table=str(step.table),
         version=step.file.version,
     )

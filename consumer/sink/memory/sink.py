@@ -91,9 +91,9 @@ class MemorySink:
         tables = copied(self._store.tables)
         for outcome in outcomes:
             if outcome.error is None:
-                if outcome.table not in tables:
+                if outcome.task.target.name not in tables:
                     raise TableMissing("the table is gone since the load began", table=str(outcome.table))
-                self._publish(tables[outcome.table], outcome)
+                self._publish(tables[outcome.task.target.name], outcome)
         self._save(change)
         self._store.tables = tables
         return change
@@ -124,7 +124,7 @@ class MemorySink:
         answers = []
         for step in steps:
             try:
-                answers.append(TargetDdl((step.file.query,), execute(tables, step)))
+                answers.append(TargetDdl((step.statement.query,), execute(tables, step)))
             except DdlRefused as error:
                 answers.append(TargetDdl(error=error.message))
         return answers
@@ -171,10 +171,10 @@ class MemorySink:
 
     def _target(self, request: LoadRequest) -> LoadTarget | ConsumerError:
         columns = tuple(column for column in request.columns if not column.hidden)
-        table = self._store.tables.get(request.table)
+        table = self._store.tables.get(request.name)
         if table is None:
             named = ", ".join(f"{column.name} {column.type}" for column in columns)
-            return table_missing(request.table, f"CREATE TABLE {request.table} ({named})")
+            return table_missing(request, f"CREATE TABLE {request.name} ({named})")
         sent = {column.name for column in columns if column.name not in request.absent}
         written = tuple(column for column in table.columns if column.name in sent)
         names = tuple(column.name for column in written)
@@ -186,7 +186,7 @@ class MemorySink:
         key = primary or unique
         if kept and not key:
             return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
-        return LoadTarget(request.table, written, names, key, own=kept, absent=request.absent)
+        return LoadTarget(request.table, written, names, key, own=kept, absent=request.absent, routed=request.routed)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto
@@ -259,7 +259,7 @@ class MemoryComparer:
 
         from consumer.codec.batches import META, change_schema
 
-        rows, kinds = _STORES[self.label].tables[self.target.table].rows, change_schema(self.target).types[META:]
+        rows, kinds = _STORES[self.label].tables[self.target.name].rows, change_schema(self.target).types[META:]
         columns = [
             pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
         ]

@@ -15,7 +15,7 @@ from consumer.sink.memory.store import MemoryTable
 
 def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
     """Do what the statement means; a note. Raises DdlRefused."""
-    name, action = step.file.name, Action(step.file.type)
+    name, action = step.name, Action(step.file.type)
     if step.trash is not None and (moved := _move(tables, step, step.trash)) is not None:
         return moved
     columns = tuple(column for column in step.file.columns if not column.hidden)
@@ -28,19 +28,19 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         return "views are not kept: recorded, not executed"
     elif action in (Action.CREATE_TABLE, Action.CREATE_TABLES):
         if name in tables:
-            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(name))
+            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(step.table))
         tables[name] = MemoryTable(columns)
     elif action == Action.DROP_TABLE:
         tables.pop(step.standing, None)
     elif action == Action.RECOVER_TABLE:
-        raise DdlRefused(NOT_KEPT, hint=not_kept_hint(name, step.file.version), table=str(name))
+        raise DdlRefused(NOT_KEPT, hint=not_kept_hint(step.table, step.file.version), table=str(step.table))
     elif action in (Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
-        raise DdlRefused(f"this target has no partitions: {step.file.query}", table=str(name))
+        raise DdlRefused(f"this target has no partitions: {step.file.query}", table=str(step.table))
     elif (old := step.old_name or name) not in tables:
-        raise DdlRefused(f"the target has no table {old}: {step.file.query}", table=str(name))
+        raise DdlRefused(f"the target has no table {old}: {step.file.query}", table=str(step.table))
     elif action in RENAME_ACTIONS:
         if name in tables:
-            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(name))
+            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(step.table))
         tables[name] = tables.pop(old)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)
@@ -78,7 +78,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
     own, kept = (sorted(map(repr, tables[each].rows)) for each in (name, trash))
     if own and own != kept:
         reason, hint = trash_taken(trash)
-        raise DdlRefused(f"{reason}: {step.file.query}", hint=hint, table=str(name))
+        raise DdlRefused(f"{reason}: {step.file.query}", hint=hint, table=str(step.table))
     return True
 
 

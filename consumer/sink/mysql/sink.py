@@ -13,7 +13,7 @@ from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.completed import completed
@@ -130,8 +130,7 @@ class MySqlSink:
         return self._store(change, {outcome.table for outcome in outcomes}, proofs)
 
     def record(self, change: ProgressChange) -> ProgressChange:
-        by_hand = [ddl.id for ddl in change.ddls if ddl.state is DdlState.SKIPPED]
-        return self._store(change, set(), changing={TableName(ddl.database, ddl.table) for ddl in by_hand})
+        return self._store(change, set(), changing=change.by_hand)
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         with self._statements.cursor() as cursor:
@@ -141,7 +140,7 @@ class MySqlSink:
         if planned:
             moving = [plan.step.touches for plan in planned if _moves_rows(plan.step)]
             changing = {table for plan in planned if _changes_keys(plan.step) for table in plan.step.touches}
-            touched = {plan.step.file.name for plan in planned}
+            touched = {plan.step.table for plan in planned}
             self._store(intents(planned), touched, moving=moving, changing=changing)
         executed = self._execute(planned, flavor)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]

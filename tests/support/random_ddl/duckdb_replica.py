@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,24 +14,24 @@ from tests.support.random_ddl.original import DATABASES, OFFSET, Snapshot
 from tests.support.random_ddl.replica import Replica
 
 
-def duckdb_replica(folder: Path) -> Replica:
+def duckdb_replica(folder: Path, databases: Collection[str] = DATABASES) -> Replica:
     file = folder / "replica.duckdb"
-    return Replica(f"duckdb:///{file}", lambda: _state(file), _as_kept, file.unlink)
+    return Replica(f"duckdb:///{file}", lambda: _state(file, databases), _as_kept, file.unlink)
 
 
-def _state(file: Path) -> Snapshot:
+def _state(file: Path, databases: Collection[str]) -> Snapshot:
     if not file.exists():
         return {}
     with duckdb.connect(str(file), read_only=True) as connection:
         schemas = connection.execute(
             "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
         ).fetchall()
-        found: Snapshot = {schema: {} for (schema,) in schemas if schema in DATABASES}
+        found: Snapshot = {schema: {} for (schema,) in schemas if schema in databases}
         tables = connection.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = current_database()"
         ).fetchall()
         for schema, table in tables:
-            if schema in DATABASES:
+            if schema in databases:
                 rows = connection.execute(f'SELECT * FROM "{schema}"."{table}"')
                 columns = [column[0] for column in rows.description]
                 found[f"{schema}.{table}"] = {"columns": columns, "rows": sorted(rows.fetchall(), key=repr)}

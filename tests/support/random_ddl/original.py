@@ -164,9 +164,9 @@ class Original:
     def view_columns(self, name: TableName) -> tuple[Column, ...]:
         return tuple(Column(column.name, VIEW_COLUMN) for column in self.shape(name).columns)
 
-    def snapshot(self, prefix: str = PREFIX) -> Snapshot:
+    def snapshot(self, prefix: str = PREFIX, databases: Collection[str] = DATABASES) -> Snapshot:
         """The databases with this prefix: tables as they are defined and what is in them."""
-        names = ",".join(_text(prefix + database) for database in DATABASES)
+        names = ",".join(_text(prefix + database) for database in databases)
         found: Snapshot = {}
         for (database,) in self.execute(
             f"SELECT schema_name FROM information_schema.schemata WHERE schema_name IN ({names})"

@@ -50,7 +50,7 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
 
     `tables` are those that the statement touches, as far as they exist.
     """
-    name = step.file.name
+    name = step.name
     if name.database.lower() in (SCHEMA, "information_schema", "pg_catalog"):
         raise _refused(step, f"the database {name.database} is the target's own", "filter it in the changefeed")
     try:
@@ -75,7 +75,7 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
 def _execute(
     connection: duckdb.DuckDBPyConnection, step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo
 ) -> str:
-    name = step.file.name
+    name = step.name
     match action:
         case Action.CREATE_SCHEMA:
             create_schema(connection, name.database)
@@ -90,7 +90,7 @@ def _execute(
         case Action.CREATE_VIEW | Action.DROP_VIEW:
             return NO_VIEWS
         case Action.RECOVER_TABLE:
-            raise _refused(step, NOT_KEPT, not_kept_hint(name, step.file.version))
+            raise _refused(step, NOT_KEPT, not_kept_hint(step.table, step.file.version))
         case _ if action in RENAME_ACTIONS:
             return _rename(connection, step, tables)
         case _:
@@ -100,23 +100,23 @@ def _execute(
 
 
 def _create(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
-    if step.file.name in tables:
-        there = f"the table {step.file.name} is there already"
-        raise _refused(step, there, table_there_hint(step.file.name, step.file.version))
+    if step.name in tables:
+        there = f"the table {step.name} is there already"
+        raise _refused(step, there, table_there_hint(step.table, step.file.version))
     like = _like(connection, step)
-    create_table(connection, step.file.name, like or _upstream(step.file.columns, changes_of(step.file).columns))
+    create_table(connection, step.name, like or _upstream(step.file.columns, changes_of(step.file).columns))
 
 
 def _like(connection: duckdb.DuckDBPyConnection, step: ApplyDdl) -> Upstream | None:
     """What is known of the table that CREATE .. LIKE copies: an unqualified name can be another database's, of which
     `touches` knows."""
-    source = changes_of(step.file).named("like")
+    source = changes_of(step.statement).named("like")
     if source is None:
         return None
-    named = [name for name in step.touches if name.table.lower() == source.table.lower() and name != step.file.name]
+    named = [name for name in step.touches if name.table.lower() == source.table.lower() and name != step.name]
     wanted = [column.name for column in visible(step.file.columns)]
     for table in describe(
-        connection, {*named, TableName(source.database or step.file.database, source.table)}
+        connection, {*named, TableName(source.database or step.name.database, source.table)}
     ).values():
         if table.upstream is not None and [column.name for column in table.upstream.columns] == wanted:
             return table.upstream
@@ -124,7 +124,7 @@ def _like(connection: duckdb.DuckDBPyConnection, step: ApplyDdl) -> Upstream | N
 
 
 def _rename(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> str:
-    new = step.file.name
+    new = step.name
     if step.old_name is None:
         raise _refused(step, "the table's old name is not known")
     if is_view(step.file.columns):
@@ -179,7 +179,7 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
 
 
 def _refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
-    name, version = step.file.name, step.file.version
+    name, version = step.table, step.file.version
     return DdlRefused(
         f"{why}: {step.file.query}",
         hint=hint or refused_hint(name, version),

@@ -35,7 +35,7 @@ def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tab
     """
     if step.file.type not in PARTITION_ACTIONS:
         return
-    table = tables.get(step.file.name)
+    table = tables.get(step.name)
     try:
         changes = changes_of(step.file).partitions
         clauses = changes.clauses
@@ -81,7 +81,7 @@ def _where(
 
 def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: PartitionClause, tables: Tables) -> None:
     """The partition's rows go to the plain table, all of whose rows go to the partitioned one."""
-    names = (step.file.name, _plain_table(step))
+    names = (step.name, _plain_table(step))
     missing = [name for name in names if name not in tables]
     if missing:
         raise NotUnderstood(f"the rows of {missing[0]}: the replica does not have it")
@@ -111,10 +111,10 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
 
 def _plain_table(step: ApplyDdl) -> TableName:
     """Raises NotUnderstood for a table that the consumer does not keep."""
-    named = changes_of(step.file).named("exchange")
+    named = changes_of(step.statement).named("exchange")
     if named is None:
         raise NotUnderstood("the table that the partition is exchanged with")
-    wanted = TableName(named.database or step.file.database, named.table).folded
+    wanted = TableName(named.database or step.name.database, named.table).folded
     found = (name for name in step.touches if name.folded == wanted)
     name = next(found, None)
     if name is None:

@@ -32,9 +32,9 @@ def preview(step: ApplyDdl, in_trash: bool, there: Collection[TableName]) -> Tar
         action = Action(step.file.type)
     except ValueError:
         return TargetDdl(error=f"a statement of the unknown type {step.file.type}")
-    if step.file.database.lower() == SCHEMA:
+    if step.name.database.lower() == SCHEMA:
         return TargetDdl(error=f"the database {SCHEMA} is the target's own")
-    name = step.file.name
+    name = step.name
     match action:
         case Action.CREATE_SCHEMA:
             return TargetDdl((f"CREATE SCHEMA IF NOT EXISTS {quote(name.database)}",))
@@ -60,15 +60,15 @@ def preview(step: ApplyDdl, in_trash: bool, there: Collection[TableName]) -> Tar
 def tables_after(step: ApplyDdl, there: Collection[TableName]) -> set[TableName]:
     """The tables that are there once `step` has run."""
     if step.file.type == Action.DROP_SCHEMA:
-        return {name for name in there if name.database != step.file.database}
+        return {name for name in there if name.database != step.name.database}
     gone = {step.old_name} if step.old_name is not None else set()
     if step.file.type == Action.DROP_TABLE:
-        return {*there} - {step.file.name}
-    return {*there, step.file.name} - gone if step.file.table and not is_view(step.file.columns) else {*there}
+        return {*there} - {step.name}
+    return {*there, step.name} - gone if step.name.table and not is_view(step.file.columns) else {*there}
 
 
 def _statements(step: ApplyDdl, action: Action) -> Iterator[str]:
-    name, trash = step.file.name, step.trash
+    name, trash = step.name, step.trash
     match action:
         case Action.DROP_SCHEMA:
             if trash is not None:
@@ -103,9 +103,9 @@ def _reshaped(step: ApplyDdl) -> Iterator[str]:
     """The columns that go, come and change; none for a statement about what a replica does not have."""
     before = {column.name.lower(): column for column in visible(step.columns_before or step.file.columns)}
     after = {column.name.lower(): column for column in _stored(step, step.file.columns)}
-    old_names = {name: changes_of(step.file).columns.old_name(name) or "" for name in after}
+    old_names = {name: changes_of(step.statement).columns.old_name(name) or "" for name in after}
     kept = set(old_names.values())
-    own = f"ALTER TABLE {_sql(step.file.name)}"
+    own = f"ALTER TABLE {_sql(step.name)}"
     for name, column in before.items():
         if name not in kept:
             yield f"{own} DROP COLUMN {quote(column.name)}"
@@ -122,7 +122,7 @@ def _reshaped(step: ApplyDdl) -> Iterator[str]:
 
 def _stored(step: ApplyDdl, columns: Sequence[Column]) -> list[Column]:
     """The columns that rows have values of, as far as the statement itself tells."""
-    declared = changes_of(step.file).columns.columns
+    declared = changes_of(step.statement).columns.columns
     return [c for c in visible(columns) if not ((known := declared.get(c.name.lower())) and known.virtual)]
 
 

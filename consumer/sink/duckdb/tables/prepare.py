@@ -27,20 +27,20 @@ def prepare(
     connection: duckdb.DuckDBPyConnection | None, requests: Sequence[LoadRequest]
 ) -> Sequence[LoadTarget | ConsumerError]:
     """Answers in the order of `requests`; None is a file that is not there yet."""
-    found = {} if connection is None else describe(connection, {request.table for request in requests})
-    return [_answer(request, found.get(request.table)) for request in requests]
+    found = {} if connection is None else describe(connection, {request.name for request in requests})
+    return [_answer(request, found.get(request.name)) for request in requests]
 
 
 def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | ConsumerError:
     try:
-        if request.table.database.lower() == SCHEMA:
+        if request.name.database.lower() == SCHEMA:
             raise CannotBeExact(
                 f"the database {SCHEMA} is the target's own",
                 hint="route or filter it in the changefeed",
                 table=str(request.table),
             )
         if table is None:
-            raise table_missing(request.table, _create_statement(request))
+            raise table_missing(request, _create_statement(request))
         return _target(request, table)
     except TableError as error:
         return error
@@ -48,7 +48,7 @@ def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | Co
 
 def _create_statement(request: LoadRequest) -> str:
     columns = ", ".join(f"{quote(column.name)} {duckdb_type(column)}" for column in visible(request.columns))
-    return f"CREATE TABLE {quote(request.table.database)}.{quote(request.table.table)} ({columns})"
+    return f"CREATE TABLE {quote(request.name.database)}.{quote(request.name.table)} ({columns})"
 
 
 def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
@@ -74,6 +74,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         settings=ColumnarTarget(tuple(held_as(table.types[name]) for name in names)),
         own=kept,
         absent=request.absent,
+        routed=request.routed,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
 

@@ -142,7 +142,7 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
         names = _listed(computed)
         raise CannotBeExact(
             f"the target computes other values of its key's columns {names} than upstream did",
-            hint=f"make them plain columns in {target.table}, then run again",
+            hint=f"make them plain columns in {target.name}, then run again",
             table=str(target.table),
         )
 

@@ -23,7 +23,7 @@ def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     if step.file.type in DATABASE_ACTIONS:
         return True
     if step.file.type in CREATE_ACTIONS | RENAME_ACTIONS:
-        _enter_or_create(cursor, step.file.database)
+        _enter_or_create(cursor, step.name.database)
     if step.file.type in RENAME_ACTIONS and step.old_name is not None:
         cursor.execute(f"USE {quote(step.old_name.database)}")
     elif step.file.type not in CREATE_ACTIONS | RENAME_ACTIONS:
@@ -43,7 +43,7 @@ def _enter_or_create(cursor: pymysql.cursors.Cursor, database: str) -> None:
 
 def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     try:
-        cursor.execute(f"USE {quote(step.file.database)}")
+        cursor.execute(f"USE {quote(step.name.database)}")
     except pymysql.MySQLError as error:
         if errno(error) not in MISSING or step.file.type not in DROP_ACTIONS:
             raise
@@ -54,5 +54,5 @@ def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
 def adopt_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
     """A database that is there already gets upstream's defaults: tables that name no character set take them."""
     options = _CREATE_DATABASE.sub("", statement, count=1).strip(" ;\r\n") or _TIDB_DEFAULTS
-    cursor.execute(f"ALTER DATABASE {quote(step.file.database)} {options}")
-    return f"the database {step.file.database} was there already; it has upstream's character set now"
+    cursor.execute(f"ALTER DATABASE {quote(step.name.database)} {options}")
+    return f"the database {step.name.database} was there already; it has upstream's character set now"

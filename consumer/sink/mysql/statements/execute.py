@@ -63,7 +63,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             now = look_again(cursor, before, before.at, flavor)
             if was_executed(step, before, now):
                 before = replace(now, at=before.at + 1)
-        if not use_database(cursor, step) and step.standing == step.file.name:
+        if not use_database(cursor, step) and step.standing == step.name:
             return _was_not_there(step)
         _set_zone(cursor, plan.time_zone, step)
         if plan.timestamp is not None:
@@ -106,7 +106,7 @@ def _move(
     cursor: pymysql.cursors.Cursor, plan: PlannedDdl, trash: TableName, flavor: FlavorName, records: Records
 ) -> str:
     """The table goes to the trash, or comes back; returns a note."""
-    name = plan.step.file.name
+    name = plan.step.name
     if plan.resumed:
         wait_for_running(cursor, plan.before.tables, flavor)
         records.check(cursor, plan.step.id)
@@ -132,7 +132,7 @@ def _ended_since(
 
 
 def _was_not_there(step: ApplyDdl) -> str:
-    return f"{step.file.name} was to be dropped and was not there"
+    return f"{step.name} was to be dropped and was not there"
 
 
 def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:

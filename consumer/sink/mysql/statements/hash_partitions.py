@@ -23,7 +23,7 @@ def misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName
         return ""
     if partitioning.kind is not PartitionKind.HASH or len(partitioning.partitions).bit_count() == 1:
         return ""
-    table = qualified(step.file.database, step.file.table)
+    table = qualified(*step.name)
     cursor.execute(f"SELECT 1 FROM {table} WHERE ({partitioning.by[0]}) IS NULL LIMIT 1")
     if cursor.fetchone() is None:
         return ""

@@ -72,8 +72,8 @@ def plan_ddls(
 def _planned(
     cursor: pymysql.cursors.Cursor, step: ApplyDdl, record: DdlRecord | None, server: ServerNames, zone: str
 ) -> PlannedDdl | DdlOutcome:
-    if is_reserved(step.file.database):
-        return DdlOutcome(step, refused(step, f"the database {step.file.database} is the target's own"))
+    if is_reserved(step.name.database):
+        return DdlOutcome(step, refused(step, f"the database {step.name.database} is the target's own"))
     resumed = record is not None and record.state is DdlState.INTENT
     before = _before(cursor, step, record, server.flavor)
     if not resumed and (obstacle := _obstacle(cursor, step, before, server.flavor)):
@@ -82,14 +82,14 @@ def _planned(
         return DdlOutcome(step, refused(step, *trash_taken(step.trash)))
     if step.trash is not None and _uses_trash(cursor, step, step.trash, resumed, server.flavor):
         return PlannedDdl(step, (), before, resumed, trash=step.trash)
-    if step.standing != step.file.name:
+    if step.standing != step.name:
         dropped = (f"DROP TABLE {qualified(step.standing.database, step.standing.table)}",)
-        return PlannedDdl(step, dropped, before, resumed, f"{step.file.name} stood as {step.standing}")
+        return PlannedDdl(step, dropped, before, resumed, f"{step.name} stood as {step.standing}")
     try:
         text = text_of(step, server, TargetNow(cursor), zone=zone)
     except DdlRefused as error:
         lost = step.file.type == Action.RECOVER_TABLE
-        hint = not_kept_hint(step.file.name, step.file.version) if lost else ""
+        hint = not_kept_hint(step.table, step.file.version) if lost else ""
         return DdlOutcome(step, refused(step, error.message, hint))
     note = "; ".join(text.notes)
     return PlannedDdl(step, text.statements, before, resumed, note, text.timestamp, time_zone=text.time_zone)
@@ -111,8 +111,8 @@ def _obstacle(
 ) -> tuple[str, str] | None:
     """Why a step that has not begun cannot be executed, and what to do ("": the same as of any refused statement)."""
     creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
-    if creates and before.exists(step.file.name):
-        return "a table of this name is there", table_there_hint(step.file.name, step.file.version)
+    if creates and before.exists(step.name):
+        return "a table of this name is there", table_there_hint(step.table, step.file.version)
     reason = misplaced(cursor, step, flavor)
     return (reason, "") if reason else None
 
@@ -123,19 +123,19 @@ def _uses_trash(
     """A table comes back from the trash when it is there, or came back from it before this run died."""
     if step.file.type != Action.RECOVER_TABLE:
         return True
-    return is_there(cursor, trash, flavor) or (resumed and is_there(cursor, step.file.name, flavor))
+    return is_there(cursor, trash, flavor) or (resumed and is_there(cursor, step.name, flavor))
 
 
 def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
     known = translate(error, "ddl")
     if isinstance(known, DdlRefused):
         return refused(step, known.message)
-    known.table, known.version = str(step.file.name), step.file.version
+    known.table, known.version = str(step.table), step.file.version
     return known
 
 
 def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
-    name, version = step.file.name, step.file.version
+    name, version = step.table, step.file.version
     shown = step.file.query if len(step.file.query) <= _STATEMENT_SHOWN else step.file.query[:_STATEMENT_SHOWN] + " ..."
     return DdlRefused(
         f"{reason}; the statement: {shown}",

@@ -52,7 +52,7 @@ class _PlannedTarget(TargetNow):
 
     def follow(self, step: ApplyDdl, text: Text | None) -> None:
         """Take in a step; `text` is None for one that moves its table to the trash, or back."""
-        name, action = step.file.name, step.file.type
+        name, action = step.name, step.file.type
         if action in RENAME_ACTIONS:
             self._move(step.old_name, name)
         elif action == Action.RECOVER_TABLE:
@@ -64,7 +64,7 @@ class _PlannedTarget(TargetNow):
             place = _Table(None) if action in CREATE_ACTIONS else self._at(name)
             source = done[0].named("like") if done else None
             if source is not None:
-                like = TableName(source.database or step.file.database, source.table)
+                like = TableName(source.database or step.name.database, source.table)
                 place, done = replace(self._at(like), likened=True), ()
             self._tables[name] = replace(place, changes=(*place.changes, *done))
 
@@ -100,11 +100,11 @@ class DdlPreview:
                 raise
             return TargetDdl(error=known.message)
         finally:
-            self._changed |= {step.file.name, *step.touches, *filter(None, (step.trash, step.old_name))}
+            self._changed |= {step.name, *step.touches, *filter(None, (step.trash, step.old_name))}
 
     def _look(self, step: ApplyDdl) -> TargetDdl:
-        if is_reserved(step.file.database):
-            return TargetDdl(error=f"the database {step.file.database} is the target's own")
+        if is_reserved(step.name.database):
+            return TargetDdl(error=f"the database {step.name.database} is the target's own")
         if (missing := self._missing(step)) is not None:
             return TargetDdl(error=f"the target has no table {missing}")
         if step.trash is not None and (moves := self._moves(step, step.trash)):
@@ -118,13 +118,13 @@ class DdlPreview:
         """The table that the statement changes, where it is not there and no statement before makes it."""
         if step.file.type in CREATE_ACTIONS | DROP_ACTIONS | DATABASE_ACTIONS:
             return None
-        name = step.old_name or step.file.name
+        name = step.old_name or step.name
         return None if name in self._changed or name.folded in self._there else name
 
     def _moves(self, step: ApplyDdl, trash: TableName) -> list[str]:
         if step.file.type == Action.DROP_SCHEMA:
             return left_to_do(self._cursor, step, trash, self._server.flavor)
-        found = find(self._cursor, step.file.name, trash, self._server.flavor)
-        if step.file.name in self._changed:
+        found = find(self._cursor, step.name, trash, self._server.flavor)
+        if step.name in self._changed:
             found = Found(kept=found.kept)
         return statements(step, trash, replace(found, kept=found.kept or trash in self._changed))

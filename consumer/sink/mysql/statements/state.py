@@ -65,11 +65,11 @@ class BeforeState:
 
 def before_state(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> BeforeState:
     """Look at what `step` is about to change."""
-    database = step.file.database if step.file.type in DATABASE_ACTIONS else ""
-    names = {*step.touches, step.file.name, *((step.old_name,) if step.old_name else ())}
+    database = step.name.database if step.file.type in DATABASE_ACTIONS else ""
+    names = {*step.touches, step.name, *((step.old_name,) if step.old_name else ())}
     tables = () if database else tuple(sorted(name for name in names if name.table))
     exchange = step.file.type == Action.EXCHANGE_PARTITION
-    exchanged = tuple(name for name in tables if name != step.file.name) if exchange else ()
+    exchanged = tuple(name for name in tables if name != step.name) if exchange else ()
     return look(cursor, 0, database, tables, exchanged, flavor)
 
 

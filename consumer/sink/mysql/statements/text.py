@@ -102,16 +102,16 @@ def text_of(
     `more` are tables that will be there by then. `zone` is the changefeed's.
     """
     file, action = step.file, _action(step)
-    statement = statement_of(file.query)
+    statement = statement_of(step.statement.query)
     zone = agreed_zone(step, statement, zone, lambda: server.nodes_in_utc)
     before, there = step.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
-        there = now.indexes(file.name)
+        there = now.indexes(step.name)
         before = before if before.whole else before.beside(there)
-    planned = {*step.touches} - {file.name}
+    planned = {*step.touches} - {step.name}
     place = Place(
         server.flavor,
-        Names(_Others(server, more, file.name), file.name, file.database, step.old_name, planned),
+        Names(_Others(server, more, step.name), step.name, step.name.database, step.old_name, planned),
         file.version,
         server.collations,
         before,
@@ -137,4 +137,4 @@ def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
     if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
         return False
     told = step.partitioning
-    return now.by_key(step.file.name) if told is None else told.kind is PartitionKind.KEY
+    return now.by_key(step.name) if told is None else told.kind is PartitionKind.KEY

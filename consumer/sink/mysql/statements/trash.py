@@ -40,7 +40,7 @@ def is_there(cursor: pymysql.cursors.Cursor, name: TableName, flavor: FlavorName
 def left_to_do(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, flavor: FlavorName) -> list[str]:
     """The statements that bring the target from what it is to where `step` leaves it; none: it is there."""
     if step.file.type == Action.DROP_SCHEMA:
-        return _keep_database(cursor, step.file.database, trash.database)
+        return _keep_database(cursor, step.name.database, trash.database)
     return statements(step, trash, find(cursor, step.standing, trash, flavor))
 
 

@@ -33,7 +33,7 @@ def prepare(
     cursor: pymysql.cursors.Cursor, requests: Sequence[LoadRequest], settings: MySqlSettings
 ) -> Sequence[LoadTarget | ConsumerError]:
     """Answers in the order of `requests`. pymysql's errors pass through."""
-    found = describe(cursor, {request.table for request in requests})
+    found = describe(cursor, {request.name for request in requests})
     blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
@@ -52,7 +52,7 @@ def create_statement(request: LoadRequest) -> str:
         for number, key in enumerate(keys)
         if key
     ]
-    table = qualified(request.table.database, request.table.table)
+    table = qualified(*request.name)
     return f"CREATE TABLE {table} (\n" + ",\n".join(lines) + "\n) COLLATE = utf8mb4_bin"
 
 
@@ -82,20 +82,20 @@ def _answer(
 
 
 def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared) -> LoadTarget:
-    if is_reserved(request.table.database):
+    if is_reserved(request.name.database):
         raise CannotBeExact(
-            f"the database {request.table.database} is the target's own",
+            f"the database {request.name.database} is the target's own",
             hint="route or filter it in the changefeed",
             table=str(request.table),
         )
-    table = found.get(request.table)
+    table = found.get(request.name)
     if table is None:
-        raise table_missing(request.table, create_statement(request))
-    _check_table(request.table, table, shared.settings)
+        raise table_missing(request, create_statement(request))
+    _check_table(request, table, shared.settings)
     refuse_indistinct(request.table, table)
     refuse_session_times(request.table, table, shared.settings.time_zone)
     columns = _decoded_columns(request, table)
-    _check_types(request.table, columns)
+    _check_types(request, columns)
     _check_labels(request, columns)
     names = tuple(target.name for _, target in columns)
     key = _handle_key(request, table, names)
@@ -106,7 +106,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     if not key and table.engine.lower() not in _TRANSACTIONAL:
         raise CannotBeExact(
             f"a table with no key needs transactions, its engine {table.engine} has none",
-            hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} ENGINE = InnoDB",
+            hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
             table=str(request.table),
         )
     handle = {same_name(names[position]) for position in key}
@@ -137,22 +137,23 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         ),
         own=own.names,
         absent=request.absent,
+        routed=request.routed,
         virtual=tuple(column.name for column in table.columns if column.virtual),
     )
 
 
-def _check_table(name: TableName, table: TargetTable, settings: MySqlSettings) -> None:
+def _check_table(request: LoadRequest, table: TargetTable, settings: MySqlSettings) -> None:
     if "VIEW" in table.kind:
         raise CannotBeExact(
-            f"{name} is a view in the target, rows cannot be written to it",
+            f"{request.name} is a view in the target, rows cannot be written to it",
             hint="drop the view, then resync the table",
-            table=str(name),
+            table=str(request.table),
         )
     if table.triggers and not settings.allow_triggers:
         raise CannotBeExact(
-            f"the target table {name} has triggers, which would change rows beside those of upstream",
+            f"the target table {request.name} has triggers, which would change rows beside those of upstream",
             hint="drop them, or allow them with allow-triggers=true in --downstream-uri",
-            table=str(name),
+            table=str(request.table),
         )
 
 
@@ -172,14 +173,13 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
     ]
 
 
-def _check_types(name: TableName, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+def _check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
     for column, target in columns:
         if reason := misfit(column, target):
             raise SchemaDrift(
                 f"column {quote(column.name)} is {_type(column)} upstream and {target.type} in the target: {reason}",
-                hint=f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(target.name)} "
-                f"{_type(column)}; then run again, or resync the table where rows are in it",
-                table=str(name),
+                hint=_modify(request, target, _type(column)),
+                table=str(request.table),
             )
 
 
@@ -187,14 +187,18 @@ def _check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetCo
     for column, target in columns:
         known = request.labels.get(column.name.lower(), ())
         if wrong := wrong_label(known, target):
-            name = request.table
-            like_upstream = _type(replace(column, elements=known))
             raise SchemaDrift(
                 f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
-                hint=f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(target.name)} "
-                f"{like_upstream}; then run again, or resync the table where rows are in it",
-                table=str(name),
+                hint=_modify(request, target, _type(replace(column, elements=known))),
+                table=str(request.table),
             )
+
+
+def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str:
+    return (
+        f"ALTER TABLE {qualified(*request.name)} MODIFY COLUMN {quote(target.name)} {column_type}; then run again, or"
+        " resync the table where rows are in it"
+    )
 
 
 def _drift(name: TableName, text: str) -> SchemaDrift:
@@ -215,7 +219,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
             other = "DROP PRIMARY KEY, " if any(unique.name == "PRIMARY" for unique in table.unique_keys) else ""
             raise CannotBeExact(
                 f"the target table has no unique NOT NULL key on the primary key's columns {_listed(declared)}",
-                hint=f"ALTER TABLE {qualified(table.name.database, table.name.table)} {other}ADD PRIMARY KEY"
+                hint=f"ALTER TABLE {qualified(*table.name)} {other}ADD PRIMARY KEY"
                 f" ({', '.join(map(quote, declared))}); then run again",
                 table=str(request.table),
             )

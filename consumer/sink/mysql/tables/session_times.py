@@ -24,15 +24,13 @@ def refuse_session_times(name: TableName, table: TargetTable, zone: str) -> None
             raise _refused(
                 name,
                 column.name,
-                f"ALTER TABLE {qualified(name.database, name.table)} MODIFY COLUMN {quote(column.name)} {column.type}"
+                f"ALTER TABLE {qualified(*table.name)} MODIFY COLUMN {quote(column.name)} {column.type}"
                 " makes it a plain column, as the rows have its values; then run again",
             )
     for key in table.unique_keys:
         for part in key.columns:
             if part in found:
-                hint = (
-                    f"ALTER TABLE {qualified(name.database, name.table)} DROP INDEX {quote(key.name)}; then run again"
-                )
+                hint = f"ALTER TABLE {qualified(*table.name)} DROP INDEX {quote(key.name)}; then run again"
                 raise _refused(name, part, hint)
 
 

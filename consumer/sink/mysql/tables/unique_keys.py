@@ -61,7 +61,7 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
             raise CannotBeExact(
                 f"the target table has a unique key {quote(unique.name)} on {', '.join(map(quote, unique.columns))},"
                 " which upstream does not have: rows that are equal there would be lost",
-                hint=f"ALTER TABLE {qualified(request.table.database, request.table.table)} DROP INDEX "
+                hint=f"ALTER TABLE {qualified(*request.name)} DROP INDEX "
                 f"{quote(unique.name)}; then run again, or resync the table where its rows are not upstream's",
                 table=str(request.table),
             )

@@ -1,0 +1,37 @@
+"""What upstream's tables and databases are called in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from consumer.model.names import TableName
+from consumer.model.progress import DdlState, ProgressChange
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """`rename` gives the target's name for an upstream's, of a table or of a database; None: they are the same. It is
+    the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
+    storage and messages go by the upstream's names."""
+
+    rename: Callable[[TableName], TableName] | None = None
+
+    def target(self, name: TableName) -> TableName:
+        return name if self.rename is None else self.rename(name)
+
+    def targets(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
+        return tuple(names) if self.rename is None else tuple(map(self.rename, names))
+
+    def shown(self, name: TableName) -> str:
+        """The target's name, for messages: with the upstream's where that is another."""
+        target = self.target(name)
+        return str(name) if target == name else f"{target} (upstream's {name})"
+
+    def by_hand(self, change: ProgressChange) -> ProgressChange:
+        """`change` with the tables about which it records that a person did a statement, or that nobody did."""
+        skipped = (TableName(*record.id[:2]) for record in change.ddls if record.state is DdlState.SKIPPED)
+        return replace(change, by_hand=self.targets(dict.fromkeys(skipped)))
+
+
+SAME = Naming()
