@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from consumer.cli.main import COMMANDS
+from consumer.cli.program import COMMANDS
 from consumer.config.doc import settings_table, with_table
 from consumer.config.settings import Settings, env_of
 from consumer.errors import ConsumerError

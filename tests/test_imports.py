@@ -33,7 +33,7 @@ def test_executors_stay_light(writer: str) -> None:
 
 
 def test_the_command_line_starts_light() -> None:
-    loaded = loaded_by("consumer.cli.main")
+    loaded = loaded_by("consumer.cli.program")
     assert {"typer", "pydantic"} <= loaded
     assert loaded & {"pyspark", "pyarrow", "duckdb", "pymysql", "botocore", "fsspec", "numpy", "structlog"} == set()
 

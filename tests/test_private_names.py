@@ -13,7 +13,7 @@ from pymysql.connections import MySQLResult
 from pyspark import SparkContext, find_spark_home, java_gateway
 from pyspark.sql import SparkSession
 
-from consumer.cli.main import UsageError
+from consumer.cli.program import UsageError
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.wire import Connection
 from consumer.spark.jvm import TELLS_PORT

@@ -94,10 +94,11 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
                     observer.tell(NowDoing("looks for new files"))
                     listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
                     backwards += listing.checkpoint < checkpoint
+                    checkpoint = listing.checkpoint
                     if backwards > 1:
                         observer.tell(_BACK_AND_FORTH)
                     manager.run_round(listing)
-                    rounds, checkpoint = rounds + 1, listing.checkpoint
+                    rounds += 1
                     observer.tell(RetryPassed("round"))
                     observer.tell(Idle(manager.ledger.progress.applied_ts))
                 except LeaseHeld:
@@ -111,7 +112,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
                 raise
             return left_behind(manager, parts, checkpoint, rounds, started)
         if manager is None:
-            return RunResult(seconds=now() - started)
+            return RunResult(seconds=now() - started, unfinished=True)
         return result_of(manager, parts, checkpoint, rounds, started)
 
 

@@ -185,5 +185,9 @@ def _command(settings: Settings, detected: Detected) -> str:
     uri = redact(settings.upstream_uri)
     if "protocol=" not in uri and detected.dialect is not None:
         uri += f"{'&' if '?' in uri else '?'}protocol={detected.dialect.protocol}"
+    zone = "UTC" if settings.tz == "System" else settings.tz
     words = ["storage-consumer", "once", "--upstream-uri", uri, "--config", "changefeed.toml"]
-    return f"{shlex.join(words)} --downstream-uri duckdb:///replica.duckdb --tz UTC"
+    words += ["--downstream-uri", redact(settings.downstream_uri), "--tz", zone]
+    for rule in settings.tables:
+        words += ["--tables", rule]
+    return shlex.join(words)

@@ -159,7 +159,7 @@ def left_behind(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds:
     """The result of a round that a signal ended in the middle."""
     parts.loader.abandon()
     manager.left()
-    return result_of(manager, parts, checkpoint, rounds, started)
+    return replace(result_of(manager, parts, checkpoint, rounds, started), unfinished=True)
 
 
 def listing_of(settings: Settings, reader: StorageReader, progress: Progress | None = None) -> Listing:

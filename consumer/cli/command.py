@@ -30,6 +30,11 @@ class Command:
     def help(self) -> str:
         return inspect.getdoc(self.body) or ""
 
+    @property
+    def summary(self) -> str:
+        """The first sentence of the help: typer would cut it in the list of the commands."""
+        return " ".join(self.help.split()).partition(". ")[0].rstrip(".") + "."
+
     def callback(self) -> Callable[..., None]:
         """The function typer parses flags for."""
         signature = inspect.signature(self.body, eval_str=True)

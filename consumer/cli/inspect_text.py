@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
+from consumer.cli.run_text import masked_note
 from consumer.cli.text import print_table, time_text
 from consumer.codec.registry import protocol_of
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.texts import count_text, size_text
+
+_HEADINGS = ("table", "versions", "DDL", "files", "bytes", "partitions", "dispatchers", "dates", "")
+_TIMES = ("first row", "last row")
+_ALWAYS = 5
+"""So many columns are shown whatever they hold."""
+_NUMBERS = range(1, 7)
 
 
 def print_inspected(result: InspectResult) -> None:
@@ -26,6 +34,8 @@ def print_inspected(result: InspectResult) -> None:
         print(f"finding: {finding}")
     if result.toml and result.tables:
         print(f"\n# changefeed.toml\n{result.toml}\n\n{result.command}")
+        for line in masked_note([result.command]):
+            print(line)
 
 
 def _options(detected: Detected) -> Iterator[tuple[str, str]]:
@@ -54,15 +64,26 @@ def _shown(terminator: bytes) -> str:
 
 
 def _print_tables(tables: tuple[InspectedTable, ...]) -> None:
-    with_times = any(table.first_ts is not None for table in tables)
-    headings = ["table", "versions", "DDL", "files", "bytes", "partitions", "dispatchers", "dates", ""]
+    """A line for each table; on a terminal their times stand apart, and what no table has takes no room, so that most
+    of them fit into 80 columns."""
     rows = []
     for table in tables:
         dates = " to ".join(dict.fromkeys(filter(None, (table.first_date, table.last_date))))
         row = [str(table.table), f"{table.versions:,}", f"{table.ddl:,}", f"{table.files:,}", size_text(table.bytes)]
         row += [_count(table.partitions), _count(table.dispatchers), dates, "" if table.exists else "dropped"]
-        rows.append(row + [_time(table.first_ts), _time(table.last_ts)] * with_times)
-    print_table([*headings, *["first row", "last row"] * with_times], rows, numbers=range(1, 7))
+        rows.append(row)
+    times = [[_time(table.first_ts), _time(table.last_ts)] for table in tables]
+    with_times = any(map(any, times))
+    if not sys.stdout.isatty():
+        all_of_it = [[*row, *time] for row, time in zip(rows, times, strict=True)] if with_times else rows
+        print_table([*_HEADINGS, *_TIMES * with_times], all_of_it, numbers=_NUMBERS)
+        return
+    used = [number for number, cells in enumerate(zip(*rows, strict=True)) if number < _ALWAYS or any(cells)]
+    numbers = [place for place, number in enumerate(used) if number in _NUMBERS]
+    print_table([_HEADINGS[number] for number in used], [[row[number] for number in used] for row in rows], numbers)
+    if with_times:
+        print()
+        print_table(["table", *_TIMES], [[row[0], *time] for row, time in zip(rows, times, strict=True)])
 
 
 def _count(number: int) -> str:

@@ -17,8 +17,8 @@ _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "a
 def print_run(result: RunResult) -> None:
     """A summary table, then what a person has to do."""
     if not any(_has_news(table) for table in result.tables.values()):
-        complete = result.checkpoint_ts and result.error is None
-        early = "nothing was applied; what there is to apply was not read before the end"
+        complete = result.checkpoint_ts and result.error is None and not result.unfinished
+        early = "nothing was applied before the end"
         print(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
         return
     rows = [

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from consumer.cli import early
+from consumer.cli.early import ENDING
+
 ABANDON_AFTER = 20
 """Seconds that the step in hand of `run` has to finish; then it is abandoned, which is safe: progress says so."""
 _ONCE_MORE_AFTER = 0.05
@@ -23,6 +25,7 @@ def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
     """Within it a signal raises KeyboardInterrupt (not an Exception, so no retry swallows it); with `stop`, it sets
     that first and raises when the step in hand takes longer than ABANDON_AFTER. A second signal raises at once.
     When closing hangs as well, the process ends with `exit_code`.
+    A signal that came early counts as one that comes now.
     """
 
     def abandon(_number: int, _frame: FrameType | None) -> None:
@@ -47,11 +50,13 @@ def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
             told_before(lost)
 
     told_before, sys.unraisablehook = sys.unraisablehook, once_more
-    before = {number: signal.getsignal(number) for number in (*_ENDING, signal.SIGALRM)}
-    for number in _ENDING:
+    before = {number: signal.getsignal(number) for number in (*ENDING, signal.SIGALRM)}
+    for number in ENDING:
         if number != signal.SIGHUP or before[number] != signal.SIG_IGN:  # nohup: it is to outlive its terminal
             signal.signal(number, finish)
     try:
+        if came := early.came():
+            os.kill(os.getpid(), came)
         yield
     finally:
         signal.alarm(0)

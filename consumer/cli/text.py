@@ -76,7 +76,8 @@ def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Colle
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for position, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if position in numbers else "left", overflow="fold")
+        is_number = position in numbers
+        table.add_column(heading, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console(file=sys.stdout)

@@ -34,7 +34,7 @@ class TableResult:
 class RunResult:
     """The outcome of once, backfill, replay or run. `seconds` include `spark_seconds` (starting the session; 0.0: no
     session was started). `name` is the name of the progress if it is not --name. `ended` is when, in milliseconds since
-    1970. `error`: why it ended before its end."""
+    1970. `error`: why it ended before its end; `unfinished`: its last round did not go through."""
 
     checkpoint_ts: int = 0
     tables: dict[TableName, TableResult] = field(default_factory=dict)
@@ -45,6 +45,7 @@ class RunResult:
     ended: int = 0
     error: ConsumerError | None = None
     name: str = ""
+    unfinished: bool = False
 
     @property
     def lag_seconds(self) -> float | None:

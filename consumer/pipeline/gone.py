@@ -25,6 +25,8 @@ def gone(
         return error
     anew = table in offered(sink, [table], assembly, progress, options)
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
+    if progress.start_ts and not read and not _ran(table, progress):
+        return _not_there_at_start(table, progress.start_ts, anew, options.naming)
     return _told(table, error, anew, read, options.naming)
 
 
@@ -41,6 +43,20 @@ def _told(table: TableName, error: TableMissing, anew: bool, read: bool, naming:
             table=str(table),
         )
     return error
+
+
+def _not_there_at_start(table: TableName, start_ts: int, anew: bool, naming: Naming) -> TableMissing:
+    again = f", or load it from the storage: {resync_command(table)}" if anew else ""
+    return TableMissing(
+        f"the target has no table {naming.shown(table)}, though --start-ts says that it holds all tables as of"
+        f" {start_ts}",
+        hint=f"copy it from upstream as of {start_ts} and run again{again}",
+        table=str(table),
+    )
+
+
+def _ran(table: TableName, progress: Progress) -> bool:
+    return any((ddl.database, ddl.table) == table for ddl in progress.ddls)
 
 
 def all_gone(

@@ -27,6 +27,19 @@ def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:
     assert shop.rows == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_a_table_that_start_ts_says_is_there_and_is_not(shop: Shop, tmp_path: Path) -> None:
+    """Nobody has dropped it: the snapshot was never loaded."""
+    empty = ("--downstream-uri", f"duckdb:///{tmp_path}/empty.duckdb")
+    shop.feed.puts("d.it's", 2, {20: (3, "3")})
+    left = shop.once(25, *empty, "--start-ts", "15")
+    assert left.code == 3
+    assert "the target has no table d.it's, though --start-ts says that it holds all tables as of 15" in left.err
+    assert "was dropped" not in left.err
+    assert {done.code for done in shop.paste(left.err)} == {0}, left.err
+    with duckdb.connect(f"{tmp_path}/empty.duckdb") as connection:
+        assert connection.execute("""SELECT id FROM d."it's" ORDER BY id""").fetchall() == [(1,), (2,), (3,)]
+
+
 def test_once_stops_an_idle_table_that_status_calls_missing(shop: Shop) -> None:
     shop.feed.describe("d.later", 14)
     assert shop.once(16).code == 0, "a table without rows, which nobody has looked for"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.corpus import Case, read_cases
 from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left, command_line
+from tests.support.shop import as_a_shell_takes
 from tests.support.written_files import render_checkpoint
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
@@ -184,3 +185,18 @@ def test_the_toml_alone_is_what_a_config_takes(cli: CommandLine) -> None:
     nothing = cli.storage.parent / "nothing"
     nothing.mkdir()
     assert cli.raw("inspect", "--upstream-uri", f"file://{nothing}", "--toml").code == 2
+
+
+def test_the_printed_command_is_for_what_it_was_called_with(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", "mysql://replica:secret9@db.example:3306/")
+    flags = ("--upstream-uri", f"file://{cli.storage}", "--tz", "Asia/Tokyo", "--tables", "du.*")
+    left = cli.raw("inspect", *flags)
+    command = next(line for line in left.out.splitlines() if line.startswith("storage-consumer once"))
+    words = as_a_shell_takes(command)
+    assert words[words.index("--downstream-uri") + 1] == "mysql://replica:***@db.example:3306/"
+    assert words[words.index("--tz") + 1] == "Asia/Tokyo"
+    assert words[words.index("--tables") + 1] == "du.*"
+    assert "leave the flag out and set STORAGE_CONSUMER_UPSTREAM_URI or STORAGE_CONSUMER_DOWNSTREAM_URI" in left.out
+    assert "secret9" not in left.out
+    monkeypatch.delenv("STORAGE_CONSUMER_DOWNSTREAM_URI")
+    assert "--downstream-uri duckdb:///replica.duckdb --tz UTC" in cli.raw("inspect", *flags[:2]).out

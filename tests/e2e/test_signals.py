@@ -117,6 +117,28 @@ def test_a_signal_ends_it_with_a_summary(
     assert consumer.alone_within(2)
 
 
+@pytest.mark.parametrize(("consumer", "code"), BY_SIGNAL, indirect=["consumer"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("later", [0.0, 0.4])
+def test_a_signal_while_python_imports_the_program(
+    consumer: Consumer, code: int, number: signal.Signals, later: float
+) -> None:
+    while not _catches(consumer.process.pid, signal.SIGTERM):
+        time.sleep(0.002)
+    time.sleep(later)
+    consumer.process.send_signal(number)
+    out, err = consumer.process.communicate(timeout=ENDS_WITHIN)
+    assert "Traceback" not in err
+    assert consumer.process.returncode == json.loads(out)["exit_code"] == code
+    assert err.count("stopped by a signal") == (code != 0)
+
+
+def _catches(process: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
 @pytest.mark.parametrize("consumer", ["once"], indirect=True)
 @pytest.mark.parametrize("moment", [launching, working])
 def test_nobody_outlives_a_killed_driver(consumer: Consumer, moment: Callable[[list[str]], bool]) -> None:

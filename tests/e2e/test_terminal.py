@@ -26,16 +26,16 @@ _CODES = re.compile(rb"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class OnTerminal:
-    """The program with all of its streams on a terminal of 150 columns."""
+    """The program with all of its streams on a terminal."""
 
-    def __init__(self, command: str, folder: Path, upstream: str, *more: str) -> None:
+    def __init__(self, command: str, folder: Path, upstream: str, *more: str, columns: int = 150) -> None:
         words = [str(PROGRAM), command, "--upstream-uri", upstream, "--tz", "UTC", "--master", "local[1]"]
         words += ["--downstream-uri", f"duckdb:///{folder}/replica.duckdb", *more]
         self.process, self.terminal = pty.fork()
         if not self.process:
             os.environ["TERM"] = "xterm"
             os.execv(words[0], words)
-        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 150, 0, 0))
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.shown = b""
 
     def sees(self, text: str) -> bool:
@@ -121,3 +121,19 @@ def test_nohup_outlives_its_terminal(tmp_path: Path, storage: str) -> None:
             process.wait(1)
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def test_inspect_cuts_no_word_at_80_columns(tmp_path: Path) -> None:
+    upstream = f"file://{DEMO}?protocol=canal-json"
+    program = OnTerminal("inspect", tmp_path, upstream, "--time-range", columns=80)
+    assert program.ended() == 0
+    shown = _CODES.sub(b"", program.shown).decode()
+    for words in ("table versions DDL files bytes dates", "table first row last row", "du.s 2 2 7 4.1 KiB 2026-11-21"):
+        assert words in " ".join(shown.split()), shown
+    assert "2026-11-21T06:00:53.761Z   2026-11-21T06:01:15.585Z" in shown
+
+
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    left = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True, env={"COLUMNS": "80"})
+    assert "..." not in left.stdout.partition("Commands:")[2]
+    assert "which tables are stopped and why." in " ".join(left.stdout.split())

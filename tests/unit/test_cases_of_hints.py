@@ -83,6 +83,9 @@ FOLLOWED = {
     "test_hints.py::test_a_table_that_comes_back_goes_on": [
         "pipeline/gone.py:_dropped",
     ],
+    "test_hints.py::test_a_table_that_start_ts_says_is_there_and_is_not": [
+        "pipeline/gone.py:_not_there_at_start",
+    ],
     "test_hints.py::test_a_table_that_was_dropped_by_hand_is_made_anew": [
         "pipeline/gone.py:_told",
     ],

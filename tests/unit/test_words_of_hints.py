@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 
-from consumer.cli.main import COMMANDS
+from consumer.cli.program import COMMANDS
 from consumer.config import changefeed_keys
 from consumer.config.settings import Settings, env_of, file_key_of, flag_of, key_of
 from consumer.sink.mysql.settings import MySqlSettings
