@@ -44,7 +44,7 @@ class _InHand:
 
 
 class Meter:
-    """Gets events of work from one thread, of its parts from any, and is read on a third."""
+    """Gets events of work from any thread, and is read on another."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, threading.Lock()

@@ -6,13 +6,12 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason
-from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkStarted
+from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.timekeeper import now
@@ -56,7 +55,7 @@ class StatementRunner:
         at_a_time = context.ports.sink.statements
         if not at_a_time:
             if steps:
-                self._begun(steps, partial(self._ended, steps, now()))(self._applied(steps, self._unfinished(steps)))
+                self._ended(steps, *self._worked_at(steps)())
             return done or bool(steps)
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
         size = min(_LARGEST_CHUNK, -(-len(steps) // (4 * at_a_time)))
@@ -68,16 +67,24 @@ class StatementRunner:
         while self._waiting and self._running < self._context.ports.sink.statements:
             chunk = self._waiting.popleft()
             self._running += 1
-            call = partial(self._applied, chunk, self._unfinished(chunk))
-            came_back = partial(self._came_back, chunk, now())
-            self._context.side.start("statement", call, self._begun(chunk, came_back))
+            self._context.side.start("statement", self._worked_at(chunk), partial(self._came_back, chunk))
 
-    def _begun(self, chunk: _Chunk, then: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Report that `chunk` begins. Returns a function that reports its end, then calls `then`."""
+    def _worked_at(self, chunk: _Chunk) -> Callable[[], tuple[float, Sequence[DdlOutcome]]]:
+        """Report that `chunk` begins. Returns a function that runs it and reports its end, on any thread: the one
+        that drives the round can be busy for long, with the start of Spark. Its result: seconds, outcomes."""
         names = tuple(statement.file.name for statement, _ in chunk)
         work = Work(names, statement=" ".join(chunk[0][0].file.query.split()))
+        unfinished, started = self._unfinished(chunk), now()
         self._context.tell(WorkStarted(work))
-        return self._context.followed(work, then)
+
+        def run() -> tuple[float, Sequence[DdlOutcome]]:
+            try:
+                outcomes = self._applied(chunk, unfinished)
+                return now() - started, outcomes
+            finally:
+                self._context.tell(WorkEnded(work))
+
+        return run
 
     def _applied(self, chunk: _Chunk, unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """Run the statements in the target. A Retryable of the whole call is that of each. On any thread."""
@@ -87,16 +94,16 @@ class StatementRunner:
         except Retryable as error:
             return [DdlOutcome(step, error) for step in steps]
 
-    def _came_back(self, chunk: _Chunk, started: float, result: Sequence[DdlOutcome] | BaseException) -> None:
+    def _came_back(self, chunk: _Chunk, result: tuple[float, Sequence[DdlOutcome]] | BaseException) -> None:
         self._running -= 1
         if isinstance(result, BaseException):
             raise result
-        self._ended(chunk, started, result)
+        self._ended(chunk, *result)
         self._launch()
 
-    def _ended(self, chunk: _Chunk, started: float, outcomes: Sequence[DdlOutcome]) -> None:
+    def _ended(self, chunk: _Chunk, taken: float, outcomes: Sequence[DdlOutcome]) -> None:
         context = self._context
-        seconds = (now() - started) / len(chunk)
+        seconds = taken / len(chunk)
         context.ledger.believe(ProgressChange().merged(*(o.recorded for o in outcomes)))
         for (statement, _), outcome in zip(chunk, outcomes, strict=True):
             if not isinstance(outcome.error, Retryable):
