@@ -39,6 +39,7 @@ class Places:
 
 @dataclass(slots=True)
 class _Trouble:
+    place: str
     since: float
     said: float
     whats: set[str] = field(default_factory=set)
@@ -69,7 +70,7 @@ class Troubles:
         trouble = self._known.get(key)
         line = "trying again" if trouble is None else "still trying"
         if trouble is None:
-            trouble = self._known[key] = _Trouble(now, now)
+            trouble = self._known[key] = _Trouble(place, now, now)
         elif now - trouble.said < SAY_AGAIN_AFTER:
             trouble.whats.add(what)
             return
@@ -85,8 +86,9 @@ class Troubles:
     def _passed(self, what: str) -> None:
         """`what` succeeded, or a step of the table of that name did."""
         for key in [key for key, trouble in self._known.items() if key == what or what in trouble.whats]:
-            seconds = round(self._clock() - self._known.pop(key).since, 1)
-            self._log.warning("goes on again", what=what, at=key, seconds=seconds)
+            trouble = self._known.pop(key)
+            seconds = round(self._clock() - trouble.since, 1)
+            self._log.warning("goes on again", what=what, at=trouble.place, seconds=seconds)
 
 
 def _until(seconds: float | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import consumer
 from consumer.cli.main import main
+from consumer.model.check import VerifyResult
 from consumer.model.inspection import InspectResult
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult, StatusResult
@@ -52,6 +53,11 @@ class FakeApp:
 
     def status(self, settings: Any, observer: Any) -> StatusResult:
         return self.answer("status", settings, observer)
+
+    def verify(
+        self, settings: Any, observer: Any, tables: Sequence[TableName], show: int, ranges_at_a_time: int
+    ) -> VerifyResult:
+        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time)
 
     def resync(self, settings: Any, observer: Any, table: TableName) -> RunResult:
         return self.answer("resync", settings, observer, table)

@@ -13,6 +13,7 @@ import pytest
 
 from consumer.cli.program import COMMANDS
 from consumer.errors import GapFound, Interrupted, LeaseHeld
+from consumer.model.check import VerifyResult
 from consumer.model.events import Note, NoteKind
 from consumer.model.inspection import Detected, InspectResult
 from consumer.model.names import TableName
@@ -55,6 +56,7 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "status": StatusResult(None, 0, None, ()),
         "skip-ddl": "recorded",
         "forget": "removed",
+        "verify": VerifyResult((), 0.0),
         "inspect": InspectResult("file:///data/cdc", T1, (), (), nothing, (), "[sink]", "storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())

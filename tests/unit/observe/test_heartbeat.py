@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consumer.errors import CheckpointMissing, TableError, TargetBusy, TargetUnavailable
+from consumer.errors import CheckpointMissing, ProgressMoved, TableError, TargetBusy, TargetUnavailable
 from consumer.model.events import (
     Idle,
     NowDoing,
@@ -114,6 +114,12 @@ def test_an_outage_is_one_trouble_whatever_meets_it(told: Told) -> None:
     assert (over["level"], over["event"], over["seconds"]) == ("warning", "goes on again", 60.0)
     told.observer.tell(RetryPassed("round"))
     assert told.lines() == []
+
+
+def test_what_goes_on_again_is_told_of_the_same_place(told: Told) -> None:
+    told.observer.tell(Retrying("round", ProgressMoved("it is behind"), None))
+    told.observer.tell(RetryPassed("round"))
+    assert [line["at"] for line in told.lines()] == ["mysql://u@h/", "mysql://u@h/"]
 
 
 def test_the_storage_s_trouble_is_not_the_target_s(told: Told) -> None:
