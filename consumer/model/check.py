@@ -62,8 +62,8 @@ class Difference:
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What was found in a part of a table. `expected` rows by the storage, `found` in the target; of these `missing`,
-    `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought, and that are not
-    counted as differences. `untold`: rows of the target that the storage does not tell of. `unknown` are values, by
+    `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought: whether they
+    are there is no difference. `untold`: rows of the target that the storage does not tell of. `unknown` are values, by
     column, that the storage does not tell."""
 
     expected: int = 0

@@ -36,7 +36,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     known, has = newest != _NONE, there != _NONE
     sure = known & kept[era[newest]] if len(era) else np.zeros(count, np.bool_)
     expected = known & put[newest] if len(era) else known
-    missing, unheld = expected & ~has & sure, expected & ~has & ~sure
+    missing = expected & ~has & sure
     gone = known & ~expected & has
     strange = ~known & has
     again = np.ones(len(own), np.bool_)
@@ -58,7 +58,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         missing=int(missing.sum()),
         extra=int(extra.sum()) + int(again.sum()),
         differing=len(wrong),
-        unsure=int(unheld.sum()) + int((gone & ~sure).sum()),
+        unsure=int((expected & ~sure).sum()) + int((gone & ~sure).sum()),
         untold=0 if task.whole else int(strange.sum()),
         unknown=unknown,
         shown=tuple(shown),

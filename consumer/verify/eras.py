@@ -21,6 +21,7 @@ from consumer.model.steps import LoadRows, Window
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import Catalog
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import Unread, unread_files
@@ -50,13 +51,14 @@ class _Span:
 @dataclass(frozen=True)
 class TableHistory:
     """One table of the target, whose `life` the executed statements tell, complete up to `upto`. `unread` is the
-    assembly of the same listing for one who has read nothing."""
+    assembly of the same listing for one who has read nothing, `moving` has the statements that exchange partitions."""
 
     name: TableName
     life: Life
     upto: int
     assembly: Assembly
     unread: Assembly
+    moving: Catalog
     progress: Progress
     options: RoundOptions
 
@@ -163,11 +165,11 @@ class TableHistory:
         return plan_load(span.name, window, entries, bounds, boundaries, _ALL, order)
 
     def _files(self, name: TableName) -> Sequence[DataFile]:
-        """Those of rows without a time that were read, else all."""
-        files = self.assembly.files.get(name, ())
-        if not self.options.dialect.timeless:
+        """All of them, or those that were read where nothing else tells how far the target is."""
+        files, timeless = self.assembly.files.get(name, ()), self.options.dialect.timeless
+        if not timeless and self.upto != MAX_TSO:
             return files
-        left = {entry.file.path for entry in unread_files(files, self.progress.folders, timeless=True)}
+        left = {entry.file.path for entry in unread_files(files, self.progress.folders, timeless)}
         return [file for file in files if file.path not in left]
 
     def _bounds(self, spans: Sequence[_Span], reader: StorageReader) -> Mapping[str, Bounds]:
@@ -183,7 +185,7 @@ class TableHistory:
     @property
     def _moves(self) -> list[SchemaFile]:
         """Statements behind the beginning that brought rows from another table."""
-        found = exchanges(self.assembly.catalog, self.life, self.upto)
+        found = exchanges(self.moving, self.life, self.upto)
         return [file for file in found if file.version > self.begins]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,11 +17,12 @@ from consumer.errors import (
     WrongUpstream,
 )
 from consumer.layout.schema_file import is_view
+from consumer.model.actions import Action
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.files import Listing
 from consumer.model.load import LoadPart, LoadTarget
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, State
 from consumer.model.timekeeper import now
 from consumer.pipeline.options import RoundOptions
@@ -53,7 +54,9 @@ class Verifier:
         if progress.upstream not in (None, self.reader.identity):
             raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
         assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
-        found = [self._checked(history) for history in self._histories(assembly, progress)]
+        histories = self._histories(assembly, progress)
+        found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
+        found += self._untold(assembly, progress, {check.table for check in found})
         if self.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress has moved while it was compared", hint="end the consumer, then run verify again"
@@ -62,37 +65,55 @@ class Verifier:
 
     def _histories(self, assembly: Assembly, progress: Progress) -> list[TableHistory]:
         _, there = assembly.lives(progress)
+        moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
+        exchanges = replace(assembly.catalog, files=moving)
         unread = Assembly.of(assembly.listing, Progress(), self.options.wanted, retention=self.options.retention)
         found = []
         for name, life in sorted(there.items()):
             place = progress.table(name)
-            if place.state in _NOT_COMPARED or not self.options.wanted(name) or not self.chosen(name):
+            a_view = bool(life.statements) and is_view(life.statements[-1].columns)
+            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view:
                 continue
-            columns = assembly.catalog.by_table.get(name, ())
-            if columns and is_view(columns[-1].columns):
-                continue
-            found.append(TableHistory(name, life, place.applied_ts, assembly, unread, progress, self.options))
+            upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
+            found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options))
         return found
 
-    def _checked(self, history: TableHistory) -> TableCheck:
+    def _is_chosen(self, name: TableName) -> bool:
+        return self.options.wanted(name) and self.chosen(name)
+
+    def _views(self, assembly: Assembly) -> Collection[TableName]:
+        return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
+
+    def _untold(self, assembly: Assembly, progress: Progress, known: Collection[TableName]) -> Iterator[TableCheck]:
+        """The tables of which the storage has rows or the progress a place, and nothing tells what they are."""
+        errors = dict(assembly.errors(progress, accept_gap=True))
+        placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
+        live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
+        for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
+            nothing = CannotBeExact("the storage holds no schema file that tells of the table", table=str(name))
+            yield TableCheck(name, progress.table(name).applied_ts, error=errors.get(name, nothing))
+
+    def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         started = now()
         self.observer.tell(NowDoing(f"compares {history.name}"))
         try:
-            found = self._compared(history)
+            found = self._compared(history, answer)
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
             found = TableCheck(history.name, history.upto, error=error)
         return replace(found, seconds=now() - started)
 
-    def _compared(self, history: TableHistory) -> TableCheck:
+    def _compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         if history.upto > history.assembly.checkpoint:
             raise CannotBeExact(
                 f"it is at {history.upto}, above the checkpoint {history.assembly.checkpoint} of the storage",
                 hint="try again once the changefeed is past it",
                 table=str(history.name),
             )
-        target = self._target(history)
+        if isinstance(answer, ConsumerError):
+            raise answer
+        target = answer
         untold = history.untold
         if not target.key and untold:
             raise CannotBeExact(
@@ -106,13 +127,14 @@ class Verifier:
             )
         return self._run(history, task, untold)
 
-    def _target(self, history: TableHistory) -> LoadTarget:
-        catalog, options = history.assembly.catalog, self.options
-        version = TableVersionConsumer(history.request_load(), catalog, options.dialect, naming=options.naming)
-        (answer,) = self.sink.prepare([version.request()])
-        if isinstance(answer, ConsumerError):
-            raise answer
-        return answer
+    def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
+        """What the target says of the tables, asked in one call."""
+        if not histories:
+            return []
+        catalog, dialect, naming = histories[0].assembly.catalog, self.options.dialect, self.options.naming
+        loads = (history.request_load() for history in histories)
+        asked = [TableVersionConsumer(load, catalog, dialect, naming=naming).request() for load in loads]
+        return self.sink.prepare(asked)
 
     def _task(
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
@@ -156,7 +178,7 @@ def _notes(task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
     if untold:
         yield f"only the keys that the storage tells of were compared ({counted.untold:,} rows are left): {untold}"
     if counted.unsure:
-        yield f"{counted.unsure:,} rows were in partitions that statements took away or exchanged: not compared"
+        yield f"whether {counted.unsure:,} rows must be there is not known: statements took or exchanged partitions"
     for name, count in counted.unknown.items():
         yield f"column {name} was not compared in {count:,} rows: a statement set its values there"
     if task.target.own:

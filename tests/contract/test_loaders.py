@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
-from consumer.errors import TableError
+from consumer.errors import TableError, TargetUnavailable
+from consumer.model.check import CheckTask, Era
 from consumer.model.load import Dialect, FileSlice, LoadOutcome, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.ports import Loader, Stored
-from consumer.sink.columnar.table import ColumnarTarget, Held
+from consumer.sink.columnar.table import ColumnarTarget
+from consumer.sink.columnar.table import Held as HeldAs
 from consumer.sink.columnar.writer import ParquetWriter
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
@@ -58,7 +61,7 @@ def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> L
 
 
 def target(table: TableName, key: Sequence[int] = (0,)) -> LoadTarget:
-    return replace(target_of([ID, NAME], key, table), settings=ColumnarTarget((Held.TEXT, Held.TEXT)))
+    return replace(target_of([ID, NAME], key, table), settings=ColumnarTarget((HeldAs.TEXT, HeldAs.TEXT)))
 
 
 def task(number: int, storage: Storage, key: Sequence[int] = (0,)) -> LoadTask:
@@ -165,3 +168,62 @@ def test_parts_that_are_told_are_parts_of_the_whole(loader: Loader, tmp_path: Pa
     assert outcome.error is None
     assert sum(part.bytes for part in told) <= outcome.task.bytes
     assert sum(part.rows for part in told) <= sum(receipt.puts + receipt.deletes for receipt in outcome.receipts)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A Comparer of a target that holds these rows, by range."""
+
+    rows: tuple[tuple[tuple[str, str | None], ...], ...]
+
+    @property
+    def ranges(self) -> int:
+        return len(self.rows)
+
+    def expected(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def held(self, number: int) -> Iterator[pa.Table]:
+        columns = zip(*self.rows[number], strict=True)
+        yield pa.table([pa.array(column, pa.large_string()) for column in columns], names=["c0", "c1"])
+
+
+class NotReached(Held):
+    def held(self, number: int) -> Iterator[pa.Table]:
+        raise TargetUnavailable("the server is away")
+
+
+def check(files: Storage, key: Sequence[int] = (0,)) -> CheckTask:
+    own = task(0, files, key)
+    return CheckTask(own.target, (Era(own, (0, 1), (True, True)),), whole=True, show=10)
+
+
+def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
+    files = storage()
+    equal = loader.compare(check(files), Held(((("1", "0 again"),), (("3", "0"),))), files, 1)
+    assert (equal.expected, equal.found, equal.differences) == (2, 2, 0)
+    held = Held(((("2", "0"), ("1", None)), (("4", "x"), ("4", "x"))))
+    counted = loader.compare(check(files), held, files, 2)
+    assert (counted.missing, counted.extra, counted.differing) == (1, 3, 1)
+    shown = {(row.kind, row.key[0][1], row.values) for row in counted.shown}
+    assert shown == {
+        ("missing", "3", ()), ("extra", "2", ()), ("extra", "4", ()), ("differs", "1", (("name", "0 again", None),)),
+    }  # fmt: skip
+
+
+def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loader) -> None:
+    files = Storage({"0/0": content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10), "0/1": b""})
+    assert not loader.compare(check(files, ()), Held(((("1", "a"), ("1", "a")),)), files, 1).differences
+    counted = loader.compare(check(files, ()), Held(((("1", "a"),), (("1", "b"),))), files, 1)
+    assert {(row.kind, row.key, row.copies) for row in counted.shown} == {
+        ("missing", (("id", "1"), ("name", "a")), 1), ("extra", (("id", "1"), ("name", "b")), 1),
+    }  # fmt: skip
+
+
+def test_what_cannot_be_compared_is_an_error(loader: Loader) -> None:
+    files = storage()
+    with pytest.raises(TargetUnavailable):
+        loader.compare(check(files), NotReached(((),)), files, 1)
+    damaged = Storage({**files.files, "0/1": b"{}}\r\n"})
+    with pytest.raises(TableError):
+        loader.compare(check(damaged), Held(((("1", "0 again"),),)), damaged, 1)

@@ -147,7 +147,8 @@ class DuckDbSink:
     def still(self) -> Iterator[Progress]:
         self._lock.take()
         try:
-            yield self.progress()
+            with self._database.reader():  # kept open, so that nobody writes, and all others in this process share it
+                yield self.progress()
         finally:
             self._lock.release()
 

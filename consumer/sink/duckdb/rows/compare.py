@@ -1,10 +1,11 @@
-"""One table of the file, read to be compared. Both sides are text of the types that the table has now: the rows that
-the storage tells of are brought to them by the writer's own conversion and the casts of its merge."""
+"""One table of the file, read to be compared. Both sides are text of the types that upstream's columns have in a file:
+the rows that the storage tells of are brought to them by the writer's own conversion and the casts of its merge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable
-from consumer.sink.columnar.types import TEXT
+from consumer.sink.columnar.types import TEXT, duckdb_type, widened
 from consumer.sink.columnar.values import to_arrow
 from consumer.sink.duckdb.connection import Database, qualified
 
@@ -23,8 +24,7 @@ _BLOB = "BLOB"
 
 @dataclass(frozen=True, slots=True)
 class DuckDbComparer:
-    """`types` are those of the table's columns, in the target's order; `rows` is above every row's number, 0 where rows
-    cannot be chosen by that."""
+    """`rows` is above every row's number, 0 where rows cannot be chosen by that."""
 
     path: str
     table: ReplicaTable
@@ -41,17 +41,17 @@ class DuckDbComparer:
         for position, (column, held) in enumerate(zip(self.target.columns, self.target.settings.held, strict=True)):
             values = rows.column(f"c{position}")
             staged[f"c{position}"] = to_arrow(column, values, held, position in self.target.key)
-            chosen.append(f"{_as_held(f'c{position}', self._type(position))} AS c{position}")
+            chosen.append(f"{_as_text(f'c{position}', self._own_type(position))} AS c{position}")
         source = pa.table(staged)
-        with duckdb.connect() as connection:
-            connection.register("staged", source)
+        connection = _memory()
+        connection.register("staged", source)
+        try:
             return _large(connection.sql(f"SELECT {', '.join(chosen)} FROM staged").to_arrow_table())
+        finally:
+            connection.unregister("staged")
 
     def held(self, number: int) -> Iterator[pa.Table]:
-        chosen = [
-            f"{quote(name) if self._type(n) == _BLOB else f'CAST({quote(name)} AS {TEXT})'} AS c{n}"
-            for n, name in enumerate(self.target.names)
-        ]
+        chosen = [f"{self._held(n, quote(name))} AS c{n}" for n, name in enumerate(self.target.names)]
         first = number * RANGE_ROWS
         where = f" WHERE rowid >= {first} AND rowid < {first + RANGE_ROWS}" if self.ranges > 1 else ""
         with Database(self.path).reader() as connection:
@@ -62,8 +62,25 @@ class DuckDbComparer:
             for batch in found.to_arrow_reader(_BATCH_ROWS):
                 yield _large(pa.Table.from_batches([batch]))
 
-    def _type(self, position: int) -> str:
-        return self.table.types[self.target.names[position]]
+    def _held(self, position: int, name: str) -> str:
+        """As text of the type that the column must have. A value that another type holds otherwise is no such value."""
+        own, kind = self._own_type(position), self.table.types[self.target.names[position]]
+        if kind == own:
+            return name if kind == _BLOB else f"CAST({name} AS {TEXT})"
+        back = f"CAST(TRY_CAST({name} AS {own}) AS {kind})"
+        strange = f"CAST({name} AS {TEXT}) || ' ({kind})'"
+        return f"CASE WHEN {back} IS NOT DISTINCT FROM {name} THEN {_as_text(name, own)} ELSE {strange} END"
+
+    def _own_type(self, position: int) -> str:
+        """That of a new column; text for one that was made text because of its values."""
+        column, kind = self.target.columns[position], self.table.types[self.target.names[position]]
+        return TEXT if widened(column, kind) else duckdb_type(column)
+
+
+@lru_cache(maxsize=1)
+def _memory() -> duckdb.DuckDBPyConnection:
+    """DuckDB's casts without a file, one for the process: a task is one thread."""
+    return duckdb.connect()
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection, table: ReplicaTable) -> int:
@@ -74,8 +91,8 @@ def rows_of(connection: duckdb.DuckDBPyConnection, table: ReplicaTable) -> int:
     return 0 if found[0][0] is None else int(found[0][0]) + 1
 
 
-def _as_held(value: str, kind: str) -> str:
-    """`value` as the text of a column of type `kind`; one that the type cannot hold as its own text."""
+def _as_text(value: str, kind: str) -> str:
+    """`value` as the text of a value of type `kind`; one that the type cannot hold as its own text."""
     if kind in (_BLOB, TEXT):
         return value if kind == _BLOB else f"CAST({value} AS {TEXT})"
     return f"coalesce(CAST(TRY_CAST({value} AS {kind}) AS {TEXT}), CAST({value} AS {TEXT}))"

@@ -72,7 +72,7 @@ def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
     if data_type in _TEXTS:
         return text
     if family in _NUMBERED or family is Family.YEAR:
-        return pc.cast(pc.cast(pc.cast(text, pa.string()), pa.uint64()), pa.large_string())
+        return pc.replace_substring_regex(text, r"^0+(\d)", r"\1")
     if family in (Family.FLOAT, Family.DOUBLE):
         numbers = pc.cast(pc.cast(text, pa.string()), pa.float64())
         return pc.cast(pc.cast(numbers, pa.float32()) if data_type == "float" else numbers, pa.large_string())
@@ -103,7 +103,7 @@ def _json(text: str) -> str:
     """Members in one order, no blanks; whole numbers beyond 64 bits are doubles, as servers have them."""
     try:
         return json.dumps(json.loads(text, parse_int=_whole), sort_keys=True, separators=(",", ":"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -117,7 +117,7 @@ def _vector(text: str) -> str:
     try:
         numbers = json.loads(text)
         return struct.pack(f"<{len(numbers)}f", *numbers).hex()
-    except (ValueError, struct.error):
+    except (ValueError, TypeError, struct.error):
         return text
 
 
