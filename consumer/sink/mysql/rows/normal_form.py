@@ -4,6 +4,7 @@ of what the writer would write, and of what the server gives."""
 from __future__ import annotations
 
 import json
+import re
 import struct
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from consumer.types.floats import float32_exact
 
 _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_ROUNDED = re.compile(r"(float|double)\(\d+,\d+\)", re.IGNORECASE)
+"""What it holds is the number with so many digits that is nearest to what the server keeps: its text says which."""
 _TIMES = (Family.DATE, Family.DATETIME, Family.TIMESTAMP, Family.TIME)
 _VECTOR_TEXT = {"mysql": "VECTOR_TO_STRING", "mariadb": "VEC_ToText", "tidb": "VEC_AS_TEXT"}
 
@@ -41,8 +44,8 @@ def _expression(target: LoadTarget, position: int, name: str) -> str:
     column, data_type = target.columns[position], mysql_target(target).data_types[position]
     if column.family in _NUMBERED or data_type == "year":
         return f"CAST({name} AS UNSIGNED)"
-    if data_type in ("float", "double"):
-        return f"{name} + 0e0"
+    if data_type in ("float", "double") and not _ROUNDED.match(mysql_target(target).column_types[position]):
+        return f"{name} + 0e0"  # as text a FLOAT has six digits
     if data_type.endswith("int"):
         return f"{name} + 0"  # without the zeros of ZEROFILL
     if data_type == "vector":
