@@ -22,7 +22,8 @@ from consumer.model.partitions import Partitioning, PartitionKind
 from consumer.sink.columnar.partition_members import members
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.progress.migrate import ensure_schema
-from consumer.sink.duckdb.tables.replica import create_table
+from consumer.sink.duckdb.statements.execute import run
+from consumer.sink.duckdb.statements.operations import PLAIN, empty_table
 from tests.servers import MariaDb
 
 COLUMNS = (
@@ -152,8 +153,11 @@ def replica(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnecti
 
 def filled(connection: duckdb.DuckDBPyConnection, values: Sequence[Sequence[Any]]) -> ReplicaTable:
     connection.execute("DROP SCHEMA IF EXISTS d CASCADE")
-    table = create_table(connection, TableName("d", "t"), Upstream(COLUMNS))
+    made = empty_table(TableName("d", "t"), Upstream(COLUMNS), PLAIN)
+    run(connection, made)
     connection.executemany(f"INSERT INTO d.t VALUES ({', '.join('?' * len(COLUMNS))})", values)
+    table = made.there[TableName("d", "t")]
+    assert table is not None
     return table
 
 

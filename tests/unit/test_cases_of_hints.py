@@ -285,7 +285,7 @@ FOLLOWED = {
         "plan/statement.py:cannot_be_routed",
     ],
     "test_refused_statements.py::test_a_refused_statement_that_was_seen_to_by_hand_is_skipped": [
-        "sink/duckdb/statements/execute.py:_refused",
+        "sink/duckdb/statements/operations.py:refused",
         "sink/mysql/statements/plan.py:refused",
     ],
     "test_resync.py::test_a_table_stays_whose_foreign_key_does_not_fit_the_other_table_any_more": [

@@ -11,7 +11,6 @@ from dataclasses import replace
 import duckdb
 
 from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
-from consumer.model.actions import Action
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
@@ -30,7 +29,8 @@ from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_app
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import execute
-from consumer.sink.duckdb.statements.preview import preview, tables_after
+from consumer.sink.duckdb.statements.operations import named_tables
+from consumer.sink.duckdb.statements.preview import Preview
 from consumer.sink.duckdb.tables.prepare import prepare
 from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
@@ -182,16 +182,11 @@ class DuckDbSink:
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """Told in words where DuckDB's statements depend on the rows."""
-        moved = {step.trash for step in steps if step.trash is not None and step.file.type != Action.RECOVER_TABLE}
-        wanted = [step.trash for step in steps if step.trash is not None]
-        named = {name for step in steps for name in (step.name, step.old_name) if name is not None}
+        names = {name for step in steps for name in (*named_tables(step), step.trash) if name is not None}
         with self._database.reader() as connection:
-            there = set() if connection is None else set(describe(connection, {*wanted, *named}))
-        answers = []
-        for step in steps:
-            answers.append(preview(step, step.trash in moved | there, there))
-            there = tables_after(step, there)
-        return answers
+            tables = {} if connection is None else describe(connection, names)
+        preview = Preview(names, tables, self._settings.zone)
+        return [preview.look(step) for step in steps]
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         with self._write() as (connection, epoch):
@@ -225,8 +220,7 @@ class DuckDbSink:
         outcomes: list[DdlOutcome] = []
         changes: list[ProgressChange] = []
         with self._write() as (connection, epoch):
-            named = (name for step in steps for name in (step.name, step.old_name, *step.touches))
-            tables = describe(connection, set(filter(None, named)))
+            tables = describe(connection, {name for step in steps for name in named_tables(step)})
             for step in steps:
                 note = ""
                 executed = ddl_state(connection, self._settings.name, step.id) is DdlState.DONE

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-
-import duckdb
 
 from consumer.ddl.declared import Definition, Definitions
 from consumer.model.names import TableName
@@ -14,7 +12,6 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.casts import Value, backfill, converted
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.duckdb.connection import qualified
 
 _REBUILT = "__storage_consumer_rebuilt"
 
@@ -76,28 +73,24 @@ def _with_kept(table: ReplicaTable, found: list[_Change], dropped: Collection[st
     return found
 
 
-def reshape(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, changes: Sequence[_Change]) -> None:
-    """Bring the table to the new columns: in place where columns only go, or only come at the end; else by a copy, as
-    the order of columns is upstream's."""
-    name = qualified(connection, table.name)
+def reshaped(table: ReplicaTable, changes: Sequence[_Change], written: Callable[[TableName], str]) -> Iterator[str]:
+    """What brings the table to the new columns: in place where columns only go, or only come at the end; else a copy,
+    as the order of columns is upstream's. `written` writes a table's name."""
+    name = written(table.name)
     kept = [change for change in changes if change.old is not None]
     in_place = all(change.value.sql == quote(change.old or "") and change.old == change.name for change in kept)
     old_names = [change.old for change in kept]
     if in_place and len(kept) == len(changes) and old_names == [name for name in table.types if name in old_names]:
-        for gone in table.types.keys() - set(old_names):
-            connection.execute(f"ALTER TABLE {name} DROP COLUMN {quote(gone)}")
+        for gone in (name for name in table.types if name not in old_names):
+            yield f"ALTER TABLE {name} DROP COLUMN {quote(gone)}"
     elif in_place and old_names == list(table.types) and list(changes[: len(kept)]) == kept:
         for change in changes[len(kept) :]:
             added = quote(change.name)
-            connection.execute(f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}")
-            connection.execute(f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT")
+            yield f"ALTER TABLE {name} ADD COLUMN {added} {change.value.type} DEFAULT {change.value.sql}"
+            yield f"ALTER TABLE {name} ALTER COLUMN {added} DROP DEFAULT"
     else:
         selected = ", ".join(f"{change.value.sql} AS {quote(change.name)}" for change in changes)
-        copy = TableName(table.name.database, _REBUILT)
-        connection.execute(f"CREATE TABLE {qualified(connection, copy)} AS SELECT {selected} FROM {name}")
-        connection.execute(f"DROP TABLE {name}")
-        _rename_table(connection, copy, table.name.table)
-
-
-def _rename_table(connection: duckdb.DuckDBPyConnection, old: TableName, new: str) -> None:
-    connection.execute(f"ALTER TABLE {qualified(connection, old)} RENAME TO {quote(new)}")
+        copy = written(TableName(table.name.database, _REBUILT))
+        yield f"CREATE TABLE {copy} AS SELECT {selected} FROM {name}"
+        yield f"DROP TABLE {name}"
+        yield f"ALTER TABLE {copy} RENAME TO {quote(table.name.table)}"

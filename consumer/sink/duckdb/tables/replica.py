@@ -10,13 +10,9 @@ import duckdb
 
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.columnar.types import duckdb_type
 from consumer.sink.duckdb.connection import catalog, qualified, schema
 from consumer.sink.duckdb.progress.schema import exists
-
-_MOVED = "__storage_consumer_moved"
 
 
 def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> set[TableName]:
@@ -67,52 +63,26 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
     }
 
 
-def create_table(connection: duckdb.DuckDBPyConnection, name: TableName, upstream: Upstream) -> ReplicaTable:
-    """Make an empty table, and its schema where that is missing."""
-    create_schema(connection, name.database)
-    types = {column.name: duckdb_type(column) for column in upstream.stored}
-    body = ", ".join(f"{quote(column)} {kind}" for column, kind in types.items())
-    connection.execute(f"CREATE TABLE {qualified(connection, name)} ({body})")
-    remember(connection, name, upstream)
-    return ReplicaTable(name, types, upstream)
-
-
-def create_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema(connection, database)}")
-
-
 def drop_table(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
     """Drop the table, if it is there, and what is remembered of it."""
     connection.execute(f"DROP TABLE IF EXISTS {qualified(connection, name)}")
     forget(connection, name)
 
 
-def move_table(connection: duckdb.DuckDBPyConnection, table: ReplicaTable, new: TableName) -> None:
-    """Give the table another name, and what is remembered of it with it. To another schema, DuckDB can only copy it."""
-    source, target = qualified(connection, table.name), qualified(connection, new)
-    if table.name.database == new.database:
-        # Over a third name: names that differ in case only are one name to DuckDB.
-        connection.execute(f"ALTER TABLE {source} RENAME TO {quote(_MOVED)}")
-        between = qualified(connection, TableName(new.database, _MOVED))
-        connection.execute(f"ALTER TABLE {between} RENAME TO {quote(new.table)}")
-    else:
-        create_schema(connection, new.database)
-        connection.execute(f"CREATE TABLE {target} AS SELECT * FROM {source}")
-        connection.execute(f"DROP TABLE {source}")
-    forget(connection, table.name)
-    if table.upstream is not None:
-        remember(connection, new, table.upstream)
+def tables_of(connection: duckdb.DuckDBPyConnection, database: str) -> list[TableName]:
+    """The tables of a schema, by name."""
+    rows = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() "
+        "WHERE database_name = current_database() AND lower(schema_name) = lower(?) ORDER BY table_name",
+        (database,),
+    )
+    return [TableName(*row) for row in rows.fetchall()]
 
 
 def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
     """Drop a schema with all its tables. One named `main` or like the file stays, empty: DuckDB cannot drop it."""
-    connection.execute(
-        "SELECT schema_name, table_name FROM duckdb_tables() "
-        "WHERE database_name = current_database() AND lower(schema_name) = lower(?)",
-        (database,),
-    )
-    for schema_name, table in connection.fetchall():
-        drop_table(connection, TableName(schema_name, table))
+    for name in tables_of(connection, database):
+        drop_table(connection, name)
     if database.lower() not in ("main", catalog(connection).lower()):
         connection.execute(f"DROP SCHEMA IF EXISTS {schema(connection, database)} CASCADE")
 

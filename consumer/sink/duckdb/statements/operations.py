@@ -1,0 +1,237 @@
+"""What a statement does to the replica's tables as they are: SQL, and the tables that are there behind it. `execute`
+runs it, `preview` prints it. What rows decide is not told here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
+
+from consumer.ddl.changes import changes_of
+from consumer.ddl.declared import Definitions
+from consumer.ddl.recover import NOT_KEPT, not_kept_hint
+from consumer.errors import DdlRefused
+from consumer.layout.schema_file import is_view
+from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.commands import refused_hint, table_there_hint
+from consumer.model.names import TableName
+from consumer.model.steps import ApplyDdl
+from consumer.sink.columnar.casts import NotExact
+from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import ReplicaTable, Upstream
+from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.duckdb.progress.schema import SCHEMA
+from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshaped
+from consumer.sink.duckdb.tables.replica import visible
+
+Tables = Mapping[TableName, ReplicaTable]
+
+NO_VIEWS = "views are not kept in a DuckDB replica: recorded, not executed"
+MISSING = "the target has no such table: it is older than the changefeed, or it was dropped there"
+_RESTORE = "restore the table from a snapshot, or create it empty where it was empty upstream, and run again"
+_MOVED = "__storage_consumer_moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How names are written: ``catalog.schema.table``, as a database can be named like the file; without the catalog
+    where it is ""."""
+
+    catalog: str = ""
+
+    def schema(self, database: str) -> str:
+        return f"{quote(self.catalog)}.{quote(database)}" if self.catalog else quote(database)
+
+    def table(self, name: TableName) -> str:
+        return f"{self.schema(name.database)}.{quote(name.table)}"
+
+
+PLAIN = Written()
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """`sql` in its order, and the tables that are others then, by name: None for one that is gone. `note`: what the
+    replica does not hold of it."""
+
+    sql: tuple[str, ...] = ()
+    there: Mapping[TableName, ReplicaTable | None] = field(default_factory=dict)
+    note: str = ""
+
+
+def named_tables(step: ApplyDdl) -> set[TableName]:
+    """The tables that `operations` must know, as far as they exist."""
+    like = changes_of(step.statement).named("like")
+    source = () if like is None else (TableName(like.database or step.name.database, like.table),)
+    return {name for name in (step.name, step.old_name, *step.touches, *source) if name is not None}
+
+
+def action_of(step: ApplyDdl) -> Action:
+    """Raises DdlRefused for a statement of no known kind, or about the target's own database."""
+    if step.name.database.lower() in (SCHEMA, "information_schema", "pg_catalog"):
+        raise refused(step, f"the database {step.name.database} is the target's own", "filter it in the changefeed")
+    try:
+        return Action(step.file.type)
+    except ValueError as error:
+        raise refused(step, f"a statement of the unknown type {step.file.type}") from error
+
+
+def operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written = PLAIN) -> Operations:
+    """What a statement about a table, or CREATE DATABASE, does where there are `tables`, beside what it does to rows of
+    partitions. Raises DdlRefused."""
+    try:
+        return _operations(step, action_of(step), tables, zone, written)
+    except NameTaken as error:
+        raise refused(step, str(error), "drop that column from the replica by hand and run again") from error
+    except NotExact as error:
+        raise refused(step, f"the rows cannot be converted exactly: {error}") from error
+
+
+def kept(step: ApplyDdl, trash: TableName, tables: Tables, filled: bool, written: Written = PLAIN) -> Operations | None:
+    """A table that goes to the trash, or comes back from there: `tables` has both. None where there is nothing to move,
+    or where the trash holds the table of an earlier execution already: then the statement runs as it is. `filled`:
+    whether it has rows."""
+    name, there = step.standing, tables.get(trash)
+    if step.file.type == Action.RECOVER_TABLE:
+        back = there is not None and name not in tables
+        return replace(moved(there, name, written), note=f"{name} came back from {trash}") if back and there else None
+    truncated = step.file.type == Action.TRUNCATE_TABLE
+    if there is not None or name not in tables or (truncated and not filled):
+        return None
+    table, note = tables[name], f"{name} is kept as {trash}"
+    gone = moved(table, trash, written)
+    if not truncated:
+        return replace(gone, note=note)
+    anew = f"CREATE TABLE {written.table(table.name)} AS SELECT * FROM {written.table(trash)} LIMIT 0"
+    return Operations((*gone.sql, anew), {**gone.there, table.name: table}, note)
+
+
+def moved(table: ReplicaTable, new: TableName, written: Written) -> Operations:
+    """The table under another name. To another schema, DuckDB can only copy it."""
+    source, there = written.table(table.name), {table.name: None, new: replace(table, name=new)}
+    if table.name.database != new.database:
+        copied = f"CREATE TABLE {written.table(new)} AS SELECT * FROM {source}"
+        return Operations((_schema(new, written), copied, f"DROP TABLE {source}"), there)
+    if table.name.folded != new.folded:
+        return Operations((f"ALTER TABLE {source} RENAME TO {quote(new.table)}",), there)
+    # Over a third name: names that differ in case only are one name to DuckDB.
+    between = written.table(TableName(new.database, _MOVED))
+    renames = (f"ALTER TABLE {source} RENAME TO {quote(_MOVED)}", f"ALTER TABLE {between} RENAME TO {quote(new.table)}")
+    return Operations(renames, there)
+
+
+def _operations(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
+    match action:
+        case Action.CREATE_SCHEMA:
+            return Operations((_schema(step.name, written),))
+        case Action.MODIFY_SCHEMA_CHARSET:
+            return Operations()
+        case Action.CREATE_TABLE | Action.CREATE_TABLES:
+            return _created(step, tables, written)
+        case Action.DROP_TABLE:
+            return Operations((f"DROP TABLE IF EXISTS {written.table(step.standing)}",), {step.standing: None})
+        case Action.CREATE_VIEW | Action.DROP_VIEW:
+            return Operations(note=NO_VIEWS)
+        case Action.RECOVER_TABLE:
+            raise refused(step, NOT_KEPT, not_kept_hint(step.table, step.file.version))
+        case _ if action in RENAME_ACTIONS:
+            return _renamed(step, tables, written)
+    return _altered(step, action, tables, zone, written)
+
+
+def _schema(name: TableName, written: Written) -> str:
+    return f"CREATE SCHEMA IF NOT EXISTS {written.schema(name.database)}"
+
+
+def _created(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
+    name = step.name
+    if name in tables:
+        raise refused(step, f"the table {name} is there already", table_there_hint(step.table, step.file.version))
+    upstream = _like(step, tables) or _upstream(step.file.columns, changes_of(step.file).columns)
+    return empty_table(name, upstream, written)
+
+
+def empty_table(name: TableName, upstream: Upstream, written: Written) -> Operations:
+    """An empty table, with its schema where that is missing."""
+    types = {column.name: duckdb_type(column) for column in upstream.stored}
+    body = ", ".join(f"{quote(column)} {kind}" for column, kind in types.items())
+    made = f"CREATE TABLE {written.table(name)} ({body})"
+    return Operations((_schema(name, written), made), {name: ReplicaTable(name, types, upstream)})
+
+
+def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
+    """What is known of the table that CREATE .. LIKE copies: an unqualified name can be another database's, of which
+    `touches` knows."""
+    source = changes_of(step.statement).named("like")
+    if source is None:
+        return None
+    named = [name for name in step.touches if name.table.lower() == source.table.lower() and name != step.name]
+    wanted = [column.name for column in visible(step.file.columns)]
+    for name in (*named, TableName(source.database or step.name.database, source.table)):
+        upstream = tables[name].upstream if name in tables else None
+        if upstream is not None and [column.name for column in upstream.columns] == wanted:
+            return upstream
+    return None
+
+
+def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
+    if step.old_name is None:
+        raise refused(step, "the table's old name is not known")
+    if is_view(step.file.columns):
+        return Operations(note=NO_VIEWS)
+    return moved(_existing(step, step.old_name, tables), step.name, written)
+
+
+def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
+    definitions, table = changes_of(step.file).columns, _existing(step, step.name, tables)
+    before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))
+    after = _upstream(step.file.columns, definitions, before)
+    found = changes(step, table, before, after, definitions, zone)
+    emptied = (f"TRUNCATE {written.table(table.name)}",) if action == Action.TRUNCATE_TABLE else ()
+    types = {change.name: change.value.type for change in found}
+    unknown = [column.name for column in after.stored if column.labelled and not column.elements]
+    changed = [name for name in unknown if name.lower() in definitions.columns]
+    return Operations(
+        (*emptied, *reshaped(table, found, written.table)),
+        {table.name: replace(table, types=types, upstream=after)},
+        f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else "",
+    )
+
+
+def _existing(step: ApplyDdl, name: TableName, tables: Tables) -> ReplicaTable:
+    if name not in tables:
+        raise refused(step, MISSING, _RESTORE)
+    return tables[name]
+
+
+def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstream | None = None) -> Upstream:
+    """The columns that a schema file lists, with what only the statement, or what is known of them already, tells."""
+    known = {column.name.lower(): column for column in before.columns} if before else {}
+    unreal = {name.lower() for name in before.virtual} if before else set()
+    told, virtual = [], set()
+    for column in visible(columns):
+        lowered = column.name.lower()
+        definition = definitions.columns.get(lowered)
+        old = known.get(definitions.old_name(lowered) or "")
+        if old is not None and old.family is column.family:
+            labels = (
+                (column.elements or (definition.elements if definition else ()) or old.elements) if old.elements else ()
+            )
+        else:
+            labels = column.elements or (definition.elements if definition else ())
+        told.append(replace(column, elements=labels))
+        if definition.virtual if definition else old is not None and old.name.lower() in unreal:
+            virtual.add(column.name)
+    return Upstream(tuple(told), frozenset(virtual))
+
+
+def refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
+    name, version = step.table, step.file.version
+    return DdlRefused(
+        f"{why}: {step.file.query}",
+        hint=hint or refused_hint(name, version),
+        table=str(name),
+        path=step.file.path,
+        version=version,
+    )
