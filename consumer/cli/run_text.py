@@ -51,7 +51,8 @@ def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]
     command that brings it back."""
     for name, table in sorted(result.tables.items()):
         if table.state == "waits":
-            yield f"{name} {table.error}"
+            reason = behind_name(name, table.error)
+            yield f"{name} {reason}" if reason.startswith("waits for ") else f"{name} waits: {reason}"
         elif table.state == "stopped":
             reason = behind_name(name, table.error)
             lines = list(way_back(name, table, options))

@@ -394,3 +394,10 @@ def test_notes_are_said_once(app: FakeApp, capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr()
     assert told.err.count("no commit-ts") == 1
     assert json.loads(told.out.splitlines()[-1])["notes"] == ["no commit-ts"]
+
+
+def test_a_table_that_waits_for_its_target_is_named_once(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    full = "shop.orders: the target has no room: it is tried again by the next run"
+    app.result = RunResult(T1, {ORDERS: TableResult(state="waits", error=full)}, exit_code=4)
+    assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
+    assert "shop.orders waits: the target has no room: it is tried again by the next run\n" in capsys.readouterr().err

@@ -23,9 +23,11 @@ Doing = Literal["start", "rows", "ddl"]
 statement."""
 
 _READ_ONLY = (1290, 1792, 1836)
+_FULL = (1021, 1037, 1038, 1041, 1114)
+"""No disk, no memory."""
 _LOST = (
     *(0, 2000, 2002, 2003, 2005, 2006, 2012, 2013, 2014, 2027, 2055),  # the client's own
-    *(1021, 1037, 1038, 1041, 1114, 1026, 1030),  # no disk, no memory
+    *(*_FULL, 1026, 1030),  # the last two: a file cannot be written, an engine's error
     *(1040, 1203, 1226, 1129, 1135),  # too many connections
     *(1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1189, 1190, 1927, 3169, 4031),  # connection ended
     *(*_READ_ONLY, 1047, 3032, 3168),  # not serving; 1047 is a node of a Galera cluster that has lost the others
@@ -86,7 +88,8 @@ def translate(
     """The consumer's error for one of pymysql's. The caller raises it from `error`."""
     number = errno(error)
     kind = _kind(number, doing)
-    fore = "the target takes no writes" if number in _READ_ONLY else _FORE.get(kind)
+    said = {**dict.fromkeys(_READ_ONLY, "the target takes no writes"), **dict.fromkeys(_FULL, "the target has no room")}
+    fore = said.get(number, _FORE.get(kind))
     text = f"{fore}: {_message(error)}" if fore else _message(error)
     if number in _GRANT and not hint:
         hint = (
@@ -96,6 +99,8 @@ def translate(
         hint = "check the user and the password in --downstream-uri"
     if number in _READ_ONLY and not hint:
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
+    if number in _FULL and not hint:
+        hint = "make room on its disk or in its memory, then run again; nothing is lost"
     return kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
 
 

@@ -53,3 +53,11 @@ def test_the_servers_words_and_number_are_kept() -> None:
 
 def test_what_a_resumed_statement_may_meet_is_never_retryable() -> None:
     assert not [number for number in ALREADY_SO if issubclass(ERRORS.get(number, errors.Fatal), errors.Retryable)]
+
+
+@pytest.mark.parametrize("number", [1021, 1041, 1114])
+def test_a_full_server_is_not_one_that_does_not_answer(number: int) -> None:
+    found = translate(pymysql.err.OperationalError(number, "full"), "rows")
+    assert isinstance(found, errors.TargetUnavailable)
+    assert found.message == f"the target has no room: full (error {number})"
+    assert found.hint.startswith("make room")
