@@ -48,7 +48,8 @@ class LoadRequest:
     `told_unique` are the column sets of those unique ones that the statements prove, all of them or not. `labels` are
     those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known.
     `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
-    RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget."""
+    RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget. `reading`: rows are to be compared,
+    not written, so columns that the target computes and keeps are wanted too."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -60,6 +61,7 @@ class LoadRequest:
     together: bool = False
     collided: bool = False
     routed: TableName | None = None
+    reading: bool = False
 
     @property
     def name(self) -> TableName:

@@ -92,14 +92,21 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
-    """How a table came out. `error`: why it could not be compared at all. `notes` say what was not compared."""
+    """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
+    table. `notes` say what was not compared."""
 
     table: TableName
     watermark: int
     counted: Counted = field(default_factory=Counted)
     notes: tuple[str, ...] = ()
     error: ConsumerError | None = None
+    refused: bool = False
     seconds: float = 0.0
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether nobody could compare it: the storage does not say enough."""
+        return isinstance(self.error, CannotBeExact) and not self.refused
 
     @property
     def state(self) -> str:
@@ -130,10 +137,10 @@ class VerifyResult:
                 hint="where a run was ended in the middle of a load, run `once` and verify again; `resync` loads a"
                 " table anew",
             )
-        failed = [table.error for table in self.tables if table.error is not None]
-        failed.sort(key=lambda error: (isinstance(error, CannotBeExact), isinstance(error, Retryable)))
-        if failed and (strict or not isinstance(failed[0], CannotBeExact)):
-            return failed[0]
+        failed = [table for table in self.tables if table.error is not None and (strict or not table.is_unproven)]
+        failed.sort(key=lambda table: (table.is_unproven, isinstance(table.error, Retryable)))
+        if failed:
+            return failed[0].error
         partly = [table for table in self.tables if table.state == "equal in part"] if strict else []
         if partly:
             return CannotBeExact(

@@ -41,7 +41,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     strange = ~known & has
     again = np.ones(len(own), np.bool_)
     again[there[has]] = False
-    extra = (gone & sure) | (strange if task.whole else np.zeros(count, np.bool_))
+    extra = (gone & (sure | task.whole)) | (strange if task.whole else np.zeros(count, np.bool_))
     both = np.flatnonzero(expected & has)
     values, unknown = _values(task, told, held, era, newest[both], there[both])
     wrong = np.flatnonzero(np.logical_or.reduce([*values.values(), np.zeros(len(both), np.bool_)]))
@@ -58,7 +58,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         missing=int(missing.sum()),
         extra=int(extra.sum()) + int(again.sum()),
         differing=len(wrong),
-        unsure=int((expected & ~sure).sum()) + int((gone & ~sure).sum()),
+        unsure=int((expected & ~sure).sum()) + int((gone & ~extra).sum()),
         untold=0 if task.whole else int(strange.sum()),
         unknown=unknown,
         shown=tuple(shown),

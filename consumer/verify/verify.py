@@ -72,9 +72,10 @@ class Verifier:
         for name, life in sorted(there.items()):
             place = progress.table(name)
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
-            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view:
-                continue
             upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
+            told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
+            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told:
+                continue
             found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options))
         return found
 
@@ -90,7 +91,7 @@ class Verifier:
         placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
         for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
-            nothing = CannotBeExact("the storage holds no schema file that tells of the table", table=str(name))
+            nothing = CannotBeExact("no schema file tells of the table as far as it was applied", table=str(name))
             yield TableCheck(name, progress.table(name).applied_ts, error=errors.get(name, nothing))
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
@@ -112,7 +113,7 @@ class Verifier:
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
-            raise answer
+            return TableCheck(history.name, history.upto, error=answer, refused=True)
         target = answer
         untold = history.untold
         if not target.key and untold:
@@ -134,7 +135,7 @@ class Verifier:
         catalog, dialect, naming = histories[0].assembly.catalog, self.options.dialect, self.options.naming
         loads = (history.request_load() for history in histories)
         asked = [TableVersionConsumer(load, catalog, dialect, naming=naming).request() for load in loads]
-        return self.sink.prepare(asked)
+        return self.sink.prepare([replace(request, reading=True) for request in asked])
 
     def _task(
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None

@@ -68,6 +68,14 @@ def test_another_upstream_or_table_is_refused(consumer: CommandLine) -> None:
     assert consumer.run("verify", "--table", "du.nowhere").code == 2
 
 
+def test_a_view_in_place_of_a_table_is_an_error(consumer: CommandLine) -> None:
+    assert consumer.run("once").code == 0
+    by_hand(consumer, "ALTER TABLE du.n RENAME TO m", "CREATE VIEW du.n AS SELECT * FROM du.m")
+    left = consumer.run("verify")
+    assert left.code == 3
+    assert "du.n was not compared: du.n is a view in the target" in left.out
+
+
 def test_the_target_is_only_read(consumer: CommandLine) -> None:
     assert consumer.run("once").code == 0
     file = Path(consumer.target.removeprefix("duckdb:///"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
+
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.check import TableCheck
 from consumer.model.columns import Column
 from tests.support.build import ID, VALUE
-from tests.support.feed import Feed, MemoryReplica
+from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
@@ -100,3 +102,36 @@ def test_a_table_that_is_gone_from_the_target_is_an_error(tmp_path: Path) -> Non
     error = result.verdict(strict=False)
     assert error is not None
     assert error.exit_code == 3
+
+
+def test_a_row_that_was_deleted_before_a_partition_was_dropped_must_not_be_there(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    ranges = "(PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20))"
+    query = f"CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT) PARTITION BY RANGE (`id`) {ranges}"
+    made.statement("d.t", 10, Action.CREATE_TABLE, query)
+    made.puts("d.t", 10, {11: (1, "1"), 12: (11, "1"), 13: (12, "1")})
+    made.file("d.t", 10, made._line("d.t", 14, 12, "1").replace(b'"INSERT"', b'"DELETE"'))
+    made.statement("d.t", 20, Action.DROP_PARTITION, "ALTER TABLE `t` DROP PARTITION `a`")
+    file = tmp_path / "replica.duckdb"
+    replica = Replica(made, f"duckdb:///{file}")
+    assert replica.once(30).exit_code == 0
+    (check,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader()).tables
+    assert (check.state, check.counted.unsure) == ("equal in part", 2)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("INSERT INTO d.t VALUES (12, 1)")
+    (check,) = app.verify(replica.settings(), Recorder(), loader=InlineLoader()).tables
+    assert [(row.kind, row.key) for row in check.counted.shown] == [("extra", (("id", "12"),))]
+    assert check.counted.unsure == 2
+
+
+def test_an_older_table_of_which_nothing_was_applied_stops_no_other(tmp_path: Path) -> None:
+    made = feed(tmp_path)
+    made.create("d.t", 10)
+    made.puts("d.t", 10, {11: (1, "1")})
+    replica = MemoryReplica(made)
+    assert replica.once(30).exit_code == 0
+    made.describe("d.old", 40)
+    made.puts("d.old", 40, {41: (1, "1")})
+    assert replica.once(50).exit_code == 3
+    result = app.verify(replica.settings(), Recorder(), loader=InlineLoader())
+    assert {str(check.table): check.state for check in result.tables} == {"d.t": "equal", "d.old": "not compared"}

@@ -3,13 +3,14 @@ the rows that the storage tells of are brought to them by the writer's own conve
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
 
+from consumer.errors import SchemaDrift
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable
@@ -18,7 +19,7 @@ from consumer.sink.columnar.values import to_arrow
 from consumer.sink.duckdb.connection import Database, qualified
 
 RANGE_ROWS = 500_000
-_BATCH_ROWS = 100_000
+_READ_ROWS, _BATCH_ROWS, _BATCH_BYTES = 2_048, 100_000, 32 << 20
 _BLOB = "BLOB"
 
 
@@ -59,8 +60,7 @@ class DuckDbComparer:
                 return
             name = qualified(connection, self.table.name)
             found = connection.sql(f"SELECT {', '.join(chosen)} FROM {name}{where}")
-            for batch in found.to_arrow_reader(_BATCH_ROWS):
-                yield _large(pa.Table.from_batches([batch]))
+            yield from map(_large, _together(found.to_arrow_reader(_READ_ROWS)))
 
     def _held(self, position: int, name: str) -> str:
         """As text of the type that the column must have. A value that another type holds otherwise is no such value."""
@@ -83,8 +83,26 @@ def _memory() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Tables of many rows, of fewer where they are wide."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(b.num_rows for b in held) >= _BATCH_ROWS or sum(b.nbytes for b in held) >= _BATCH_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
 def rows_of(connection: duckdb.DuckDBPyConnection, table: ReplicaTable) -> int:
-    """One above the greatest number of a row; 0 where a column has the name of that number."""
+    """One above the greatest number of a row; 0 where a column has the name of that number. Raises SchemaDrift for a
+    view."""
+    views = (
+        "SELECT 1 FROM duckdb_views() WHERE database_name = current_database() AND schema_name = ? AND view_name = ?"
+    )
+    if connection.execute(views, list(table.name)).fetchone():
+        raise SchemaDrift(f"{table.name} is a view in the target, rows cannot be written to it")
     if table.spelled("rowid") is not None:
         return 0
     found = connection.execute(f"SELECT max(rowid) FROM {qualified(connection, table.name)}").fetchall()

@@ -19,7 +19,7 @@ from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 
 RANGE_ROWS = 500_000
-_BATCH_ROWS = 20_000
+_BATCH_ROWS, _BATCH_BYTES, _FIRST_ROWS = 20_000, 32 << 20, 64
 _DIVIDED = (Family.INTEGER, Family.TEXT, Family.BINARY)
 """Keys of these types cut the table into ranges, by the server's own order of them."""
 SNAPSHOT = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -52,8 +52,11 @@ class MySqlComparer:
                 for statement in SNAPSHOT:
                     cursor.execute(statement)
                 cursor.execute(query, values)
-                while rows := cursor.fetchmany(_BATCH_ROWS):
-                    yield normal_form.held(self.target, [pa.array(column) for column in zip(*rows, strict=True)])
+                wanted = _FIRST_ROWS
+                while rows := cursor.fetchmany(wanted):
+                    batch = normal_form.held(self.target, [pa.array(column) for column in zip(*rows, strict=True)])
+                    wanted = _fitting(batch)
+                    yield batch
         except pymysql.MySQLError as error:
             raise translate(error, "start") from error
         finally:
@@ -66,6 +69,12 @@ class MySqlComparer:
         above = [(f"{name} > %s", self.bounds[number - 1])] if number else []
         upto = [(f"{name} <= %s", self.bounds[number])] if number < len(self.bounds) else []
         return f" WHERE {' AND '.join(text for text, _ in (*above, *upto))}", [value for _, value in (*above, *upto)]
+
+
+def _fitting(batch: pa.Table) -> int:
+    """How many rows to fetch after `batch`, so that wide ones take no more memory than narrow ones."""
+    by_bytes: int = batch.num_rows * _BATCH_BYTES // max(batch.nbytes, 1)
+    return max(1, min(by_bytes, int(batch.num_rows) * 4, _BATCH_ROWS))
 
 
 def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> tuple[Any, ...]:

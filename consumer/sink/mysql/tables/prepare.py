@@ -159,7 +159,7 @@ def _check_table(request: LoadRequest, table: TargetTable, settings: MySqlSettin
 
 def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
     """The columns that both sides have, in the target's order: those to write, and those that the target computes where
-    a unique key of it needs the rows' own values."""
+    a unique key of it needs the rows' own values, or that are only read."""
     sent = {same_name(column.name): column for column in _visible(request)}
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
@@ -169,7 +169,7 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
         (sent[same_name(column.name)], column)
         for column in table.columns
         if same_name(column.name) in sent
-        if not column.generated or (same_name(column.name) in keyed and not column.virtual)
+        if not column.generated or (not column.virtual and (request.reading or same_name(column.name) in keyed))
     ]
 
 

@@ -35,6 +35,9 @@ def same(column: Column, data_type: str, told: str, found: str) -> bool:
         (Column("c", "DECIMAL", length=10, scale=2), "decimal", "1.10", "1.1000", True),
         (Column("c", "DECIMAL", length=10, scale=2), "decimal", "-0.00", "0.00", True),
         (Column("c", "DECIMAL", length=10, scale=2), "decimal", "1.10", "1.01", False),
+        (Column("c", "DECIMAL", length=10, scale=2), "decimal", "1.10", "00000001.10", True),  # ZEROFILL
+        (Column("c", "DECIMAL", length=10, scale=2), "decimal", "0.10", "00000000.10", True),
+        (Column("c", "DECIMAL", length=10, scale=2), "decimal", "10.00", "00000100.00", False),
         (Column("c", "FLOAT"), "float", "0.1", "0.10000000149011612", True),
         (Column("c", "FLOAT"), "float", "16777216", "16777218", False),
         (Column("c", "FLOAT"), "double", "0.1", "0.1", False),
@@ -56,6 +59,9 @@ def same(column: Column, data_type: str, told: str, found: str) -> bool:
         (Column("c", "JSON"), "json", "18446744073709551616", "1.8446744073709552e19", True),
         (Column("c", "JSON"), "json", "18446744073709551615", "18446744073709551614", False),
         (Column("c", "VECTOR"), "vector", "[1,2.5]", "[1.00000e+00,2.50000e+00]", True),
+        (Column("c", "VECTOR"), "vector", "[1,2.5]", "0000803f00002040", True),
+        (Column("c", "VECTOR"), "vector", "[1,2.5]", "0000803f00002041", False),
+        (Column("c", "VECTOR"), "vector", "[0]", "00000000", True),
         (Column("c", "VECTOR"), "vector", "[1,2.5]", "[1,2.25]", False),
     ],
 )
