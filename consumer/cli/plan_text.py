@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.cli.run_text import way_back
+from consumer.cli.run_text import masked_note, way_back
 from consumer.cli.text import MOST_ROWS, one_line, print_notes, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import PlannedStep, PlanResult
@@ -21,10 +21,11 @@ def print_plan(result: PlanResult, options: str) -> None:
         print(*(_load_lines(step, mark) if step.kind == "load" else _statement_lines(step, mark)), sep="\n")
     if len(result.steps) > MOST_ROWS:
         print(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
+    lines: list[str] = []
     for row in result.stopped:
-        print(f"{row.table} is stopped: {behind_name(row.table, row.error)}")
-        for line in way_back(row.table, row, options):
-            print(line)
+        lines += f"{row.table} is stopped: {behind_name(row.table, row.error)}", *way_back(row.table, row, options)
+    for line in (*lines, *masked_note(lines)):
+        print(line)
     print(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
     print_notes(result.notes)
 

@@ -12,7 +12,8 @@ _SECRET_NAME = r"[\w.-]*(?:key|secret|token|passw|credential|signature|sas)[\w.-
 # A quote at the end belongs to the shell command around the URI.
 _SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)[^&#\s]*?(?=['\"]?(?:[&#\s]|$))", re.IGNORECASE)
 # Greedy up to the last "@": a password may hold any character, and too much masked is better than too little.
-_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)\S*(@)")
+# Without "scheme://" in front the text begins with the user.
+_PASSWORD = re.compile(r"((?:://|^(?![A-Za-z][A-Za-z0-9+.-]*://)/*)[^:/?#@\s]*:)\S*(@)")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _SHORTEST_SECRET = 6
 """Shorter ones are common words too: masking them everywhere would make messages unreadable."""

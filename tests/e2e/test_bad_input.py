@@ -4,6 +4,7 @@ the input a plain re-run ends equal."""
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -198,6 +199,9 @@ def test_a_folder_that_is_missing_is_told_with_the_form_of_the_uri(cli: CommandL
     assert left.code == 2
     assert "does not exist" in left.json["error"]
     assert f"duckdb:///{tmp_path}/replica.duckdb" in left.json["hint"]
+    for folder, uri in ((tmp_path / "new one", f"duckdb:///{tmp_path}/new one"), (Path.cwd() / "no", "duckdb:///no")):
+        left = cli.run("once", "--downstream-uri", f"{uri}/replica.duckdb", "--json")
+        assert (left.code, left.json["hint"]) == (2, f"make it first: mkdir -p {shlex.quote(str(folder))}")
 
 
 def test_another_file_is_not_overwritten(cli: CommandLine, tmp_path: Path) -> None:

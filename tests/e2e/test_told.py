@@ -90,3 +90,6 @@ def test_a_secret_in_a_command_has_its_place(damaged: CommandLine, fresh_mariadb
         (command,) = (line for line in text.splitlines() if "storage-consumer resync" in line)
         assert ":***@" in command
         assert text.count("*** in a command stands for a secret: put it there, or leave the flag out and set") == 1
+    planned = damaged.run("plan", "--name", "other", "--downstream-uri", uri).out
+    assert "storage-consumer forget --name default" in planned
+    assert planned.count("*** in a command stands for a secret") == 1

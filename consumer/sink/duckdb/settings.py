@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -66,6 +67,8 @@ class DuckDbSettings:
         if not path.parent.is_dir():
             raise BadConfig(
                 f"the folder {path.parent} of the DuckDB file does not exist",
-                hint="" if given.startswith("/") else f"an absolute path takes four slashes: duckdb:////{given}",
+                hint=f"an absolute path takes four slashes: duckdb:////{given}"
+                if Path("/", given).parent.is_dir()
+                else f"make it first: mkdir -p {shlex.quote(str(path.parent))}",
             )
         return cls(str(path), name, time_zone)

@@ -37,6 +37,9 @@ def test_scrubbed_texts_lose_written_and_decoded_secrets() -> None:
     [
         ("mysql://root@h:3306/", "mysql://root@h:3306/"),
         ("mysql://root:pw@h:3306/", "mysql://root:***@h:3306/"),
+        ("root:pw@h:3306/", "root:***@h:3306/"),
+        ("//root:p://w@h:3306/", "//root:***@h:3306/"),
+        ("mysql:/root:pw@h:3306/", "mysql:***@h:3306/"),
         ("mysql://root:p@w/x?y#z@h/", "mysql://root:***@h/"),
         ("mysql://:pw@h/", "mysql://:***@h/"),
         ("azblob://c/p?account-name=n&account-key=k%3D&sas-token=s", "azblob://c/p?account-name=n&account-key=***&sas-token=***"),
