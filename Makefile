@@ -7,7 +7,7 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite mysql check simulate corpus bench lock
+.PHONY: help setup demo test azurite mysql check simulate histories corpus bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,6 +39,9 @@ check: setup ## Lint, formatting, types
 
 simulate: setup ## Play random histories against the driver: make simulate MINUTES=10 SEED=1
 	$(BIN)/python -m tests.simulate --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+histories: setup mysql ## Play random statements on each target: make histories MINUTES=10 SEED=1
+	$(BIN)/python -m tests.support.random_ddl --minutes $(MINUTES) --target $(TARGETS) $(if $(SEED),--seed $(SEED))
 
 corpus: setup mysql ## Compare with recorded changefeeds on all targets: make corpus CORPUS=path
 	@test -n "$(CORPUS)" || { echo "name the folder of recorded changefeeds: make corpus CORPUS=path" >&2; exit 2; }

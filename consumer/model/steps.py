@@ -62,7 +62,8 @@ class ApplyDdl:
     `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
     TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
     PARTITION_ACTIONS, None where that is not known. `indexes`: what is known of the table's before the statement;
-    `charset`: what its database gives to a new table, upstream, at that time.
+    `charset`: what its database gives to a new table, upstream, at that time. `behind`: those of `touches` that the
+    statement does not name and only comes after; upstream may not have them any more.
     """
 
     file: SchemaFile
@@ -76,6 +77,7 @@ class ApplyDdl:
     partitioning: Partitioning | None = None
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
+    behind: tuple[TableName, ...] = ()
     routed: SchemaFile | None = None
 
     @property

@@ -34,8 +34,8 @@ class Statement:
     table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
     whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
     have the table that had the name then. `former`: the names from which pending RENAMEs give a DROP its table, the
-    last one first, each with its RENAME's version. `indexes`, `charset`: see ApplyDdl. All names are the upstream's but
-    `trash`, which is the target's as `naming` has it."""
+    last one first, each with its RENAME's version. `behind`, `indexes`, `charset`: see ApplyDdl. All names are the
+    upstream's but `trash`, which is the target's as `naming` has it."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -48,6 +48,7 @@ class Statement:
     left_out: TableName | None = None
     never_made: bool = False
     former: tuple[tuple[TableName, int], ...] = ()
+    behind: tuple[TableName, ...] = ()
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
     naming: Naming = SAME
@@ -120,7 +121,8 @@ class Statement:
     def routed(self) -> SchemaFile | None:
         """See ApplyDdl. Raises DdlRefused where the text cannot be said in the target's names."""
         try:
-            return routed(self.file, self.naming, {*self.touches, *self.drops}, self.old_name)
+            named = {*self.touches, *self.drops} - {*self.behind}
+            return routed(self.file, self.naming, named, self.old_name)
         except DdlRefused as error:
             raise cannot_be_routed(self, error) from error
 
@@ -153,6 +155,7 @@ class Statement:
             partitioning=self.partitioning,
             indexes=self.indexes,
             charset=self.charset,
+            behind=self.naming.targets(self.behind),
             routed=self.routed if self.executed else None,
         )
 

@@ -130,7 +130,8 @@ class _Agenda:
             read = (name for name in statement.touches if self._wanted(name) and name != lost)
             statement = replace(statement, touches=tuple(read))
         statement = history.book.about(history.recovering(statement, self._wanted))
-        return _touching(statement, filter(self._wanted, self._keys.behind(statement)))
+        behind = {name for name in self._keys.behind(statement) if self._wanted(name)} - {*statement.touches}
+        return _touching(replace(statement, behind=tuple(sorted(behind))), behind)
 
     def _add(self, statement: Statement) -> None:
         statement = self._formerly(statement)

@@ -181,6 +181,22 @@ def test_a_views_columns_have_no_type_in_the_schema_file(replica: OnMariaDb) -> 
     assert replica.server.execute("SELECT COUNT(*) FROM d.v") == [(3,)]
 
 
+def test_a_name_alone_is_no_table_that_went_with_its_foreign_key(replica: OnMariaDb) -> None:
+    """The view has the name of a table that it referred to, so the view comes behind its end."""
+    key = "CREATE TABLE `c` (`id` INT PRIMARY KEY,`v` INT,FOREIGN KEY (`v`) REFERENCES `p`(`id`))"
+    for number, database in enumerate("de"):
+        replica.feed.database(database, 5 + number)
+    replica.feed.create("d.p", 10)
+    replica.feed.statement("d.c", 11, Action.CREATE_TABLE, key)
+    replica.feed.drop("d.c", 12)
+    replica.feed.drop("d.p", 13)
+    replica.feed.create("e.c", 14)
+    view = "CREATE ALGORITHM = UNDEFINED SQL SECURITY INVOKER VIEW `d`.`p` AS SELECT `c`.`id` FROM `c`"
+    replica.feed.statement("d.p", 20, Action.CREATE_VIEW, view, (Column("id", "UNSPECIFIED"),))
+    assert replica.once(30).exit_code == 0
+    assert replica.server.execute("SELECT COUNT(*) FROM d.p") == [(0,)]
+
+
 @pytest.mark.parametrize(
     ("before", "value", "after", "wanted"),
     [

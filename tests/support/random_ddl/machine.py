@@ -32,18 +32,21 @@ def play(
     replica: Callable[[Original], Replica],
     partitions: bool,
     look: Callable[[Path, Replica], None] = lambda folder, replica: None,
-) -> None:
-    """One history, with `size` events between two checkpoints. An AssertionError tells all of it. `look` is called
-    whenever the replica is as it must be."""
+    rounds: tuple[int, int] = (1, 4),
+    alive: Sequence[int] = ALIVE,
+) -> Upstream:
+    """One history, with `size` events between two checkpoints, of which there are as many as `rounds` says, over
+    `alive` tables. An AssertionError tells all of it. `look` is called whenever the replica is as it must be."""
     random = Random(seed)
     original = Original(server)
     try:
         original.reset()
         manner = Manner.drawn(random, partitions, original.has_expression_indexes)
-        upstream = Upstream(original, random, manner, alive=random.choice(ALIVE))
+        upstream = Upstream(original, random, manner, alive=random.choice(alive))
         target = replica(original)
         target.policies = manner.policies
-        _play(random, size, folder, upstream, target, look)
+        _play(random, size, rounds, folder, upstream, target, look)
+        return upstream
     finally:
         original.close()
 
@@ -51,6 +54,7 @@ def play(
 def _play(
     random: Random,
     size: int,
+    rounds: tuple[int, int],
     folder: Path,
     upstream: Upstream,
     replica: Replica,
@@ -60,7 +64,7 @@ def _play(
     upstream.begin(replica.older)
     moments: list[Moment] = []
     checkpoint = upstream.now
-    for _ in range(random.randint(1, 4)):
+    for _ in range(random.randint(*rounds)):
         for _ in range(size):
             upstream.step()
         expected, without_last = _end_round(random, upstream)

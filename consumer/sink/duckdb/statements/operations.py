@@ -166,7 +166,8 @@ def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
     source = changes_of(step.statement).named("like")
     if source is None:
         return None
-    named = [name for name in step.touches if name.table.lower() == source.table.lower() and name != step.name]
+    others = (name for name in step.touches if name not in (step.name, *step.behind))
+    named = [name for name in others if name.table.lower() == source.table.lower()]
     wanted = [column.name for column in visible(step.file.columns)]
     for name in (*named, TableName(source.database or step.name.database, source.table)):
         upstream = tables[name].upstream if name in tables else None

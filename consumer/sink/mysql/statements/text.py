@@ -108,7 +108,7 @@ def text_of(
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(step.name)
         before = before if before.whole else before.beside(there)
-    planned = {*step.touches} - {step.name}
+    planned = {*step.touches} - {step.name, *step.behind}
     place = Place(
         server.flavor,
         Names(_Others(server, more, step.name), step.name, step.name.database, step.old_name, planned),
