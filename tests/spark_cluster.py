@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -10,11 +11,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pyspark
 
 from tests.servers import free_port
 
-_START_SECONDS = 60
+_START_SECONDS = 180
 
 
 class SparkCluster:
@@ -29,6 +31,15 @@ class SparkCluster:
     @property
     def url(self) -> str:
         return f"spark://127.0.0.1:{self._port}"
+
+    def executors(self) -> list[psutil.Process]:
+        """The JVMs that run tasks for an application, on all workers."""
+        found: list[psutil.Process] = []
+        for process in self._processes:
+            with contextlib.suppress(psutil.Error):  # one that ended meanwhile
+                children = psutil.Process(process.pid).children(recursive=True)
+                found += [child for child in children if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())]
+        return found
 
     def __enter__(self) -> SparkCluster:
         self._start("master", "org.apache.spark.deploy.master.Master", "--port", str(self._port))

@@ -1,12 +1,18 @@
-"""The same program on a standalone master with two workers."""
+"""The same program on a standalone master with two workers, also where an executor dies under a load."""
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.e2e.corpus import compare, read_cases
+import psutil
+
+from tests.e2e.corpus import Case, read_cases
+from tests.e2e.targets import Server, Target
 from tests.servers import MariaDb
 from tests.spark_cluster import SparkCluster
 
@@ -14,15 +20,63 @@ FIXTURES = Path(__file__).parents[3] / "fixtures" / "cdc"
 
 
 def test_once_on_a_standalone_cluster_ends_equal(fresh_mariadb: MariaDb, tmp_path: Path) -> None:
-    case = next(case for case in read_cases(FIXTURES, tmp_path) if case.name == "ticdc/l_volume/cj_none")
-    storage = case.folder / "storage"
+    case, target = volume(tmp_path), Server(fresh_mariadb)
     with SparkCluster(workers=2) as cluster:
-        command = [
-            str(Path(sys.executable).with_name("storage-consumer")), "once",
-            "--upstream-uri", f"file://{storage}?protocol=canal-json", "--downstream-uri", fresh_mariadb.url(),
-            "--config", str(case.folder / "config.toml"), "--tz", "UTC", "--master", cluster.url,
-            "--spark-conf", "spark.executor.memory=600m", "--spark-conf", "spark.driver.host=127.0.0.1",
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = run(command(case, target, cluster))
     assert done.returncode == 0, done.stderr
-    assert compare(case.expected(), fresh_mariadb.url(), storage) == []
+    assert target.differences(case, None) == []
+
+
+def test_executors_that_die_under_a_load_lose_nothing(fresh_mariadb: MariaDb, tmp_path: Path) -> None:
+    """Spark runs the tasks again elsewhere: on the other worker, or on an executor that is started anew."""
+    case, target = volume(tmp_path), Server(fresh_mariadb)
+    killed: list[int] = []
+    with SparkCluster(workers=2) as cluster:
+        done = run(command(case, target, cluster), lambda: kill_one(cluster, killed))
+        assert killed
+        if done.returncode:  # a job that broke may end the run, never with a trace
+            assert done.returncode in (3, 4), done.stderr
+            assert "Traceback" not in done.stderr
+            done = run(command(case, target, cluster))
+    assert done.returncode == 0, done.stderr
+    assert target.differences(case, None) == []
+
+
+def kill_one(cluster: SparkCluster, killed: list[int]) -> None:
+    """kill -9, of an executor whose Python workers are at work, at most twice."""
+    for executor in cluster.executors():
+        with contextlib.suppress(psutil.Error):
+            if len(killed) < 2 and executor.pid not in killed and executor.children():
+                executor.kill()
+                killed.append(executor.pid)
+                return
+
+
+def volume(folder: Path) -> Case:
+    return next(case for case in read_cases(FIXTURES, folder) if case.name == "ticdc/l_volume/cj_none")
+
+
+def command(case: Case, target: Target, cluster: SparkCluster) -> list[str]:
+    return [
+        str(Path(sys.executable).with_name("storage-consumer")), "once",
+        "--upstream-uri", f"file://{case.folder / 'storage'}?protocol=canal-json", "--downstream-uri", target.url,
+        "--config", str(case.folder / "config.toml"), "--tz", "UTC", "--master", cluster.url,
+        "--spark-conf", "spark.executor.memory=600m", "--spark-conf", "spark.driver.host=127.0.0.1",
+    ]  # fmt: skip
+
+
+def run(line: list[str], meanwhile: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run it to its end; `meanwhile` is called again and again until then."""
+    ended = threading.Event()
+
+    def again() -> None:
+        while meanwhile is not None and not ended.wait(0.3):
+            meanwhile()
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+    finally:
+        ended.set()
+        thread.join()
