@@ -16,6 +16,7 @@ from consumer.model.steps import ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly
+from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
@@ -98,6 +99,7 @@ def _made_anew(
     if table not in target:
         _check_order(table, birth, assembly)
     _check_statements(table, birth, life, progress, options)
+    _check_schemas(table, birth, assembly)
     if referred is not None:
         _check_foreign_keys(table, life, assembly, options, referred)
     return life, birth
@@ -179,6 +181,14 @@ def _check_statements(
                 hint="set another action for it in [consumer.ddl], then resync again",
                 table=str(table),
             )
+
+
+def _check_schemas(table: TableName, birth: SchemaFile, assembly: Assembly) -> None:
+    """It would stop again at the rows that nobody can read, without those that it has."""
+    for file in assembly.files.get(table, ()):
+        version = file.folder.version
+        if birth.version <= version <= assembly.checkpoint and assembly.catalog.schema(file.folder) is None:
+            raise schema_missing(table, file)
 
 
 def _check_foreign_keys(

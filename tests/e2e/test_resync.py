@@ -10,7 +10,7 @@ import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
-from consumer.errors import CannotBeExact, CheckpointBehind, ConsumerError
+from consumer.errors import CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -38,6 +38,18 @@ def refused(replica: MemoryReplica, error: type[ConsumerError], match: str, tabl
         resync(replica, table)
     assert (replica.tables, replica.sink.progress()) == before
     return found.value.hint
+
+
+def test_rows_whose_schema_file_is_gone_are_not_begun_again(feed: Feed, replica: MemoryReplica) -> None:
+    """It would stop there again, without the rows that it has."""
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "x")})
+    replica.once(20)
+    feed.puts("d.t", 30, {31: (2, "y")})
+    stopped = replica.once(40).tables[T]
+    assert "no schema file of that version" in (stopped.error or "")
+    assert not stopped.resync
+    refused(replica, SchemaMissing, "no schema file of that version")
 
 
 # The checkpoint has gone back
