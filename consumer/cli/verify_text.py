@@ -19,6 +19,9 @@ def print_verify(result: VerifyResult) -> None:
     for check in result.tables:
         for line in _lines(check):
             print(line)
+    if not result.tables:
+        print("no table was compared")
+        return
     equal = sum(check.state == "equal" for check in result.tables)
     print(f"{equal:,} of {len(result.tables):,} tables are equal, compared whole, in {duration_text(result.seconds)}")
 

@@ -147,4 +147,6 @@ class VerifyResult:
                 f"{len(partly):,} tables were compared in part only, and --strict asks for all: {partly[0].notes[0]}",
                 table=str(partly[0].table),
             )
+        if strict and not self.tables:
+            return CannotBeExact("there is no table to compare, and --strict asks for all")
         return None

@@ -141,18 +141,16 @@ class _Preview:
         """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
         for name, kept in self.others.loads(load.table for load in loads).items():
             self._stop(name, kept)
-        versions = [
-            TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)
-            for load in loads
-            if load.table not in self._changed | self.errors.keys()
-        ]
-        self._changed.update(load.table for load in loads)
         requests: list[LoadRequest] = []
-        for version in versions:
+        for load in (load for load in loads if load.table not in self.errors):
+            version = TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)
             try:
-                requests.append(version.request())
+                version.check_schemas()
+                if load.table not in self._changed:
+                    requests.append(version.request())
             except ConsumerError as error:
-                self._stop(version.load.table, error)
+                self._stop(load.table, error)
+        self._changed.update(load.table for load in loads)
         for request, answer in zip(requests, self._sink.prepare(requests) if requests else (), strict=True):
             if isinstance(answer, ConsumerError):
                 name = request.table

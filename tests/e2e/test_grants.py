@@ -29,3 +29,20 @@ def test_the_grants_in_the_readme_are_enough(shop: Shop, fresh_mariadb: MariaDb)
     assert fresh_mariadb.execute("SELECT id, v FROM d.old ORDER BY id") == [(1, 1), (2, 2)]
     assert fresh_mariadb.execute("SELECT * FROM d.`it's`") == []
     assert shop.run("forget", *target, "--name", "default", "--yes").code == 0
+
+
+def test_tables_that_the_user_may_not_see_are_not_taken_for_dropped_ones(shop: Shop, fresh_mariadb: MariaDb) -> None:
+    assert shop.once(20, "--downstream-uri", fresh_mariadb.url()).code == 0
+    fresh_mariadb.execute("CREATE USER blind IDENTIFIED BY 'password'", "GRANT ALL ON storage_consumer.* TO blind")
+    target = ("--downstream-uri", fresh_mariadb.url("blind", "password"))
+    seen = shop.run("status", *target)
+    assert "dropped" not in seen.out + seen.err
+    assert shop.once(20, *target).code == 0
+    shop.feed.puts("d.it's", 2, {21: (7, "7")})
+    left = shop.once(30, *target)
+    assert left.code == 2
+    assert "dropped" not in left.err
+    assert "grant the target's user" in left.err
+    fresh_mariadb.execute("GRANT ALL ON d.* TO blind")
+    assert shop.once(30, *target).code == 0
+    assert (7, 7) in fresh_mariadb.execute("SELECT * FROM d.`it's`")

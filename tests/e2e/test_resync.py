@@ -52,6 +52,15 @@ def test_rows_whose_schema_file_is_gone_are_not_begun_again(feed: Feed, replica:
     refused(replica, SchemaMissing, "no schema file of that version")
 
 
+def test_plan_says_that_rows_lack_their_schema_file(feed: Feed, replica: MemoryReplica) -> None:
+    """Also of a table that its first step makes."""
+    feed.create("d.t", 10)
+    feed.puts("d.t", 30, {31: (2, "y")})
+    feed.checkpoint(40)
+    (planned,) = app.plan(replica.settings(), Recorder()).stopped
+    assert planned.error == replica.once().tables[T].error
+
+
 # The checkpoint has gone back
 
 

@@ -30,6 +30,14 @@ def test_nothing_was_applied_yet(consumer: CommandLine) -> None:
     assert consumer.run("verify").code == 0
 
 
+def test_rules_that_take_no_table_prove_nothing(consumer: CommandLine) -> None:
+    assert consumer.run("once").code == 0
+    assert "no table was compared" in consumer.run("verify", "--tables", "typo.*").out
+    left = consumer.run("verify", "--tables", "typo.*", "--strict")
+    assert left.code == 3
+    assert "there is no table to compare" in left.err
+
+
 def test_what_was_changed_by_hand_is_named_and_mended(consumer: CommandLine) -> None:
     assert consumer.run("once").code == 0
     left = consumer.run("verify")

@@ -64,6 +64,9 @@ LOCAL_INFILE_OFF = frozenset({1148, 3948, 4166})
 MISSING = frozenset({1008, 1049, 1051, 1146, 4092})
 """There is no such database, table or view."""
 
+NO_RIGHT = frozenset({1044, 1142})
+"""The user has no right to a database or table, whether it is there or not."""
+
 ALREADY_SO = MISSING | {
     *(1007, 1050, 1060, 1061, 1068, 1826),  # database, table, column, index, primary key, constraint exists
     *(1091, 1054, 1176, 1507, 1508, 1517),  # column, index, partition does not, or does

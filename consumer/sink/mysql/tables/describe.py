@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import pymysql
 
 from consumer.model.names import TableName, same_name
-from consumer.sink.mysql.server.errors import NOT_A_NAME, errno
+from consumer.sink.mysql.server.connection import qualified
+from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 
 _Name = TypeVar("_Name")
 _Found = TypeVar("_Found")
@@ -115,12 +116,25 @@ def _described(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> 
 
 
 def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set[TableName]:
-    """Those of `names` that the server does not have: one list of names for each database, no table is opened."""
+    """Those of `names` that the server does not have: one list of names for each database, no table is opened. Of those
+    that it does not show to this user nothing is known."""
     spelled = Spelling(cursor)
     databases = {name.database for name in names}
     listed = _spelled(databases, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),))) if databases else ()
     there = {spelled.key(TableName(*row)) for row in listed}
-    return {name for name in names if spelled.key(name) not in there}
+    return {name for name in names if spelled.key(name) not in there and refusal(cursor, name) is None}
+
+
+def refusal(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLError | None:
+    """The server's answer to a user that may not know whether it has the table: its lists of tables leave that out."""
+    try:
+        cursor.execute(f"SELECT 1 FROM {qualified(*name)} LIMIT 0")
+    except pymysql.MySQLError as error:
+        if errno(error) in NO_RIGHT:
+            return error
+        if errno(error) not in MISSING | NOT_A_NAME:
+            raise
+    return None
 
 
 def referred_columns(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, set[str]]:

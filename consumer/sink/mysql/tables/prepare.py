@@ -17,7 +17,7 @@ from consumer.sink.mysql.server.connection import Flavor, qualified, quote
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
-from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels
+from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels, refusal
 from consumer.sink.mysql.tables.fits import misfit, wrong_label
 from consumer.sink.mysql.tables.own import IN_LINE, own_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
@@ -32,8 +32,12 @@ _LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
 def prepare(
     cursor: pymysql.cursors.Cursor, requests: Sequence[LoadRequest], settings: MySqlSettings
 ) -> Sequence[LoadTarget | ConsumerError]:
-    """Answers in the order of `requests`. pymysql's errors pass through."""
+    """Answers in the order of `requests`. pymysql's errors pass through, among them that this user may not see a
+    table."""
     found = describe(cursor, {request.name for request in requests})
+    for name in {request.name for request in requests}.difference(found):
+        if (error := refusal(cursor, name)) is not None:
+            raise error
     blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
