@@ -51,7 +51,7 @@ def follow(cli: CommandLine, wrong: Sequence[str], words: str, right: Sequence[s
         (("once", "--config", "none.toml"), "Give --config the changefeed's TOML file", ("once", "--config", "c.toml")),
         (("once", "--downstream-uri", "duckdb:///a#b.duckdb"), "percent-encode", ("once", "--downstream-uri", "duckdb:///a%23b.duckdb")),
         (("once", *TO, "duckdb:///storage_consumer.duckdb"), "rename the file", ("once", *TO, "duckdb:///s.duckdb")),
-        (("once", "--downstream-uri", "duckdb:///tmp/no/a.duckdb"), "duckdb:////tmp/no/a.duckdb", ("once",)),
+        (("once", "--downstream-uri", "duckdb:///tmp/a.duckdb"), "duckdb:////tmp/a.duckdb", ("once",)),
         (("resync", "--table", "du.T"), "`inspect` lists the tables", ("once",)),
         (("resync", "--table", "du.t", "--tables", "du.s"), "let it through", ("resync", "--table", "du.t")),
         (("skip-ddl", "--table", "du.t", "--version", "7"), "pending: du ", ("once",)),

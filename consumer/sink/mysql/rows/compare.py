@@ -44,7 +44,7 @@ class MySqlComparer:
         where, values = self._where(number)
         chosen = ", ".join(normal_form.expressions(self.target))
         settings = mysql_target(self.target)
-        query = f"SELECT {chosen} FROM {qualified(settings.database, settings.table)}{where}"
+        query = _literal(f"SELECT {chosen} FROM {qualified(settings.database, settings.table)}") + where
         connection = connect(self.settings, "dml")
         try:
             connection.decoders = {}  # texts as the server gives them
@@ -65,10 +65,15 @@ class MySqlComparer:
     def _where(self, number: int) -> tuple[str, list[Any]]:
         if not self.bounds:
             return "", []
-        name = quote(self.target.names[self.target.key[0]])
+        name = _literal(quote(self.target.names[self.target.key[0]]))
         above = [(f"{name} > %s", self.bounds[number - 1])] if number else []
         upto = [(f"{name} <= %s", self.bounds[number])] if number < len(self.bounds) else []
         return f" WHERE {' AND '.join(text for text, _ in (*above, *upto))}", [value for _, value in (*above, *upto)]
+
+
+def _literal(sql: str) -> str:
+    """For a query with parameters: names can hold percent signs."""
+    return sql.replace("%", "%%")
 
 
 def _fitting(batch: pa.Table) -> int:
@@ -82,7 +87,8 @@ def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> tuple[Any, 
     if not target.key or target.columns[target.key[0]].family not in _DIVIDED:
         return ()
     settings = mysql_target(target)
-    name, table = quote(target.names[target.key[0]]), qualified(settings.database, settings.table)
+    name = _literal(quote(target.names[target.key[0]]))
+    table = _literal(qualified(settings.database, settings.table))
     found: list[Any] = []
     while True:
         where = f"WHERE {name} > %s " if found else ""
