@@ -15,6 +15,8 @@ from tests.servers import MariaDb, mariadb_template
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """Under nohup it is ignored, also by what tests start, and a command that is started so goes on."""
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""The same where a shell runs the tests in its background."""
 
 
 @pytest.fixture(scope="session", autouse=True)

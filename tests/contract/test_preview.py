@@ -46,12 +46,12 @@ def test_a_preview_follows_the_trash(target: Target, sink: Sink) -> None:
     assert target.rows(SHOP) == []
 
 
-def test_a_column_that_comes_anew_is_dropped_and_added(target: Target, sink: Sink) -> None:
+def test_a_column_that_comes_anew_keeps_no_values(target: Target, sink: Sink) -> None:
     create_item(sink)
     query = "ALTER TABLE `item` DROP COLUMN `name`, ADD COLUMN `name` INT"
     anew = ddl(Action.MULTI_SCHEMA_CHANGE, SHOP, 9, query, (ID, Column("name", "INT")))
     anew = replace(anew, columns_before=(ID, NAME))
     (answer,) = sink.preview_ddls([anew])
     shown = "; ".join(answer.statements).replace("`", "").replace('"', "")
-    assert "DROP COLUMN name" in shown
-    assert "ADD COLUMN name" in shown
+    rebuilt = "CAST(NULL AS INTEGER) AS name" in shown  # in a file
+    assert rebuilt or ("DROP COLUMN name" in shown and "ADD COLUMN name" in shown)
