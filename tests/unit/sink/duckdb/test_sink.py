@@ -186,10 +186,10 @@ def test_uris_that_are_refused(uri: str) -> None:
         sink_for(uri, TargetOptions("c"))
 
 
-def test_an_absolute_path_with_too_few_slashes_is_explained() -> None:
+def test_an_absolute_path_with_too_few_slashes_is_explained(tmp_path: Path) -> None:
     with pytest.raises(BadConfig) as caught:
-        sink_for("duckdb:///no/such/folder/r.duckdb", TargetOptions("c"))
-    assert "duckdb:////no/such/folder/r.duckdb" in caught.value.hint
+        sink_for(f"duckdb://{tmp_path}/r.duckdb", TargetOptions("c"))
+    assert f"duckdb:///{tmp_path}/r.duckdb" in caught.value.hint
 
 
 @pytest.mark.parametrize("zone", ["Mars/Base", "+8", "25:00"])
