@@ -78,14 +78,14 @@ def _keep_qualifiers(
     """Columns of a view's body can be named with their table: a table that gets another name has its own as its alias.
     Where they are named with the database too, that is the target's."""
     tokens, places = statement.tokens, {reference.start for reference, _, _ in body}
-    databases = {(meant.database.lower(), meant.table.lower()): target.database for _, meant, target in body}
+    databases = {meant.folded: target.database for _, meant, target in body}
     for reference, meant, target in body:
         if meant.table != target.table and not _has_alias(tokens, reference):
             edits.insert(reference.end, f" AS {quote(reference.table)}")
     for at, token in enumerate(tokens):
         if not _is_qualified_column(tokens, at) or token.start in places:
             continue
-        known = databases.get((token.name.lower(), tokens[at + 2].name.lower()))
+        known = databases.get(TableName(token.name, tokens[at + 2].name).folded)
         if known is not None and known != token.name:
             edits.replace(token.start, token.end, quote(known))
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import META, change_schema
-from consumer.codec.decoder import decoder_for
 from consumer.errors import ConsumerError, Retryable
 from consumer.fold.identity import identities
 from consumer.fold.keyed import fold_keyed
@@ -22,7 +21,7 @@ from consumer.model.check import CheckTask, Counted, Era
 from consumer.model.load import FileSlice, LoadPart
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark.compare import compare_keyed, compare_multisets
-from consumer.spark.tasks import FAILED, decode_folded, of_table
+from consumer.spark.tasks import FAILED, as_stream, decode_files, decode_folded, of_table
 from consumer.target import Comparer
 
 HELD = -1
@@ -44,7 +43,7 @@ def told_buckets(
     """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
     era = task.eras[number]
     try:
-        rows = _changes(era, pieces, reader) if task.target.key else _net(era, reader)
+        rows = decode_folded(pieces, era.task, reader)[1] if task.target.key else _net(era, reader)
         told = comparer.expected(_as_now(rows, era, task))
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
         meta = [name for name in rows.column_names if not _is_value(name)]
@@ -122,17 +121,9 @@ def _raise_if_failed(bucket: int, body: bytes) -> None:
         raise error
 
 
-def _changes(era: Era, pieces: Sequence[FileSlice], reader: RangeReader) -> pa.Table:
-    return decode_folded(pieces, era.task, reader)[1]
-
-
 def _net(era: Era, reader: RangeReader) -> pa.Table:
     """The net rows of a table with no key: column ``n``, then ``c0 .. cN``."""
-    files = []
-    for piece in era.task.slices:
-        tables = list(decoder_for(reader, piece, era.task).batches())
-        empty = change_schema(era.task.target).empty_table()
-        files.append((piece.series, piece.position, pa.concat_tables([empty, *tables])))
+    files, _ = decode_files(era.task, reader)
     if not files:
         values = change_schema(era.task.target).empty_table().select(range(META, META + len(era.task.target.columns)))
         return values.add_column(0, "n", pa.array([], pa.int64()))
@@ -160,7 +151,7 @@ def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[
         return
     marked = rows.replace_schema_metadata({_ERA: str(era).encode()})
     if buckets == 1:
-        yield 0, _stream(marked)
+        yield 0, as_stream(marked)
         return
     values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
     bucket = (identities(values, task.target.key) % np.uint64(buckets)).astype(np.int64)
@@ -168,15 +159,7 @@ def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[
     sizes = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(sizes)
     for number in np.flatnonzero(sizes):
-        yield int(number), _stream(ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
-
-
-def _stream(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
+        yield int(number), as_stream(ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
 
 
 def _is_value(name: str) -> bool:

@@ -63,15 +63,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
 
 
 def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
-    files: list[tuple[int, int, pa.Table]] = []
-    stats: list[FileStat] = []
-    for piece in task.slices:
-        decoder = decoder_for(reader, piece, task)
-        tables = list(decoder.batches())
-        files.append(
-            (piece.series, piece.position, pa.concat_tables([change_schema(task.target).empty_table(), *tables]))
-        )
-        stats.append(decoder.stat)
+    files, stats = decode_files(task, reader)
     refuse_late(stats, task)
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
@@ -79,6 +71,18 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     if net.num_rows:
         results.append(session.write_multiset(task.target, net, task.window))
     return results
+
+
+def decode_files(task: LoadTask, reader: RangeReader) -> tuple[list[tuple[int, int, pa.Table]], list[FileStat]]:
+    """Decode the task's slices: of each its series, its position and its changes; and their statistics."""
+    files: list[tuple[int, int, pa.Table]] = []
+    stats: list[FileStat] = []
+    for piece in task.slices:
+        decoder = decoder_for(reader, piece, task)
+        changes = pa.concat_tables([change_schema(task.target).empty_table(), *decoder.batches()])
+        files.append((piece.series, piece.position, changes))
+        stats.append(decoder.stat)
+    return files, stats
 
 
 def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
@@ -115,10 +119,16 @@ def decode_to_buckets(
         yield STATS, pickle.dumps(stat)
     for bucket, part in split_by_bucket(changes, task.target.key, buckets):
         if part.num_rows:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, part.schema) as stream:
-                stream.write_table(part)
-            yield bucket, sink.getvalue().to_pybytes()
+            yield bucket, as_stream(part)
+
+
+def as_stream(rows: pa.Table) -> bytes:
+    """An Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
 
 
 def write_buckets(

@@ -3,8 +3,10 @@ columns, its name or which rows it has."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
 from consumer.ddl.changes import changes_of
@@ -105,7 +107,7 @@ class TableHistory:
         cuts = [file for file in self._cuts if file.version > after]
         for number in range(len(cuts) - 1, -1, -1):
             file = cuts[number]
-            own = file.name in self.life.names and file in self.life.statements
+            own = file.name in self.life.names and file.path in self._paths
             opening = file if own else self._before(file.version)
             if file.version < upto or upto == self.upto:
                 yield _Span(
@@ -182,6 +184,22 @@ class TableHistory:
     def _statements(self) -> list[SchemaFile]:
         return [file for file in self.life.statements if file.version <= self.upto]
 
+    @cached_property
+    def _paths(self) -> frozenset[str]:
+        return frozenset(file.path for file in self.life.statements)
+
+    @cached_property
+    def _known_files(self) -> list[SchemaFile]:
+        """The schema files that tell the table's columns, by version."""
+        by_table = self.assembly.catalog.by_table
+        known = [
+            file
+            for name in self.life.names
+            for file in by_table.get(name, ())
+            if file.path in self._paths or (not file.query and self._name_at(file.version) == name)
+        ]
+        return sorted(known, key=_version)
+
     @property
     def _moves(self) -> list[SchemaFile]:
         """Statements behind the beginning that brought rows from another table."""
@@ -203,17 +221,8 @@ class TableHistory:
 
     def _before(self, version: int) -> SchemaFile | None:
         """The schema file that tells the table's columns before `version`."""
-        by_table = self.assembly.catalog.by_table
-        own = {file.path for file in self.life.statements}
-        known = [
-            file
-            for name in self.life.names
-            for file in by_table.get(name, ())
-            if file.path in own or (not file.query and self._name_at(file.version) == name)
-        ]
-        known.sort(key=lambda file: file.version)
-        below = [file for file in known if file.version < version]
-        return below[-1] if below else next(iter(known), None)
+        known = self._known_files
+        return known[max(bisect_left(known, version, key=_version) - 1, 0)] if known else None
 
     def _columns(self, file: SchemaFile | None) -> tuple[Column, ...]:
         """With the labels that the statements tell."""
@@ -233,6 +242,10 @@ class TableHistory:
     def _name_at(self, version: int) -> TableName:
         pairs = zip(self.life.names, self.life.since, strict=True)
         return next((name for name, since in reversed(list(pairs)) if since <= version), self.life.names[0])
+
+
+def _version(file: SchemaFile) -> int:
+    return file.version
 
 
 def _takes_rows(file: SchemaFile) -> bool:
