@@ -24,7 +24,7 @@ demo: setup ## Apply a small changefeed to a DuckDB file and show the tables
 	  "  $(BIN)/storage-consumer status --upstream-uri '$(UPSTREAM)' --downstream-uri '$(DOWNSTREAM)'"
 
 test: setup azurite mysql ## Run the tests
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+	@bash scripts/test.sh
 
 azurite: ## Install Azure's storage emulator, for its tests, where npm is there
 	@if command -v npm >/dev/null && [ ! -d build/azurite ]; then npm install --silent --no-fund --no-audit --prefix build/azurite azurite; fi

@@ -35,8 +35,9 @@ class PoolingProxy:
 
     def __exit__(self, *_: object) -> None:
         self._listening.close()
-        for session in self._idle:
-            session.close()
+        with self._changed:
+            for session in self._idle:
+                session.close()
 
     def _accept(self) -> None:
         with suppress(OSError):  # closed
