@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from consumer.cli.command import Command
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 
 
-def backfill(call: Call) -> int:
+def backfill(call: Invocation) -> int:
     """Fill an empty target from the start of the storage, then end. Refuses a target with progress or rows."""
     from consumer import app
 

@@ -8,14 +8,14 @@ import typer
 
 from consumer.cli.command import Command
 from consumer.cli.json_form import forgotten_as_json
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 from consumer.config.settings import TargetSettings
 from consumer.errors import BadConfig
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this it only tells what there is.")]
 
 
-def forget(call: Call, yes: Yes = False) -> int:
+def forget(call: Invocation, yes: Yes = False) -> int:
     """Remove the progress of a consumer name that is to apply nothing any more. The target's tables stay as they are,
     and other names may keep them from then on. Needs no storage."""
     from consumer import app

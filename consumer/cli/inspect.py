@@ -10,7 +10,7 @@ import typer
 from consumer.cli.command import Command
 from consumer.cli.inspect_text import print_inspected
 from consumer.cli.json_form import inspect_as_json
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 from consumer.config.settings import InspectSettings
 from consumer.errors import BadConfig, CheckpointMissing
 
@@ -23,7 +23,7 @@ Toml = Annotated[
 ]
 
 
-def inspect(call: Call, time_range: TimeRange = False, toml: Toml = False) -> int:
+def inspect(call: Invocation, time_range: TimeRange = False, toml: Toml = False) -> int:
     """Print what is in the storage: checkpoint, tables, the changefeed's options as the files show them, what is wrong,
     and how to start. Needs no target and no other setting."""
     from consumer import app

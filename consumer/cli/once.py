@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from consumer.cli.command import Command
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 
 
-def once(call: Call) -> int:
+def once(call: Invocation) -> int:
     """Apply everything up to the checkpoint that is in the storage now, then end. Made for schedules."""
     from consumer import app
 

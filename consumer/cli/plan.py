@@ -5,10 +5,10 @@ from __future__ import annotations
 from consumer.cli.command import Command
 from consumer.cli.json_form import plan_as_json
 from consumer.cli.plan_text import print_plan
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 
 
-def plan(call: Call) -> int:
+def plan(call: Invocation) -> int:
     """Print the steps that `once` would do now, and change nothing."""
     from consumer import app
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from consumer.cli.command import Command
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 
 From = Annotated[
     str | None,
@@ -19,7 +19,7 @@ To = Annotated[
 ]
 
 
-def replay(call: Call, from_ts: From = None, to_ts: To = None) -> int:
+def replay(call: Invocation, from_ts: From = None, to_ts: To = None) -> int:
     """Apply exactly the changes between two moments, into any target. When it is killed, run it again: it goes on, for
     its progress has a name of its own, made of --name and the range."""
     from consumer import app

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from consumer.cli.command import Command
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 from consumer.cli.table_names import parse_table
 
 Table = Annotated[str, typer.Option("--table", metavar="DB.T", help="The table; `a.b`.`c` where a name holds a dot.")]
 
 
-def resync(call: Call, table: Table) -> int:
+def resync(call: Invocation, table: Table) -> int:
     """Empty one table of the target and load it again from the storage. Brings a stopped table back."""
     from consumer import app
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from consumer.cli.command import Command
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     """Keep the target equal to the upstream: look for new files every --flush-interval until a signal comes."""
     from consumer import app
 

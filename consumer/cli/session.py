@@ -35,7 +35,7 @@ _FOLLOWING = ("upstream_uri", "downstream_uri", "name", "tz", "tables", "file_in
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Invocation:
     """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked."""
 
     settings: Settings
@@ -68,7 +68,7 @@ class Call:
 
 
 def execute(
-    body: Callable[[Call], int],
+    body: Callable[[Invocation], int],
     flags: Mapping[str, Any],
     config: str | None,
     *,
@@ -88,7 +88,7 @@ def execute(
         failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
         stop = threading.Event()
         options = options_of(flags, config)
-        call = Call(settings, head, _observer(settings, options, endless), options, stop)
+        call = Invocation(settings, head, _observer(settings, options, endless), options, stop)
         with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
             try:
                 for note in loaded.notes:

@@ -8,7 +8,7 @@ import typer
 
 from consumer.cli.command import Command
 from consumer.cli.json_form import skipped_as_json
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 from consumer.cli.table_names import parse_owner
 from consumer.errors import BadConfig
 
@@ -21,7 +21,7 @@ Version = Annotated[
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the progress.")]
 
 
-def skip_ddl(call: Call, table: Table, version: Version, reason: Reason = "skipped by hand") -> int:
+def skip_ddl(call: Invocation, table: Table, version: Version, reason: Reason = "skipped by hand") -> int:
     """Record a DDL that the target refused as done, without executing it; the table goes on with the next round."""
     from consumer import app
 

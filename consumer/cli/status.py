@@ -9,7 +9,7 @@ import typer
 
 from consumer.cli.command import Command
 from consumer.cli.json_form import status_as_json
-from consumer.cli.session import Call
+from consumer.cli.session import Invocation
 from consumer.cli.status_text import print_status
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
@@ -32,7 +32,7 @@ MaxLag = Annotated[
 ]
 
 
-def status(call: Call, check: Check = False, max_lag: MaxLag = None) -> int:
+def status(call: Invocation, check: Check = False, max_lag: MaxLag = None) -> int:
     """Print how far the target is, how far behind, and which tables are stopped and why."""
     from consumer import app
 
@@ -48,7 +48,7 @@ def status(call: Call, check: Check = False, max_lag: MaxLag = None) -> int:
     return call.show(lambda: status_as_json(result) | {"check": why or None}, print_it, code)
 
 
-def _options(call: Call, result: StatusResult) -> str:
+def _options(call: Invocation, result: StatusResult) -> str:
     """What the commands of hints need as well: this one does without the replica's zone, those are refused without."""
     zone = result.time_zone
     return call.options if zone in ("", resolved_zone(call.settings.tz)) else f"{call.options} --tz {zone}".lstrip()

@@ -8,7 +8,7 @@ import typer
 
 from consumer.cli.command import Command
 from consumer.cli.json_form import verify_as_json
-from consumer.cli.session import Call, tell
+from consumer.cli.session import Invocation, tell
 from consumer.cli.table_names import parse_table
 from consumer.cli.verify_text import print_verify
 from consumer.errors import BadConfig
@@ -28,7 +28,7 @@ Strict = Annotated[
 
 
 def verify(
-    call: Call, table: Table = None, show: Show = 10, ranges_at_a_time: Ranges = 2, strict: Strict = False
+    call: Invocation, table: Table = None, show: Show = 10, ranges_at_a_time: Ranges = 2, strict: Strict = False
 ) -> int:
     """Compare the rows of the target with the storage, and print what differs. Changes nothing."""
     from consumer import app

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from consumer.ddl.charsets import declared_charset
 from consumer.ddl.declared import Definitions, declared
-from consumer.ddl.definitions import Statement, statement_of
+from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.indexes import IndexChanges, index_changes
 from consumer.ddl.partitions import PartitionChanges, partition_changes
 from consumer.ddl.references import Role, TableReference
@@ -37,7 +37,7 @@ def changes_of(file: SchemaFile) -> Changes:
     return file.once(_compiled)
 
 
-def compiled(statement: Statement) -> Changes:
+def compiled(statement: ParsedStatement) -> Changes:
     of_database = statement.kind.endswith("DATABASE")
     return Changes(
         statement.references,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from consumer.ddl.definitions import Statement, find_words
-from consumer.ddl.tokens import Edits, Kind, Tokens, top_level
+from consumer.ddl.definitions import ParsedStatement, find_words
+from consumer.ddl.tokens import Edits, TokenKind, Tokens, top_level
 from consumer.errors import DdlRefused
 from consumer.model.indexes import Charset
 
@@ -30,7 +30,7 @@ _STAND_INS = {
 """Closest first. Trailing blanks count in all of them, so no two keys fall together that upstream tells apart."""
 
 
-def explicit_collations(statement: Statement, edits: Edits) -> None:
+def explicit_collations(statement: ParsedStatement, edits: Edits) -> None:
     """Add the collation wherever a character set is named alone: a key must not become coarser than upstream's."""
     for tokens in _attribute_lists(statement):
         at = _charset(tokens)
@@ -42,7 +42,9 @@ def explicit_collations(statement: Statement, edits: Edits) -> None:
             edits.insert(tokens[at].end, f" COLLATE{sign}{collation}")
 
 
-def explicit_default(statement: Statement, edits: Edits, default: Charset, supported: Collection[str] | None) -> None:
+def explicit_default(
+    statement: ParsedStatement, edits: Edits, default: Charset, supported: Collection[str] | None
+) -> None:
     """Write `default`, what upstream's database gives, into a CREATE TABLE that names no character set: the target's
     database may give another by then. `supported` as in `known_collations`; None: all."""
     if statement.kind != "CREATE TABLE" or not statement.members or declared_charset(statement.options) is not None:
@@ -57,7 +59,7 @@ def explicit_default(statement: Statement, edits: Edits, default: Charset, suppo
     edits.insert(statement.members[-1].end + 1, text)
 
 
-def known_collations(statement: Statement, edits: Edits, supported: Collection[str]) -> Iterator[str]:
+def known_collations(statement: ParsedStatement, edits: Edits, supported: Collection[str]) -> Iterator[str]:
     """Replace collations and character sets that are not in `supported` (lower case), one note each.
 
     Raises DdlRefused where no stand-in keeps upstream's keys apart.
@@ -95,7 +97,7 @@ def declared_collation(tokens: Tokens) -> str | None:
     return None if declared is None else declared.collation
 
 
-def _attribute_lists(statement: Statement) -> Iterator[Tokens]:
+def _attribute_lists(statement: ParsedStatement) -> Iterator[Tokens]:
     """Each run of tokens in which one character set and one collation belong together."""
     for column in statement.columns:
         yield column.tokens
@@ -110,7 +112,7 @@ def _attribute_lists(statement: Statement) -> Iterator[Tokens]:
 def _charset(tokens: Tokens) -> int | None:
     """The position of the character set's name, outside of parentheses."""
     for at in top_level(tokens):
-        if at > 0 and tokens[at].kind is not Kind.SYMBOL and _is_charset(tokens, at):
+        if at > 0 and tokens[at].kind is not TokenKind.SYMBOL and _is_charset(tokens, at):
             return at
     return None
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.ddl.definitions import Member, Statement
-from consumer.ddl.tokens import Edits, Kind, Tokens, closing, starts, top_level
+from consumer.ddl.definitions import Member, ParsedStatement
+from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, top_level
 
 _WHY = "is left out: upstream may not enforce it, and its later changes are not in the storage"
 
 
-def leave_out_checks(statement: Statement, edits: Edits) -> Iterator[tuple[Member | None, str]]:
+def leave_out_checks(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[Member | None, str]]:
     """A note for each check, with the member that the caller removes where the check is one of its own."""
     for column in statement.columns:
         for check in top_level(column.tokens):
@@ -27,7 +27,7 @@ def leave_out_checks(statement: Statement, edits: Edits) -> Iterator[tuple[Membe
             yield member, f"{label} {_WHY}"
 
 
-def check_names(statement: Statement) -> set[str]:
+def check_names(statement: ParsedStatement) -> set[str]:
     """The names that a CREATE TABLE's checks have, in lower case: TiDB gives them to no index."""
     lists = [member.tokens for member in statement.members if any(token.word == "CHECK" for token in member.tokens)]
     named = (
@@ -63,6 +63,6 @@ def _end(tokens: Tokens, check: int) -> int:
 
 def _constraint_start(tokens: Tokens, check: int) -> int:
     """Where ``[CONSTRAINT [name]] CHECK`` begins."""
-    if tokens[check - 2].word == "CONSTRAINT" and tokens[check - 1].kind is Kind.QUOTED:
+    if tokens[check - 2].word == "CONSTRAINT" and tokens[check - 1].kind is TokenKind.QUOTED:
         return check - 2
     return check - 1 if tokens[check - 1].word == "CONSTRAINT" else check

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from consumer.ddl.definitions import ColumnDefinition, Statement, name_in, renamed_columns
-from consumer.ddl.tokens import Kind, Tokens, closing, starts, string_value
+from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
+from consumer.ddl.tokens import TokenKind, Tokens, closing, starts, string_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Definitions:
         return {**kept, **moved, **self.columns}
 
 
-def declared(statement: Statement) -> Definitions:
+def declared(statement: ParsedStatement) -> Definitions:
     """What a CREATE TABLE or ALTER TABLE declares; any other statement declares nothing."""
     columns = {column.name.lower(): _definition(column) for column in statement.columns}
     return Definitions(
@@ -66,7 +66,7 @@ def _definition(column: ColumnDefinition) -> Definition:
     if len(tokens) > 1 and tokens[1].word in ("ENUM", "SET"):
         # TiDB keeps labels without their trailing blanks.
         labels = tokens[3 : closing(tokens, 2)]
-        elements = tuple(string_value(token).rstrip(" ") for token in labels if token.kind is Kind.STRING)
+        elements = tuple(string_value(token).rstrip(" ") for token in labels if token.kind is TokenKind.STRING)
     generated = column.find("AS", "(")
     virtual = generated is not None and not (column.has("STORED") or column.has("PERSISTENT"))
     at = column.find("DEFAULT")
@@ -86,7 +86,7 @@ def _bits(tokens: Tokens) -> int | None:
     if not tokens:
         return None
     first = tokens[0].text.lower()
-    if first in ("b", "x") and len(tokens) > 1 and tokens[1].kind is Kind.STRING:
+    if first in ("b", "x") and len(tokens) > 1 and tokens[1].kind is TokenKind.STRING:
         return int(string_value(tokens[1]) or "0", 2 if first == "b" else 16)
     if re.fullmatch(r"0x[0-9a-f]+|0b[01]+", first):
         return int(first, 0)

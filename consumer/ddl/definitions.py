@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
-from consumer.ddl.tokens import Edits, Kind, Token, Tokens, closing, pieces, starts, top_level
+from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level
 from consumer.model.indexes import Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
@@ -82,7 +82,7 @@ class ColumnDefinition:
 
 
 @dataclass(frozen=True)
-class Statement:
+class ParsedStatement:
     """One statement. `members` are the parts of a CREATE TABLE's list, or the specifications of an ALTER TABLE;
     `options` are the tokens behind a CREATE TABLE's list, or of a whole statement about a database. Many rules ask for
     its columns and keys: they are found once."""
@@ -130,10 +130,10 @@ class Statement:
         return tuple(filter(None, map(_index, sources)))
 
 
-def statement_of(text: str) -> Statement:
+def statement_of(text: str) -> ParsedStatement:
     everything = pieces(text)
-    tokens = [token for token in everything if token.kind is not Kind.COMMENT]
-    comments = [token for token in everything if token.kind is Kind.COMMENT]
+    tokens = [token for token in everything if token.kind is not TokenKind.COMMENT]
+    comments = [token for token in everything if token.kind is TokenKind.COMMENT]
     kind, at = _kind(tokens)
     if kind == "CREATE TABLE":
         _, after = name_at(tokens, skip_if_exists(tokens, at), "table")
@@ -141,17 +141,17 @@ def statement_of(text: str) -> Statement:
             end = closing(tokens, after)
             inside = (tokens[after].end, tokens[end].start if end < len(tokens) else len(text))
             members = tuple(members_of(tokens[after + 1 : end], *inside))
-            return Statement(text, comments, tokens, kind, members, tokens[end + 1 :])
+            return ParsedStatement(text, comments, tokens, kind, members, tokens[end + 1 :])
     elif kind == "ALTER TABLE":
         _, after = name_at(tokens, skip_if_exists(tokens, at), "table")
         if 0 < after <= len(tokens):
             ended = tokens[-1].text == ";"
             specs, end_of_text = (tokens[after:-1], tokens[-1].start) if ended else (tokens[after:], len(text))
             members = tuple(members_of(specs, tokens[after - 1].end, end_of_text))
-            return Statement(text, comments, tokens, kind, members)
+            return ParsedStatement(text, comments, tokens, kind, members)
     elif kind.endswith("DATABASE"):
-        return Statement(text, comments, tokens, kind, (), tokens[at:])
-    return Statement(text, comments, tokens, kind)
+        return ParsedStatement(text, comments, tokens, kind, (), tokens[at:])
+    return ParsedStatement(text, comments, tokens, kind)
 
 
 def _kind(tokens: Tokens) -> tuple[str, int]:
@@ -221,7 +221,7 @@ def _defined(spec: Tokens) -> Iterator[Tokens]:
 def _column(tokens: Tokens) -> ColumnDefinition | None:
     if len(tokens) < 2 or not tokens[0].is_name or tokens[0].word in _NO_COLUMN:
         return None
-    if tokens[1].kind is Kind.QUOTED:
+    if tokens[1].kind is TokenKind.QUOTED:
         return ColumnDefinition(tokens[1].name, tokens[1:])  # CHANGE COLUMN: the old name comes first
     return ColumnDefinition(tokens[0].name, tokens)
 
@@ -230,7 +230,7 @@ def _index(tokens: Tokens) -> Index | None:
     at = 0
     name: str | None = None
     if starts(tokens, "CONSTRAINT"):
-        name = tokens[1].name if len(tokens) > 1 and tokens[1].kind is Kind.QUOTED else None
+        name = tokens[1].name if len(tokens) > 1 and tokens[1].kind is TokenKind.QUOTED else None
         at = 1 + (name is not None)
     if at >= len(tokens) or tokens[at].word not in _KEY_KINDS:
         return None
@@ -240,7 +240,7 @@ def _index(tokens: Tokens) -> Index | None:
         at += 1
     at = skip_if_exists(tokens, at)
     stands_at = tokens[at - 1].end
-    if at < len(tokens) and tokens[at].kind is Kind.QUOTED:
+    if at < len(tokens) and tokens[at].kind is TokenKind.QUOTED:
         name = tokens[at].name
         at += 1
     opening = next((p for p in range(at, len(tokens)) if tokens[p].text == "("), len(tokens))
@@ -250,12 +250,12 @@ def _index(tokens: Tokens) -> Index | None:
 
 def _foreign_key(tokens: Tokens) -> ForeignKey | None:
     at = int(starts(tokens, "CONSTRAINT"))
-    name = tokens[at].name if at < len(tokens) and at and tokens[at].kind is Kind.QUOTED else None
+    name = tokens[at].name if at < len(tokens) and at and tokens[at].kind is TokenKind.QUOTED else None
     at += name is not None
     if not starts(tokens, "FOREIGN", "KEY", at=at):
         return None
     at = skip_if_exists(tokens, at + 2)
-    if at < len(tokens) and tokens[at].kind is Kind.QUOTED:
+    if at < len(tokens) and tokens[at].kind is TokenKind.QUOTED:
         name, at = name or tokens[at].name, at + 1
     inside = members_of(tokens[at + 1 : closing(tokens, at)], 0, 0)
     return ForeignKey(name, tuple(member.tokens[0].name for member in inside if member.tokens), tokens)
@@ -264,6 +264,6 @@ def _foreign_key(tokens: Tokens) -> ForeignKey | None:
 def _part(tokens: Sequence[Token]) -> Part | None:
     if not tokens:
         return None
-    if not tokens[0].is_name or (tokens[0].kind is Kind.WORD and starts(tokens, "(", at=1)):
+    if not tokens[0].is_name or (tokens[0].kind is TokenKind.WORD and starts(tokens, "(", at=1)):
         return Part(None, False)
     return Part(tokens[0].name, starts(tokens, "(", at=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from consumer.ddl.tokens import Kind, Token, Tokens, string_value, tokenize
+from consumer.ddl.tokens import Token, TokenKind, Tokens, string_value, tokenize
 
 _SHOWN = 200
 _INTRODUCERS = frozenset({"_UTF8MB4", "_UTF8", "_UTF8MB3"})
@@ -27,7 +27,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextLiteral:
     value: str
 
 
@@ -53,7 +53,7 @@ class Binary:
     right: Expression
 
 
-Expression = ColumnName | Number | Text | Null | Call | Binary
+Expression = ColumnName | Number | TextLiteral | Null | Call | Binary
 
 
 def parse_expression(text: str) -> Expression:
@@ -101,20 +101,20 @@ class _Parser:
             inner = self.sum()
             self._expect(")")
             return inner
-        if token.kind is Kind.NUMBER and token.text.isdecimal():
+        if token.kind is TokenKind.NUMBER and token.text.isdecimal():
             return Number(int(token.text))
         if token.word in _INTRODUCERS:
             token = self._next()
-            if token.kind is not Kind.STRING:
+            if token.kind is not TokenKind.STRING:
                 raise NotUnderstood(token.text)
-        if token.kind is Kind.STRING:
-            return Text(string_value(token))
+        if token.kind is TokenKind.STRING:
+            return TextLiteral(string_value(token))
         if token.word == "NULL":
             return Null()
         following = self.peek()
-        if token.kind is Kind.WORD and following is not None and following.text == "(":
+        if token.kind is TokenKind.WORD and following is not None and following.text == "(":
             return self._call(token.word)
-        if token.is_name and not (following is not None and following.kind is Kind.STRING):
+        if token.is_name and not (following is not None and following.kind is TokenKind.STRING):
             return ColumnName(token.name)
         raise NotUnderstood(token.text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.ddl.definitions import ColumnDefinition, Statement
+from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.indexes import IndexChanges, MadeIndex, made_foreign_keys, made_indexes, name_there
 from consumer.ddl.tidb_syntax import is_global
 from consumer.ddl.tokens import Edits, Tokens, closing, quote, starts, top_level
@@ -11,7 +11,7 @@ from consumer.model.indexes import TableIndexes
 _LONG_ACTIONS = (("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 
 
-def name_indexes(statement: Statement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
+def name_indexes(statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
     """Name every index that is defined as one; those of an ALTER TABLE where the table's others are known."""
     if statement.is_alter and not before.whole:
         return
@@ -20,7 +20,7 @@ def name_indexes(statement: Statement, changes: IndexChanges, edits: Edits, befo
             edits.insert(statement.indexes[index.at].name_at, f" {quote(index.known.name)}")
 
 
-def define_indexes(statement: Statement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
+def define_indexes(statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes) -> None:
     """Define by itself, with its name, what is defined with its column, or made for a foreign key: MySQL and MariaDB
     make those at another time, under another name, and drop the latter unasked."""
     more = []
@@ -35,7 +35,7 @@ def define_indexes(statement: Statement, changes: IndexChanges, edits: Edits, be
 
 
 def name_foreign_keys(
-    statement: Statement, changes: IndexChanges, edits: Edits, before: TableIndexes, version: int
+    statement: ParsedStatement, changes: IndexChanges, edits: Edits, before: TableIndexes, version: int
 ) -> None:
     """Name every foreign key: unnamed ones by `name_there`, as on MySQL and MariaDB a database shares their names."""
     for key in made_foreign_keys(changes, before):
@@ -47,7 +47,7 @@ def name_foreign_keys(
                 edits.insert(tokens[0].start, f"CONSTRAINT {name} ")
 
 
-def inline_references(statement: Statement, edits: Edits) -> None:
+def inline_references(statement: ParsedStatement, edits: Edits) -> None:
     """``REFERENCES ..`` in a column's definition: TiDB takes it and makes no foreign key of it."""
     for column in statement.columns:
         at = column.find("REFERENCES")
@@ -74,7 +74,7 @@ def _definition(index: MadeIndex, kind: str) -> str:
     return f"{kind} {quote(index.known.name)} ({columns})"
 
 
-def _cut_unique(statement: Statement, column: ColumnDefinition, edits: Edits) -> str:
+def _cut_unique(statement: ParsedStatement, column: ColumnDefinition, edits: Edits) -> str:
     """Take ``UNIQUE [KEY] [GLOBAL | LOCAL]`` out of a column's definition; the kind of key to define instead."""
     tokens = column.tokens
     at = next(at for at in top_level(tokens) if tokens[at].word == "UNIQUE")

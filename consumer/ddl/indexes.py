@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from consumer.ddl.checks import check_names
-from consumer.ddl.definitions import ColumnDefinition, Statement, name_in, renamed_columns
+from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, starts
 from consumer.model.indexes import KnownForeignKey, KnownIndex, Part, TableIndexes
@@ -74,7 +74,7 @@ class MadeForeignKey:
     at: int
 
 
-def index_changes(statement: Statement) -> IndexChanges:
+def index_changes(statement: ParsedStatement) -> IndexChanges:
     indexes = [Defined(i.kind, i.name, i.parts, "index", at) for at, i in enumerate(statement.indexes)]
     with_columns = [
         Defined(kind, None, (Part(column.name),), "column", at)
@@ -199,7 +199,7 @@ def _column_keys(column: ColumnDefinition) -> Iterator[str]:
         yield "UNIQUE"
 
 
-def _losses(statement: Statement) -> Iterator[Loss]:
+def _losses(statement: ParsedStatement) -> Iterator[Loss]:
     """What the statement drops, and the indexes that it renames, in its order."""
     if statement.kind == "DROP INDEX":
         yield Loss("index", name_in(statement.tokens, 2))

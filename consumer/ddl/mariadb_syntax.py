@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from consumer.ddl.definitions import ColumnDefinition, Index, Statement, find_words
+from consumer.ddl.definitions import ColumnDefinition, Index, ParsedStatement, find_words
 from consumer.ddl.session_times import generated_at
 from consumer.ddl.tokens import Edits, Tokens, starts, top_level
 
@@ -12,7 +12,7 @@ _OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", 
 _OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
 
 
-def expression_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
+def expression_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:
     """Indexes on expressions, multi-valued ones too, and why they are left out."""
     for index in statement.indexes:
         if is_left_out(index.kind, index.has_expression):
@@ -24,7 +24,7 @@ def is_left_out(kind: str, has_expression: bool) -> bool:
     return has_expression and kind in ("INDEX", "UNIQUE")
 
 
-def index_visibility(statement: Statement, edits: Edits) -> None:
+def index_visibility(statement: ParsedStatement, edits: Edits) -> None:
     """INVISIBLE is IGNORED in MariaDB."""
     for index in statement.indexes:
         _ignored(index.tokens, edits)
@@ -40,7 +40,7 @@ def _ignored(tokens: Tokens, edits: Edits) -> None:
             edits.replace(tokens[at].start, tokens[at].end, word)
 
 
-def generated_columns(statement: Statement, edits: Edits, plain: Collection[str] = ()) -> Iterator[str]:
+def generated_columns(statement: ParsedStatement, edits: Edits, plain: Collection[str] = ()) -> Iterator[str]:
     """MariaDB takes neither NULL nor NOT NULL on a generated column, nor a primary key of one.
 
     A STORED column under a primary key, or NOT NULL under a unique one, becomes a plain column: rows carry its values.
@@ -69,7 +69,7 @@ def _must_not_be_null(column: ColumnDefinition, indexes: Sequence[Index]) -> boo
     return "PRIMARY" in kinds or column.has("PRIMARY") or (unique and column.has("NOT", "NULL"))
 
 
-def json_zeros(statement: Statement, edits: Edits) -> list[str]:
+def json_zeros(statement: ParsedStatement, edits: Edits) -> list[str]:
     """``ADD COLUMN .. JSON NOT NULL``: rows that are there get JSON null upstream, and '' from MariaDB, to which JSON
     is a text. They get it as a default; the columns are answered that must lose that again."""
     added = {name.lower() for name in statement.added_columns()}
@@ -83,7 +83,7 @@ def json_zeros(statement: Statement, edits: Edits) -> list[str]:
     return found
 
 
-def remove_options(statement: Statement, edits: Edits) -> None:
+def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
     tokens = statement.tokens
     for at, token in enumerate(tokens):
@@ -99,7 +99,7 @@ def remove_options(statement: Statement, edits: Edits) -> None:
             edits.remove(_behind(member.tokens, at_validation - 2), member.tokens[at_validation].end)
 
 
-def remove_if_exists(statement: Statement, edits: Edits) -> None:
+def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
     """For MySQL: ``IF [NOT] EXISTS`` inside ALTER TABLE and on indexes. TiCDC writes no statement that did nothing."""
     if statement.kind not in ("ALTER TABLE", "CREATE INDEX", "DROP INDEX"):
         return

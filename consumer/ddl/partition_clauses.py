@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from consumer.ddl.definitions import Statement, find_words, members_of
+from consumer.ddl.definitions import ParsedStatement, find_words, members_of
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, closing, starts
@@ -35,7 +35,7 @@ class PartitionClause:
     validated: bool = True
 
 
-def partition_clauses(statement: Statement) -> list[PartitionClause]:
+def partition_clauses(statement: ParsedStatement) -> list[PartitionClause]:
     """The clauses about partitions of an ALTER TABLE, none for any other statement. Raises NotUnderstood."""
     if not statement.is_alter:
         return []
@@ -43,21 +43,21 @@ def partition_clauses(statement: Statement) -> list[PartitionClause]:
     return [clause for tokens in _specifications(statement) if (clause := _clause(statement.text, tokens))]
 
 
-def created_partitioning(statement: Statement) -> Partitioning | None:
+def created_partitioning(statement: ParsedStatement) -> Partitioning | None:
     """The PARTITION BY of a CREATE TABLE, None where it has none. Raises NotUnderstood."""
     _check_comments(statement)
     at = find_words(statement.options, "PARTITION", "BY")
     return None if at is None else _partition_by(statement.text, statement.options[at + 2 :])
 
 
-def _check_comments(statement: Statement) -> None:
+def _check_comments(statement: ParsedStatement) -> None:
     """In a comment of MySQL's or TiDB's own there is syntax, which is not read here."""
     for token in statement.comments:
         if "PARTITION" in token.text.upper():
             raise NotUnderstood(token.text)
 
 
-def _specifications(statement: Statement) -> Iterator[Tokens]:
+def _specifications(statement: ParsedStatement) -> Iterator[Tokens]:
     """The parts between commas, with the names of a list of partitions brought together again."""
     held: list[Tokens] = []
     for member in statement.members:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from consumer.ddl.charsets import declared_collation
-from consumer.ddl.definitions import Statement, find_words
+from consumer.ddl.definitions import ParsedStatement, find_words
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.partition_clauses import (
     NUMBERED_KINDS,
@@ -51,7 +51,7 @@ class PartitionChanges:
     touched: tuple[tuple[frozenset[str] | None, bool], ...] = ()
 
 
-def partition_changes(statement: Statement) -> PartitionChanges:
+def partition_changes(statement: ParsedStatement) -> PartitionChanges:
     if statement.kind == "CREATE TABLE":
         changes = PartitionChanges(
             default=declared_collation(statement.options),
@@ -152,7 +152,7 @@ def _check_kind(before: Partitioning, clause: PartitionClause) -> None:
         raise NotUnderstood(clause.verb)
 
 
-def _touched(statement: Statement) -> Iterator[tuple[frozenset[str] | None, bool]]:
+def _touched(statement: ParsedStatement) -> Iterator[tuple[frozenset[str] | None, bool]]:
     """See PartitionChanges."""
     for member in statement.members:
         tokens = member.tokens

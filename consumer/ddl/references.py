@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from consumer.ddl.tokens import Kind, Tokens, closing, starts
+from consumer.ddl.tokens import TokenKind, Tokens, closing, starts
 
 Role = Literal["table", "old", "new", "like", "exchange", "foreign", "from"]
 """The statement's own table; a rename's two names; what LIKE, EXCHANGE, REFERENCES and a view's body name."""
@@ -173,7 +173,7 @@ def _view_tables(tokens: Tokens, at: int) -> list[TableReference]:
 def _cte_body(tokens: Tokens, at: int) -> int:
     """The AS before the query of the common table expression that is named at `at`; 0 where none is."""
     after = closing(tokens, at + 1) + 1 if starts(tokens, "(", at=at + 1) else at + 1
-    return after if tokens[at].kind is Kind.QUOTED and starts(tokens, "AS", "(", at=after) else 0
+    return after if tokens[at].kind is TokenKind.QUOTED and starts(tokens, "AS", "(", at=after) else 0
 
 
 def _hint_end(tokens: Tokens, at: int) -> int:

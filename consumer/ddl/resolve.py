@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from consumer.ddl.definitions import Statement
+from consumer.ddl.definitions import ParsedStatement
 from consumer.ddl.references import TableReference
-from consumer.ddl.tokens import Edits, Kind, quote, starts
+from consumer.ddl.tokens import Edits, TokenKind, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.names import TableName
@@ -64,7 +64,7 @@ def _closest(name: str, spellings: Collection[str]) -> str | None:
     return next((spelling for spelling in spellings if spelling.lower() == name.lower()), None)
 
 
-def resolve_names(statement: Statement, action: Action, names: Names, edits: Edits) -> None:
+def resolve_names(statement: ParsedStatement, action: Action, names: Names, edits: Edits) -> None:
     """Give every table name its true spelling, and its database where the name alone would mean another table.
 
     Raises DdlRefused for a name that no table, or more than one, can be meant by.
@@ -79,7 +79,7 @@ def resolve_names(statement: Statement, action: Action, names: Names, edits: Edi
     _spell_qualifiers(statement, statement.references, names, edits)
 
 
-def meant_tables(statement: Statement, names: Names) -> Iterator[tuple[TableReference, TableName | None]]:
+def meant_tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName | None]]:
     """Every table name of the statement with the table that is meant; None where the name can stay as typed. Raises as
     `resolve_names`."""
     found = statement.references
@@ -137,22 +137,22 @@ def write_name(reference: TableReference, target: TableName, edits: Edits, quali
         edits.replace(reference.start, reference.end, f"{quote(target.database)}.{quote(target.table)}")
 
 
-def spell_database(statement: Statement, own: TableName, edits: Edits) -> bool:
+def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> bool:
     """Name `own` in a statement about a database; whether it names one."""
-    name = next((token for token in statement.tokens if token.kind is Kind.QUOTED), None)
+    name = next((token for token in statement.tokens if token.kind is TokenKind.QUOTED), None)
     if name is not None and name.name != own.database:
         edits.replace(name.start, name.end, quote(own.database))
     return name is not None
 
 
-def _spell_qualifiers(statement: Statement, found: Sequence[TableReference], names: Names, edits: Edits) -> None:
+def _spell_qualifiers(statement: ParsedStatement, found: Sequence[TableReference], names: Names, edits: Edits) -> None:
     """In a view's body, columns are often named with their table: those follow the spelling of the table."""
     body = [reference for reference in found if reference.role == "from"]
     spellings = {reference.table: _meant(reference, names) for reference in body}
     places = {reference.start for reference in found}
     tokens = statement.tokens
     for at, token in enumerate(tokens):
-        chained = token.kind is Kind.QUOTED and starts(tokens, ".", at=at + 1)
+        chained = token.kind is TokenKind.QUOTED and starts(tokens, ".", at=at + 1)
         if not chained or token.start in places or not body:
             continue
         is_first = at == 0 or tokens[at - 1].text != "."

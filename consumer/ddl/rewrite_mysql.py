@@ -9,7 +9,7 @@ from typing import Literal
 
 from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
 from consumer.ddl.checks import leave_out_checks
-from consumer.ddl.definitions import Index, Member, Statement, remove_members
+from consumer.ddl.definitions import Index, Member, ParsedStatement, remove_members
 from consumer.ddl.index_names import define_indexes, inline_references, name_foreign_keys, name_indexes
 from consumer.ddl.indexes import dropped_foreign_key, dropped_index, index_changes
 from consumer.ddl.recover import NOT_KEPT
@@ -42,7 +42,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RewriteContext:
     """Where a statement is executed: a server of kind `flavor` that has `collations` (lower case; None: any).
 
     `version` is its schema file's, `names` the tables that it can mean. `before` are the own table's indexes before the
@@ -63,7 +63,7 @@ class Place:
     offset: timedelta = timedelta()
 
 
-def rewrite(statement: Statement, action: Action, place: Place) -> Rewritten:
+def rewrite(statement: ParsedStatement, action: Action, place: RewriteContext) -> Rewritten:
     """The statement for the server at `place`; what no rule names stays as it is, byte for byte.
 
     Raises DdlRefused where rows would not stay right or a name cannot be resolved.
@@ -93,7 +93,7 @@ def rewrite(statement: Statement, action: Action, place: Place) -> Rewritten:
 class _LeftOut:
     """The parts of a statement that the target does without."""
 
-    statement: Statement
+    statement: ParsedStatement
     members: list[Member] = field(default_factory=list)
     whole: bool = False
     notes: list[str] = field(default_factory=list)
@@ -115,7 +115,7 @@ class _LeftOut:
         return not self.members or remove_members(edits, self.statement.members, self.members)
 
 
-def _refuse(statement: Statement, place: Place) -> None:
+def _refuse(statement: ParsedStatement, place: RewriteContext) -> None:
     tokens, own = statement.tokens, str(place.names.own)
     if any(token.text == ";" for token in tokens[:-1]):
         raise DdlRefused(
@@ -136,7 +136,7 @@ def _refuse(statement: Statement, place: Place) -> None:
         )
 
 
-def _take_out(statement: Statement, edits: Edits, place: Place, left_out: _LeftOut) -> None:
+def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:
     """What no target has, TiDB's own syntax, and what else the server's kind does not take."""
     left_out.notes += tidb_syntax.sequence_defaults(statement, edits)
     plain = {column.name: note for column, note in plain_columns(statement, edits)}
@@ -148,7 +148,7 @@ def _take_out(statement: Statement, edits: Edits, place: Place, left_out: _LeftO
         _translate(statement, edits, place.flavor, left_out, plain)
 
 
-def _spell_out(statement: Statement, edits: Edits, place: Place, left_out: _LeftOut) -> None:
+def _spell_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:
     """Upstream's names of indexes and keys, and its character sets, where the statement leaves them to the server."""
     changes, before = index_changes(statement), place.before
     supported = None if place.collations is None else frozenset(name.lower() for name in place.collations)
@@ -166,7 +166,7 @@ def _spell_out(statement: Statement, edits: Edits, place: Place, left_out: _Left
 
 
 def _translate(
-    statement: Statement, edits: Edits, flavor: FlavorName, left_out: _LeftOut, plain: Collection[str]
+    statement: ParsedStatement, edits: Edits, flavor: FlavorName, left_out: _LeftOut, plain: Collection[str]
 ) -> None:
     """Take TiDB's own syntax out, and what else the server's kind does not take."""
     tidb_syntax.remove_comments(statement, edits)
@@ -188,7 +188,7 @@ def _translate(
     mariadb_syntax.remove_options(statement, edits)
 
 
-def _leave_out_missing(statement: Statement, edits: Edits, place: Place, left_out: _LeftOut) -> None:
+def _leave_out_missing(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:
     """What was left out when it was made is not there to be dropped, renamed or hidden."""
     whole: list[tuple[Member | None, Tokens]] = [(None, statement.tokens)]
     for member, tokens in whole if statement.kind == "DROP INDEX" else _specifications(statement):
@@ -204,7 +204,7 @@ def _leave_out_missing(statement: Statement, edits: Edits, place: Place, left_ou
             edits.replace(name.start, name.end, quote(known.there))
 
 
-def _lacks_index(place: Place, name: str) -> bool:
+def _lacks_index(place: RewriteContext, name: str) -> bool:
     index, flavor = place.before.index(name), place.flavor
     if index is None:
         return False
@@ -214,9 +214,9 @@ def _lacks_index(place: Place, name: str) -> bool:
     return never_made or (index.skipped and (place.there is None or place.there.index(name) is None))
 
 
-def _specifications(statement: Statement) -> list[tuple[Member | None, Tokens]]:
+def _specifications(statement: ParsedStatement) -> list[tuple[Member | None, Tokens]]:
     return [(member, member.tokens) for member in statement.members] if statement.is_alter else []
 
 
-def _needs_moment(statement: Statement) -> bool:
+def _needs_moment(statement: ParsedStatement) -> bool:
     return statement.is_alter and any(token.word in _NOW for token in statement.tokens)

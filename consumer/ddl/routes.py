@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from consumer.ddl.definitions import Statement, statement_of
+from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.references import TableReference
 from consumer.ddl.resolve import Names, meant_tables, spell_database, write_name
 from consumer.ddl.tokens import Edits, Tokens, quote, starts
@@ -59,12 +59,12 @@ def _check_tables(own: TableName, tables: Sequence[TableName]) -> None:
         )
 
 
-def _tables(statement: Statement, names: Names) -> Iterator[tuple[TableReference, TableName]]:
+def _tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName]]:
     for reference, meant in meant_tables(statement, names):
         yield reference, meant or TableName(reference.database or names.database, reference.table)
 
 
-def _write(statement: Statement, reference: TableReference, target: TableName, edits: Edits) -> None:
+def _write(statement: ParsedStatement, reference: TableReference, target: TableName, edits: Edits) -> None:
     """With its database: the statement runs in another one than upstream's. FLASHBACK TABLE's new name has none."""
     if reference.role == "new" and starts(statement.tokens, "FLASHBACK"):
         edits.replace(reference.start, reference.end, quote(target.table))
@@ -73,7 +73,7 @@ def _write(statement: Statement, reference: TableReference, target: TableName, e
 
 
 def _keep_qualifiers(
-    statement: Statement, body: Sequence[tuple[TableReference, TableName, TableName]], edits: Edits
+    statement: ParsedStatement, body: Sequence[tuple[TableReference, TableName, TableName]], edits: Edits
 ) -> None:
     """Columns of a view's body can be named with their table: a table that gets another name has its own as its alias.
     Where they are named with the database too, that is the target's."""

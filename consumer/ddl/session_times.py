@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from consumer.ddl.definitions import ColumnDefinition, Statement
-from consumer.ddl.tokens import Edits, Kind, Tokens, closing, starts
+from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
+from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts
 from consumer.model.names import same_name
 
 
@@ -17,7 +17,7 @@ def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[st
     return found
 
 
-def plain_columns(statement: Statement, edits: Edits) -> Iterator[tuple[ColumnDefinition, str]]:
+def plain_columns(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[ColumnDefinition, str]]:
     """Make STORED columns that read TIMESTAMPs plain ones, in a CREATE TABLE: rows carry the values of upstream's
     sessions. Gives the columns, and why."""
     places = {column.name: place for column in statement.columns if (place := generated_at(column))}
@@ -49,7 +49,7 @@ def _reads(tokens: Tokens, names: Collection[str]) -> bool:
     """Whether the expression names one of the columns, other than to ask for its place on the line of time."""
     folded = {same_name(name) for name in names}
     return any(
-        token.kind is Kind.QUOTED
+        token.kind is TokenKind.QUOTED
         and same_name(token.name) in folded
         and not starts(tokens, "UNIX_TIMESTAMP", "(", at=max(number - 2, 0))
         for number, token in enumerate(tokens)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.ddl.definitions import Index, Member, Statement
+from consumer.ddl.definitions import Index, Member, ParsedStatement
 from consumer.ddl.tokens import Edits, Tokens, closing, quote, starts, tokenize
 
 _OPTIONS = frozenset(
@@ -44,7 +44,7 @@ INDEX_KINDS = ("VECTOR", "COLUMNAR", "HYBRID")
 """Kinds of indexes that no other server has."""
 
 
-def remove_comments(statement: Statement, edits: Edits) -> None:
+def remove_comments(statement: ParsedStatement, edits: Edits) -> None:
     """``/*T![feature] .. */``, each with one blank before it."""
     for token in statement.comments:
         if token.text.startswith("/*T!"):
@@ -52,7 +52,7 @@ def remove_comments(statement: Statement, edits: Edits) -> None:
             edits.replace(token.start - blank, token.end, "" if blank else " ")
 
 
-def remove_options(statement: Statement, edits: Edits) -> None:
+def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """TiDB's options and attributes where they stand without a comment around them."""
     tokens = statement.tokens
     for at, token in enumerate(tokens):
@@ -82,7 +82,7 @@ def _option_width(tokens: Tokens, at: int) -> int:
     return 0
 
 
-def remove_hints(statement: Statement, edits: Edits) -> list[Member]:
+def remove_hints(statement: ParsedStatement, edits: Edits) -> list[Member]:
     """``ALGORITHM = x`` and ``LOCK = x`` say how TiDB should work. Answers ALTER specifications that are no more."""
     if statement.kind in ("CREATE INDEX", "DROP INDEX"):
         for at, token in enumerate(statement.tokens):
@@ -92,7 +92,7 @@ def remove_hints(statement: Statement, edits: Edits) -> list[Member]:
     return [m for m in statement.members if m.tokens and m.tokens[0].word in ("ALGORITHM", "LOCK")]
 
 
-def empty_specifications(statement: Statement) -> list[Member]:
+def empty_specifications(statement: ParsedStatement) -> list[Member]:
     """Specifications of an ALTER TABLE that hold nothing but TiDB's options."""
     if not statement.is_alter:
         return []
@@ -109,7 +109,7 @@ def _is_empty(member: Member) -> bool:
     return at >= len(tokens)
 
 
-def sequence_defaults(statement: Statement, edits: Edits) -> Iterator[str]:
+def sequence_defaults(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """``DEFAULT NEXTVAL(..)``: TiCDC does not replicate sequences, and every row comes with its value."""
     for column in statement.columns:
         tokens = column.tokens
@@ -131,7 +131,7 @@ def _name_end(tokens: Tokens, at: int) -> int:
     return at + 2 if starts(tokens, ".", at=at + 1) else at
 
 
-def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
+def vector_columns(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """VECTOR becomes LONGTEXT: rows carry vectors as text, and the servers' own VECTOR types do not take that."""
     for column in statement.columns:
         if not starts(column.tokens, "VECTOR", at=1):
@@ -145,14 +145,14 @@ def vector_columns(statement: Statement, edits: Edits) -> Iterator[str]:
         yield f"column {column.name} is a VECTOR upstream and stored as LONGTEXT"
 
 
-def unknown_indexes(statement: Statement) -> Iterator[tuple[Index, str]]:
+def unknown_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:
     """Indexes of kinds that only TiDB has, and why they are left out."""
     for index in statement.indexes:
         if index.kind in INDEX_KINDS:
             yield index, f"{index.label} is left out: {index.kind} indexes are TiDB's own"
 
 
-def global_indexes(statement: Statement, edits: Edits) -> Iterator[str]:
+def global_indexes(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """A GLOBAL unique index of a partitioned table becomes a plain one: upstream keeps it unique, and the servers
     only take unique indexes that hold the partitioning columns."""
     for index in statement.indexes:
@@ -170,7 +170,7 @@ def global_indexes(statement: Statement, edits: Edits) -> Iterator[str]:
                 edits.remove(_with_blank(statement.text, token.start), token.end)
 
 
-def is_global(statement: Statement, start: int, end: int | None = None) -> bool:
+def is_global(statement: ParsedStatement, start: int, end: int | None = None) -> bool:
     """Whether GLOBAL stands, also in a comment of TiDB's, between `start` and `end` (None: the end of the part)."""
     if end is None:
         end = next((m.end for m in statement.members if m.start <= start <= m.end), len(statement.text))
@@ -181,7 +181,7 @@ def is_global(statement: Statement, start: int, end: int | None = None) -> bool:
     return any(token.word == "GLOBAL" for token in inside)
 
 
-def engines(statement: Statement, edits: Edits) -> Iterator[str]:
+def engines(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """TiDB takes any ENGINE and stores all tables alike: with transactions, as only InnoDB does here."""
     for at, token in enumerate(statement.options):
         value = at + 1 + starts(statement.options, "=", at=at + 1)
@@ -192,7 +192,7 @@ def engines(statement: Statement, edits: Edits) -> Iterator[str]:
                 yield f"ENGINE {engine.name} became InnoDB, which has TiDB's transactions"
 
 
-def full_text_parsers(statement: Statement, edits: Edits) -> None:
+def full_text_parsers(statement: ParsedStatement, edits: Edits) -> None:
     """``WITH PARSER x`` of a FULLTEXT index: parsers are plugins, and TiDB's are its own."""
     tokens = statement.tokens
     for at in range(len(tokens) - 2):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Kind(enum.Enum):
+class TokenKind(enum.Enum):
     COMMENT = "comment"
     STRING = "string"
     QUOTED = "quoted"
@@ -22,7 +22,7 @@ class Token(NamedTuple):
     """A piece of a statement, `text` as it stands there from `start` on. `word` is the upper-case text of a WORD token,
     "" for all others. A tuple, as statements have many."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
     word: str
@@ -33,12 +33,12 @@ class Token(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        return self.kind in (Kind.QUOTED, Kind.WORD)
+        return self.kind in (TokenKind.QUOTED, TokenKind.WORD)
 
     @property
     def name(self) -> str:
         """The identifier that the token spells."""
-        return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
+        return self.text[1:-1].replace("``", "`") if self.kind is TokenKind.QUOTED else self.text
 
 
 Tokens = Sequence[Token]
@@ -62,7 +62,7 @@ _TOKEN = re.compile(
 
 
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-_KINDS: dict[str | None, Kind] = {kind.name: kind for kind in Kind}
+_KINDS: dict[str | None, TokenKind] = {kind.name: kind for kind in TokenKind}
 
 
 def pieces(text: str) -> list[Token]:
@@ -71,13 +71,13 @@ def pieces(text: str) -> list[Token]:
     found = []
     for match in _TOKEN.finditer(text):
         kind, piece = kinds[match.lastgroup], match[0]
-        found.append(Token(kind, piece, match.start(), piece.upper() if kind is Kind.WORD else ""))
+        found.append(Token(kind, piece, match.start(), piece.upper() if kind is TokenKind.WORD else ""))
     return found
 
 
 def tokenize(text: str) -> list[Token]:
     """All of `text` but the blanks and comments."""
-    return [token for token in pieces(text) if token.kind is not Kind.COMMENT]
+    return [token for token in pieces(text) if token.kind is not TokenKind.COMMENT]
 
 
 def quote(name: str) -> str:

@@ -14,6 +14,7 @@ from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS,
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.plan.catalog import Catalog
+from consumer.plan.renames import Renames
 from consumer.plan.statement import action_of
 
 
@@ -44,12 +45,11 @@ class Life:
 
 
 class Lives:
-    """The tables that exist, by name, as statements are followed in upstream order. Tables that exchange their names
-    in one statement, whose files have one version, move beside one another."""
+    """The tables that exist, by name, as statements are followed in upstream order."""
 
     def __init__(self) -> None:
         self.alive: dict[TableName, Life] = {}
-        self._aside: dict[TableName, tuple[int, Life | None]] = {}
+        self._renames = Renames(self.alive)
 
     def follow(self, file: SchemaFile, origin: TableName | None) -> Life | None:
         """Take the statement in. The table that it is about, None for a database; `origin` is the one that a RENAME
@@ -75,21 +75,14 @@ class Lives:
         return self.alive.get(name)
 
     def _renamed(self, file: SchemaFile, origin: TableName | None) -> Life:
-        life = self._taken(origin, file.version) or (
-            Life(None, [origin], [0]) if origin is not None else Life(None, [], [])
-        )
-        self._aside[file.name] = (file.version, self.alive.get(file.name))
+        life = self._renames.take(origin, file.name, file.version)
+        if life is None:
+            life = Life(None, [], []) if origin is None else Life(None, [origin], [0])
         life.names.append(file.name)
         life.since.append(file.version)
         life.statements.append(file)
         self.alive[file.name] = life
         return life
-
-    def _taken(self, origin: TableName | None, version: int) -> Life | None:
-        if origin is None:
-            return None
-        moved, life = self._aside.get(origin, (0, None))
-        return life if moved == version else self.alive.pop(origin, None)
 
 
 def lives(files: Iterable[SchemaFile], origins: Mapping[str, TableName]) -> dict[TableName, Life]:

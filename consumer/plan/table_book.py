@@ -22,6 +22,7 @@ from consumer.model.indexes import Charset
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import ddl_id
+from consumer.plan.renames import Renames
 from consumer.plan.statement import Statement
 
 
@@ -36,7 +37,7 @@ class TableBook:
         self._tables: dict[TableName, Told] = {}
         self._ended: dict[TableName, Told] = {}
         self._databases: dict[str, Charset] = {}
-        self._aside: dict[TableName, tuple[int, Told | None]] = {}
+        self._renames = Renames(self._tables)
 
     def about(self, statement: Statement) -> Statement:
         """The statement with what is known of its table before it."""
@@ -75,7 +76,8 @@ class TableBook:
     def _execute(self, statement: Statement, origin: TableName | None, fate: Fate) -> None:
         file, action = statement.file, statement.action
         if action in RENAME_ACTIONS:
-            self._rename(file, origin)
+            old = None if origin is None else origin.folded
+            self._put(file.name, self._renames.take(old, file.name.folded, file.version))
             return
         for name in statement.drops:
             if (told := self._tables.pop(name.folded, None)) is not None:
@@ -102,14 +104,6 @@ class TableBook:
         declared = changes_of(file).charset
         if action == Action.CREATE_SCHEMA or declared is not None:
             self._databases[file.database] = declared or TIDB_DEFAULT
-
-    def _rename(self, file: SchemaFile, old_name: TableName | None) -> None:
-        """Tables that exchange their names in one statement, whose files have one version, move beside one another."""
-        new, old = file.name.folded, None if old_name is None else old_name.folded
-        version, aside = self._aside.get(old, (0, None)) if old is not None else (0, None)
-        moved = aside if version == file.version else self._tables.pop(old, None) if old is not None else None
-        self._aside[new] = (file.version, self._tables.get(new))
-        self._put(file.name, moved)
 
     def _created(self, file: SchemaFile, origin: TableName | None, fate: Fate) -> Told:
         if origin is not None or changes_of(file).named("like") is not None:

@@ -25,7 +25,7 @@ _NUMBERS = BARE | {Family.DECIMAL}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class Reading:
     """One way to read a file's rows. `null` is None, and `encoding` "", where no value proves it. `exact`: rows have a
     cell for each column that they should have."""
 
@@ -50,7 +50,7 @@ def shapes_of(
     columns: Sequence[Column],
     known: bool,
     names: Sequence[bytes],
-) -> Iterator[Shape]:
+) -> Iterator[Reading]:
     """Those that `rows` do not contradict. `columns` are those of the cells, or more where it is not `known` which of
     them are virtual; `names` are those of a header."""
     longest = max(map(len, rows))
@@ -77,7 +77,7 @@ def shapes_of(
         null = next(iter(nulls), None)
         encodings = _encodings(csv, null, values, columns) if exact else set()
         if len(encodings) < 2:
-            yield Shape(terminator, commit_ts, old_value, handle, exact, null, next(iter(encodings), ""))
+            yield Reading(terminator, commit_ts, old_value, handle, exact, null, next(iter(encodings), ""))
 
 
 def _is_commit_ts(cell: tuple[bytes, bool, bool]) -> bool:
@@ -152,7 +152,7 @@ def agreed(alike: Sequence[Sniffed]) -> Agreed:
     return Agreed(dialect, first.include_commit_ts, tuple(unproven), consistent=bool(groups))
 
 
-def _groups(alike: Sequence[Sniffed]) -> list[list[Shape]]:
+def _groups(alike: Sequence[Sniffed]) -> list[list[Reading]]:
     """The readings that no file contradicts, each as all files have it, the likeliest first."""
     ranks = [{shape.options: shape for shape in reversed(sniffed.readings)} for sniffed in alike]
     common = [shape.options for shape in alike[0].readings if all(shape.options in rank for rank in ranks)]
@@ -161,5 +161,5 @@ def _groups(alike: Sequence[Sniffed]) -> list[list[Shape]]:
     return sorted(groups, key=lambda group: -sum(shape.exact for shape in group))
 
 
-def _encoded(group: Sequence[Shape]) -> set[str]:
+def _encoded(group: Sequence[Reading]) -> set[str]:
     return {shape.encoding for shape in group} - {""}

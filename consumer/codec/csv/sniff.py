@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from consumer.codec.csv.cells import CellReader, NotCells
 from consumer.codec.csv.form import CsvFormat, RowForm, fault_of
-from consumer.codec.csv.shapes import Row, Shape, shapes_of
+from consumer.codec.csv.shapes import Reading, Row, shapes_of
 from consumer.codec.protocol import Sniffed
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column
@@ -36,7 +36,7 @@ def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, declared: Mapping
     header = content[:begin] if content.startswith(_HEADER) else b""
     ends = [start.start() for start in starts if start.start()] + ([len(content)] if whole else [])
     csv = CsvFormat(delimiter.decode(), quote.decode(), output_field_header=bool(header))
-    readings: list[Shape] = []
+    readings: list[Reading] = []
     for terminator in _terminators(content, ends, quote):
         rows = _rows(csv, terminator, content[begin : ends[-1]])
         if rows and (not header or header.endswith(terminator)):

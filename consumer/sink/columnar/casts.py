@@ -26,29 +26,29 @@ class NotExact(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class NewValue:
     """A value of the new column: its DuckDB type, and the expression."""
 
     type: str
     sql: str
 
 
-def converted(old: Column, new: Column, type_now: str, expression: str, zone: tzinfo) -> Value:
+def converted(old: Column, new: Column, type_now: str, expression: str, zone: tzinfo) -> NewValue:
     """`expression`, the value of column `old` (of DuckDB type `type_now`), as a value of `new`; what leaves TIMESTAMP
     leaves UTC for `zone`. Raises NotExact."""
     if widened(old, type_now):
         if old.family is not new.family and old.family is Family.TIMESTAMP and str(zone) != "UTC":
             raise NotExact(f"column {old.name} holds values that are no {old.type}")
         if new.family is Family.TEXT or (new.family is old.family and new.scale == old.scale):
-            return Value(TEXT, expression)
+            return NewValue(TEXT, expression)
         raise NotExact(f"column {old.name} holds values that are no {old.type}")
     kind = duckdb_type(new)
     same = old.family is new.family
     value = _same_family(old, new, expression) if same else _other_family(old, new, expression, zone)
-    return Value(kind, value if kind == type_now and value == expression else f"CAST({value} AS {kind})")
+    return NewValue(kind, value if kind == type_now and value == expression else f"CAST({value} AS {kind})")
 
 
-def backfill(column: Column, definition: Definition, version: int, zone: tzinfo) -> Value:
+def backfill(column: Column, definition: Definition, version: int, zone: tzinfo) -> NewValue:
     """What the rows that are there get for the new `column`: its default, or as MySQL does the zero of its type.
 
     `version` says when CURRENT_TIMESTAMP was, `zone` where. Raises NotExact.
@@ -59,12 +59,12 @@ def backfill(column: Column, definition: Definition, version: int, zone: tzinfo)
         text = _default(column, definition, column.default, version, zone)
     kind = duckdb_type(column)
     if text is None:
-        return Value(kind, f"CAST(NULL AS {kind})")
+        return NewValue(kind, f"CAST(NULL AS {kind})")
     if column.family is Family.BINARY:
-        return Value(kind, f"CAST({literal(_blob(text))} AS BLOB)")
+        return NewValue(kind, f"CAST({literal(_blob(text))} AS BLOB)")
     if column.family in _TIMES or column.family is Family.DATE:
         kind = kind if _is_time(text) else TEXT
-    return Value(kind, f"CAST({literal(text)} AS {kind})")
+    return NewValue(kind, f"CAST({literal(text)} AS {kind})")
 
 
 def _same_family(old: Column, new: Column, value: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from consumer.ddl.expressions import Call, ColumnName, Expression, NotUnderstood, Number, Text, parse_expression
+from consumer.ddl.expressions import Call, ColumnName, Expression, NotUnderstood, Number, TextLiteral, parse_expression
 from consumer.model.columns import Column, Family
 from consumer.model.partitions import Partitioning, PartitionKind
 from consumer.sink.columnar.partition_values import Translator, time_of
@@ -87,7 +87,7 @@ def _column(name: str, partitioning: Partitioning, translator: Translator) -> Co
 
 
 def _date_bound(column: Column, as_text: bool, bound: Expression) -> str:
-    if not isinstance(bound, Text) or (column.family is Family.DATE and " " in bound.value):
+    if not isinstance(bound, TextLiteral) or (column.family is Family.DATE and " " in bound.value):
         raise NotUnderstood(f"a bound of column {column.name} that is no {column.type}")
     return _moment(column, as_text, time_of(bound.value))
 
@@ -110,7 +110,7 @@ def _text(column: Column, spelled: str, partitioning: Partitioning, translator: 
     if collation != _UNPADDED and partitioning.kind is PartitionKind.RANGE_COLUMNS:
         at = [name.lower() for name in partitioning.by].index(column.name.lower())
         bounds = [parse_expression(row[at]) for part in partitioning.partitions for row in part.values]
-        texts = [bound.value for bound in bounds if isinstance(bound, Text)]
+        texts = [bound.value for bound in bounds if isinstance(bound, TextLiteral)]
         alike = next((known for known in _ALIKE if all(re.fullmatch(known, text) for text in texts)), None)
         if alike is None:
             raise NotUnderstood(f"the order of texts in column {column.name}, of collation {collation or 'not known'}")
@@ -119,6 +119,6 @@ def _text(column: Column, spelled: str, partitioning: Partitioning, translator: 
 
 
 def _literal(bound: Expression) -> str:
-    if not isinstance(bound, Text):
+    if not isinstance(bound, TextLiteral):
         raise NotUnderstood("a bound of a text column that is no text")
     return literal(bound.value)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from consumer.ddl.expressions import Binary, Call, ColumnName, Expression, NotUnderstood, Number, Text
+from consumer.ddl.expressions import Binary, Call, ColumnName, Expression, NotUnderstood, Number, TextLiteral
 from consumer.model.columns import Column, Family
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable
@@ -41,17 +41,17 @@ _SIGNED = (-(1 << 63), (1 << 63) - 1)
 _UNSIGNED = (0, (1 << 64) - 1)
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     WHOLE = "a whole number"
     DECIMAL = "a decimal number"
     TIME = "a time"
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SqlValue:
     """A value as an SQL expression: a HUGEINT, a DECIMAL or a TIMESTAMP."""
 
-    kind: Kind
+    kind: ValueKind
     sql: str
     unsigned: bool = False
 
@@ -81,28 +81,28 @@ class Translator:
     def _type_now(self, name: str) -> str:
         return self._table.types[str(self._table.spelled(name))]
 
-    def whole(self, expression: Expression) -> Value:
+    def whole(self, expression: Expression) -> SqlValue:
         """A whole number. Raises NotUnderstood for anything else, as the others do."""
-        return self._of_kind(expression, Kind.WHOLE)
+        return self._of_kind(expression, ValueKind.WHOLE)
 
-    def _of_kind(self, expression: Expression, kind: Kind) -> Value:
+    def _of_kind(self, expression: Expression, kind: ValueKind) -> SqlValue:
         value = self._value(expression)
         if value.kind is not kind:
             raise NotUnderstood(f"{kind.value} is expected, there is {value.kind.value}")
         return value
 
-    def _value(self, expression: Expression) -> Value:
+    def _value(self, expression: Expression) -> SqlValue:
         match expression:
             case Number(value):
-                return Value(Kind.WHOLE, f"CAST({value} AS HUGEINT)", value > _SIGNED[1])
-            case Text(value):
-                return Value(Kind.TIME, f"TIMESTAMP '{time_of(value)}'")
+                return SqlValue(ValueKind.WHOLE, f"CAST({value} AS HUGEINT)", value > _SIGNED[1])
+            case TextLiteral(value):
+                return SqlValue(ValueKind.TIME, f"TIMESTAMP '{time_of(value)}'")
             case ColumnName(name):
                 return self._column(name)
             case Binary("DIV" | "MOD" as operator, left, Number(value)) if value > 0:
                 number = self.whole(left)
-                return Value(
-                    Kind.WHOLE, f"({number.sql} {'//' if operator == 'DIV' else '%'} {value})", number.unsigned
+                return SqlValue(
+                    ValueKind.WHOLE, f"({number.sql} {'//' if operator == 'DIV' else '%'} {value})", number.unsigned
                 )
             case Binary("+" | "-" | "*" as operator, left, right):
                 one, other = self.whole(left), self.whole(right)
@@ -112,42 +112,43 @@ class Translator:
                 return self._bounded(f"abs({number.sql})", number.unsigned)
             case Call("FLOOR" | "CEILING" | "CEIL" as function, (inner,)):
                 number = self._value(inner)
-                if number.kind is Kind.DECIMAL:
+                if number.kind is ValueKind.DECIMAL:
                     rounded = "floor" if function == "FLOOR" else "ceil"
-                    return Value(Kind.WHOLE, f"CAST({rounded}({number.sql}) AS HUGEINT)")
-                return self._of_kind(inner, Kind.WHOLE)
+                    return SqlValue(ValueKind.WHOLE, f"CAST({rounded}({number.sql}) AS HUGEINT)")
+                return self._of_kind(inner, ValueKind.WHOLE)
             case Call("DATEDIFF", (left, right)):
-                days = [_DAYS.format(self._of_kind(each, Kind.TIME).sql) for each in (left, right)]
-                return Value(Kind.WHOLE, f"CAST({days[0]} - {days[1]} AS HUGEINT)")
+                days = [_DAYS.format(self._of_kind(each, ValueKind.TIME).sql) for each in (left, right)]
+                return SqlValue(ValueKind.WHOLE, f"CAST({days[0]} - {days[1]} AS HUGEINT)")
             case Call(function, (inner,)) if function in _OF_TIME:
-                return Value(
-                    Kind.WHOLE, f"CAST({_OF_TIME[function].format(self._of_kind(inner, Kind.TIME).sql)} AS HUGEINT)"
+                return SqlValue(
+                    ValueKind.WHOLE,
+                    f"CAST({_OF_TIME[function].format(self._of_kind(inner, ValueKind.TIME).sql)} AS HUGEINT)",
                 )
-            case Call("UNIX_TIMESTAMP", (Text(),)):
+            case Call("UNIX_TIMESTAMP", (TextLiteral(),)):
                 raise NotUnderstood("UNIX_TIMESTAMP of a text means another time in each time zone")
             case _:
                 raise NotUnderstood(f"an expression with {_shown(expression)}")
 
-    def _bounded(self, sql: str, unsigned: bool) -> Value:
+    def _bounded(self, sql: str, unsigned: bool) -> SqlValue:
         """Beyond the range of its type a result is an error, or another number, by the session's SQL mode."""
         low, high = _UNSIGNED if unsigned else _SIGNED
         self.unsure.append(f"{sql} NOT BETWEEN {low} AND {high}")
-        return Value(Kind.WHOLE, sql, unsigned)
+        return SqlValue(ValueKind.WHOLE, sql, unsigned)
 
-    def _column(self, name: str) -> Value:
+    def _column(self, name: str) -> SqlValue:
         column, spelled = self.column(name)
         match column.family:
             case Family.INTEGER | Family.YEAR:
                 unsigned = column.unsigned or column.family is Family.YEAR
-                return Value(Kind.WHOLE, f"CAST({spelled} AS HUGEINT)", unsigned)
+                return SqlValue(ValueKind.WHOLE, f"CAST({spelled} AS HUGEINT)", unsigned)
             case Family.DECIMAL if self._type_now(name).startswith("DECIMAL"):
-                return Value(Kind.DECIMAL, spelled)
+                return SqlValue(ValueKind.DECIMAL, spelled)
             case Family.DATE | Family.DATETIME if self.is_text(name):
                 time = f"TRY_CAST({spelled} AS TIMESTAMP)"
                 self.unsure.append(f"({spelled} IS NOT NULL AND ({time} IS NULL OR starts_with({spelled}, '0000')))")
-                return Value(Kind.TIME, time)
+                return SqlValue(ValueKind.TIME, time)
             case Family.DATE | Family.DATETIME:
-                return Value(Kind.TIME, f"CAST({spelled} AS TIMESTAMP)")
+                return SqlValue(ValueKind.TIME, f"CAST({spelled} AS TIMESTAMP)")
             case _:
                 raise NotUnderstood(f"column {column.name} is {column.type}")
 

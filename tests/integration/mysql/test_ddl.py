@@ -15,7 +15,7 @@ from consumer.model.progress import DdlState, ProgressChange, TableProgress
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
-from consumer.sink.mysql.statements.text import Text
+from consumer.sink.mysql.statements.text import StatementText
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -308,9 +308,9 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     one_short = (*statements[:crash_after], "CRASH", *statements[crash_after + 1 :])
     sink = acquired(fresh_mariadb)
     text_of = "consumer.sink.mysql.statements.plan.text_of"
-    monkeypatch.setattr(text_of, lambda *_, **__: Text(one_short))
+    monkeypatch.setattr(text_of, lambda *_, **__: StatementText(one_short))
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
-    monkeypatch.setattr(text_of, lambda *_, **__: Text(statements, ("three",)))
+    monkeypatch.setattr(text_of, lambda *_, **__: StatementText(statements, ("three",)))
     sink.close()
     again = MySqlSink(settings(fresh_mariadb))
     [outcome] = again.apply_ddls([step], again.acquire(UPSTREAM).ddls)

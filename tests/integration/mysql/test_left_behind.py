@@ -13,7 +13,7 @@ from consumer.sink.mysql.server.statement_connections import StatementConnection
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
 from consumer.sink.mysql.statements.records import Records
-from consumer.sink.mysql.statements.text import Text
+from consumer.sink.mysql.statements.text import StatementText
 from tests.integration.mysql.steps import acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -57,7 +57,7 @@ def test_one_that_waited_for_the_one_before_it_in_its_query(
 ) -> None:
     fresh_mariadb.execute("CREATE DATABASE d")
     sink = acquired(fresh_mariadb)
-    both = Text((_CREATE.file.query, _SECOND))
+    both = StatementText((_CREATE.file.query, _SECOND))
     monkeypatch.setattr("consumer.sink.mysql.statements.plan.text_of", lambda *_, **__: both)
     _fence_behind("_execute", sink, fresh_mariadb, monkeypatch)
     (outcome,) = sink.apply_ddls([_CREATE], {})

@@ -11,7 +11,7 @@ from typing import Any
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.indexes import after, index_changes
 from consumer.ddl.resolve import Names
-from consumer.ddl.rewrite_mysql import FlavorName, Place, Rewritten, rewrite
+from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, Rewritten, rewrite
 from consumer.model.actions import Action
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
@@ -60,7 +60,7 @@ def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
     known = [table_name(text) for text in case.get("known", [])]
     planned = [table_name(text) for text in case.get("planned", [])]
     old = table_name(case["old"]) if "old" in case else None
-    place = Place(
+    place = RewriteContext(
         flavor,
         Names(known, own, own.database, old, planned),
         case.get("version", 1 << 18),

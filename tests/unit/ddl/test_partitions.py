@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.expressions import Binary, Call, ColumnName, NotUnderstood, Number, Text, parse_expression
+from consumer.ddl.expressions import Binary, Call, ColumnName, NotUnderstood, Number, TextLiteral, parse_expression
 from consumer.ddl.partition_clauses import PartitionClause, partition_clauses
 from consumer.ddl.partitions import PartitionChanges, altered, created, partition_changes
 from consumer.model.partitions import Partitioning, PartitionKind
@@ -155,8 +155,8 @@ def test_clauses_that_take_rows() -> None:
         ("-(`a`)", Binary("-", Number(0), ColumnName("a"))),
         ("`a` DIV 2 % 3", Binary("MOD", Binary("DIV", ColumnName("a"), Number(2)), Number(3))),
         ("EXTRACT(YEAR_MONTH FROM `d`)", Call("EXTRACT YEAR_MONTH", (ColumnName("d"),))),
-        ("to_days(_UTF8MB4'2024-01-01')", Call("TO_DAYS", (Text("2024-01-01"),))),
-        (r"'it''s \\ \n'", Text("it's \\ \n")),
+        ("to_days(_UTF8MB4'2024-01-01')", Call("TO_DAYS", (TextLiteral("2024-01-01"),))),
+        (r"'it''s \\ \n'", TextLiteral("it's \\ \n")),
     ],
 )
 def test_expressions(text: str, wanted: object) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.ddl.references import references
-from consumer.ddl.tokens import Edits, Kind, pieces, quote, starts, tokenize
+from consumer.ddl.tokens import Edits, TokenKind, pieces, quote, starts, tokenize
 
 PIECES = ["`", "``", "'", "''", '"', "\\", "/*T![x] ", "/*", "*/", "--", "-- ", "#", "\n", " ", "(", ")", ",", ".", ";"]
 WORDS = ["CREATE", "TABLE", "1e5", "0x1f", "_UTF8MB4", "数据", "😀", "a$b", "b'01'", "12ab"]
@@ -35,21 +35,21 @@ def test_a_quoted_name_is_one_token_and_one_reference(database: str, table: str)
 @pytest.mark.parametrize(
     ("text", "kind", "first"),
     [
-        ("'it''s \\' (x)', 1", Kind.STRING, "'it''s \\' (x)'"),
-        ("'end\\\\', 1", Kind.STRING, "'end\\\\'"),
-        ('"a""b\'c" x', Kind.STRING, '"a""b\'c"'),
-        ("`a``b.c` x", Kind.QUOTED, "`a``b.c`"),
-        ("/*T![ttl] TTL = `a*/b` */ x", Kind.COMMENT, "/*T![ttl] TTL = `a*/b` */"),
-        ("/*T! don't */ x", Kind.COMMENT, "/*T! don't */"),
-        ("/* it's */ x", Kind.COMMENT, "/* it's */"),
-        ("-- x\ny", Kind.COMMENT, "-- x"),
-        ("--5", Kind.SYMBOL, "-"),
-        ("1.5e3)", Kind.NUMBER, "1.5e3"),
-        ("2024a", Kind.WORD, "2024a"),
-        ("_UTF8MB4'x'", Kind.WORD, "_UTF8MB4"),
+        ("'it''s \\' (x)', 1", TokenKind.STRING, "'it''s \\' (x)'"),
+        ("'end\\\\', 1", TokenKind.STRING, "'end\\\\'"),
+        ('"a""b\'c" x', TokenKind.STRING, '"a""b\'c"'),
+        ("`a``b.c` x", TokenKind.QUOTED, "`a``b.c`"),
+        ("/*T![ttl] TTL = `a*/b` */ x", TokenKind.COMMENT, "/*T![ttl] TTL = `a*/b` */"),
+        ("/*T! don't */ x", TokenKind.COMMENT, "/*T! don't */"),
+        ("/* it's */ x", TokenKind.COMMENT, "/* it's */"),
+        ("-- x\ny", TokenKind.COMMENT, "-- x"),
+        ("--5", TokenKind.SYMBOL, "-"),
+        ("1.5e3)", TokenKind.NUMBER, "1.5e3"),
+        ("2024a", TokenKind.WORD, "2024a"),
+        ("_UTF8MB4'x'", TokenKind.WORD, "_UTF8MB4"),
     ],
 )
-def test_first_token(text: str, kind: Kind, first: str) -> None:
+def test_first_token(text: str, kind: TokenKind, first: str) -> None:
     token = pieces(text)[0]
     assert (token.kind, token.text) == (kind, first)
 

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from consumer.ddl import changes
-from consumer.ddl.definitions import Statement, statement_of
+from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.model.actions import Action
 from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import MAX_TSO
@@ -36,7 +36,7 @@ def ask_everything(files: list[SchemaFile]) -> None:
 def test_every_statement_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: Counter[str] = Counter()
 
-    def counted(text: str) -> Statement:
+    def counted(text: str) -> ParsedStatement:
         seen[text] += 1
         return statement_of(text)
 

@@ -9,7 +9,7 @@ from datetime import tzinfo
 from consumer.ddl.declared import Definition, Definitions
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.columnar.casts import Value, backfill, converted
+from consumer.sink.columnar.casts import NewValue, backfill, converted
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 
@@ -26,7 +26,7 @@ class _Change:
 
     name: str
     old: str | None
-    value: Value
+    value: NewValue
 
 
 def changes(
@@ -48,7 +48,7 @@ def changes(
             definition = definitions.columns.get(column.name.lower(), Definition())
             found.append(_Change(column.name, None, backfill(column, definition, step.file.version, zone)))
         elif (spelled := table.spelled(old)) is not None:
-            value = Value(table.types[spelled], quote(spelled))
+            value = NewValue(table.types[spelled], quote(spelled))
             if old in known:
                 value = converted(known[old], column, table.types[spelled], quote(spelled), zone)
             found.append(_Change(column.name, spelled, value))
@@ -68,7 +68,7 @@ def _with_kept(table: ReplicaTable, found: list[_Change], dropped: Collection[st
                 raise NameTaken(
                     f"the replica has a column {name} already, from before a statement that was not executed"
                 )
-            found.insert(place, _Change(name, name, Value(kind, quote(name))))
+            found.insert(place, _Change(name, name, NewValue(kind, quote(name))))
             place += 1
     return found
 

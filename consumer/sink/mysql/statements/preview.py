@@ -18,7 +18,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
-from consumer.sink.mysql.statements.text import ServerNames, TargetNow, Text, text_of
+from consumer.sink.mysql.statements.text import ServerNames, StatementText, TargetNow, text_of
 from consumer.sink.mysql.statements.trash import Found, find, left_to_do, statements
 
 
@@ -50,7 +50,7 @@ class _PlannedTarget(TargetNow):
         today = self._at(table).today
         return today is not None and super().by_key(today)
 
-    def follow(self, step: ApplyDdl, text: Text | None) -> None:
+    def follow(self, step: ApplyDdl, text: StatementText | None) -> None:
         """Take in a step; `text` is None for one that moves its table to the trash, or back."""
         name, action = step.name, step.file.type
         if action in RENAME_ACTIONS:

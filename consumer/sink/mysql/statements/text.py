@@ -10,7 +10,7 @@ import pymysql
 
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.resolve import Names
-from consumer.ddl.rewrite_mysql import Place, Rewritten, rewrite
+from consumer.ddl.rewrite_mysql import RewriteContext, Rewritten, rewrite
 from consumer.model.actions import INDEX_ACTIONS, Action
 from consumer.model.indexes import TableIndexes
 from consumer.model.names import TableName
@@ -88,7 +88,7 @@ class TargetNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Rewritten):
+class StatementText(Rewritten):
     """What a step executes, in a session with this `time_zone`."""
 
     time_zone: str = UTC
@@ -96,7 +96,7 @@ class Text(Rewritten):
 
 def text_of(
     step: ApplyDdl, server: ServerNames, now: TargetNow, more: Collection[TableName] = (), *, zone: str = "UTC"
-) -> Text:
+) -> StatementText:
     """The text of `step` for this server. Raises DdlRefused where it has no right form there.
 
     `more` are tables that will be there by then. `zone` is the changefeed's.
@@ -109,7 +109,7 @@ def text_of(
         there = now.indexes(step.name)
         before = before if before.whole else before.beside(there)
     planned = {*step.touches} - {step.name, *step.behind}
-    place = Place(
+    place = RewriteContext(
         server.flavor,
         Names(_Others(server, more, step.name), step.name, step.name.database, step.old_name, planned),
         file.version,
@@ -123,7 +123,7 @@ def text_of(
     )
     done = rewrite(statement, action, place)
     statements = tuple(text.strip() for text in done.statements)
-    return Text(statements, done.notes, done.timestamp, session_zone(step, statement, zone))
+    return StatementText(statements, done.notes, done.timestamp, session_zone(step, statement, zone))
 
 
 def _action(step: ApplyDdl) -> Action:

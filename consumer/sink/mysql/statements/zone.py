@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 from consumer.ddl.changes import changes_of
-from consumer.ddl.definitions import ColumnDefinition, Statement
-from consumer.ddl.tokens import Kind, starts
+from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
+from consumer.ddl.tokens import TokenKind, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.clock import zone_of
@@ -29,7 +29,7 @@ def offset_at(step: ApplyDdl, zone: str) -> timedelta:
     return tso_to_time(step.file.version).astimezone(zone_of(zone)).utcoffset() or timedelta()
 
 
-def session_zone(step: ApplyDdl, statement: Statement, zone: str) -> str:
+def session_zone(step: ApplyDdl, statement: ParsedStatement, zone: str) -> str:
     """`zone` as ``SET time_zone`` takes it for this statement.
 
     Its offset then is right for the time of the statement itself, on servers without zone tables too; only what turns
@@ -41,7 +41,7 @@ def session_zone(step: ApplyDdl, statement: Statement, zone: str) -> str:
     return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
 
 
-def agreed_zone(step: ApplyDdl, statement: Statement, zone: str, nodes_in_utc: Callable[[], bool | None]) -> str:
+def agreed_zone(step: ApplyDdl, statement: ParsedStatement, zone: str, nodes_in_utc: Callable[[], bool | None]) -> str:
     """The zone to run the statement in: `zone`, but UTC on a Galera cluster. There the other nodes run it in their own
     zone, whatever this session's is. Raises DdlRefused where they would make other values.
 
@@ -62,7 +62,7 @@ def agreed_zone(step: ApplyDdl, statement: Statement, zone: str, nodes_in_utc: C
     return "UTC"
 
 
-def _added(statement: Statement) -> Iterator[ColumnDefinition]:
+def _added(statement: ParsedStatement) -> Iterator[ColumnDefinition]:
     names = set(statement.added_columns())
     return (column for column in statement.columns if column.name in names)
 
@@ -77,10 +77,10 @@ def _reads_clock(column: ColumnDefinition) -> bool:
 
 def _has_literal(column: ColumnDefinition) -> bool:
     at = column.find("DEFAULT")
-    return at is not None and any(token.kind is Kind.STRING for token in column.tokens[at + 1 : at + 3])
+    return at is not None and any(token.kind is TokenKind.STRING for token in column.tokens[at + 1 : at + 3])
 
 
-def _needs_name(step: ApplyDdl, statement: Statement) -> bool:
+def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
     if any(token.word in _FUNCTIONS for token in statement.tokens):
         return True
     if step.file.type not in _CONVERTING:
