@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
@@ -141,6 +141,13 @@ def check_time_zone(name: str, recorded: str, zone: str) -> None:
             f"--tz is {zone}, but the replica of name {name!r} is filled under --tz {recorded}",
             hint=f"give --tz {recorded}; where it was wrong, fill a new target under another --name",
         )
+
+
+def taken(found: Progress, name: str, upstream: str, zone: str) -> Progress:
+    """The progress of consumer `name` once it has the lease. Raises WrongUpstream, BadConfig (another time zone)."""
+    check_upstream(name, found.upstream or upstream, upstream)
+    check_time_zone(name, found.time_zone or zone, zone)
+    return replace(found, upstream=upstream, time_zone=zone)
 
 
 def begins_too_early(table: TableName, window: Window, applied_ts: int) -> ProgressMoved:

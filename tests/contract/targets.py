@@ -20,7 +20,7 @@ Cells = tuple[str | None, ...]
 
 
 class Target(Protocol):
-    def sink(self, name: str = "c") -> Sink: ...
+    def sink(self, name: str = "c", zone: str = "UTC") -> Sink: ...
 
     def rows(self, table: TableName) -> list[Cells]:
         """All rows as text, sorted."""
@@ -33,8 +33,8 @@ class Target(Protocol):
 class Memory:
     label: str
 
-    def sink(self, name: str = "c") -> Sink:
-        return sink_for(f"memory://{self.label}", TargetOptions(name))
+    def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
+        return sink_for(f"memory://{self.label}", TargetOptions(name, zone))
 
     def rows(self, table: TableName) -> list[Cells]:
         sink = self.sink()
@@ -53,8 +53,8 @@ class Memory:
 class JsonLines:
     path: Path
 
-    def sink(self, name: str = "c") -> Sink:
-        return sink_for(f"jsonlines://{self.path}", TargetOptions(name))
+    def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
+        return sink_for(f"jsonlines://{self.path}", TargetOptions(name, zone))
 
     def rows(self, table: TableName) -> list[Cells]:
         return _sorted(tuple(row.values()) for row in Folder(self.path).tables()[table].rows)
@@ -72,8 +72,8 @@ class JsonLines:
 class DuckDb:
     path: Path
 
-    def sink(self, name: str = "c") -> Sink:
-        return sink_for(f"duckdb:///{self.path}", TargetOptions(name))
+    def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
+        return sink_for(f"duckdb:///{self.path}", TargetOptions(name, zone))
 
     def rows(self, table: TableName) -> list[Cells]:
         # The sink may have the file open: within one process DuckDB shares it.
@@ -93,8 +93,8 @@ class DuckDb:
 class Server:
     server: SqlServer
 
-    def sink(self, name: str = "c") -> Sink:
-        return sink_for(self.server.url(), TargetOptions(name))
+    def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
+        return sink_for(self.server.url(), TargetOptions(name, zone))
 
     def rows(self, table: TableName) -> list[Cells]:
         return _sorted(self.server.execute(f"SELECT * FROM `{table.database}`.`{table.table}`"))

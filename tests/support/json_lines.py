@@ -11,7 +11,7 @@ import os
 import pickle
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from consumer.codec.batches import META, change_schema
-from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
+from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
@@ -34,12 +34,12 @@ from consumer.sink.columnar.writer import ParquetWriter
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import kept_in
+from consumer.sink.progress_rows import kept_in, taken
 from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> JsonLinesSink:
-    return JsonLinesSink(Path(unquote(urlsplit(uri).path)), options.name)
+    return JsonLinesSink(Path(unquote(urlsplit(uri).path)), options)
 
 
 @dataclass
@@ -91,9 +91,9 @@ class JsonLinesSink:
     statements = 0
     foreign_keys = False
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._folder, self._name, self._staging = Folder(path), name, str(path / "staging")
-        self._path = path
+    def __init__(self, path: Path, options: TargetOptions) -> None:
+        self._folder, self._name, self._staging = Folder(path), options.name, str(path / "staging")
+        self._path, self._zone = path, options.time_zone
         self._lock = FileLock(self._staging, "folder")
         self._epoch: int | None = None
 
@@ -103,11 +103,11 @@ class JsonLinesSink:
         self._path.mkdir(exist_ok=True)
         self._lock.take()
         known = self._folder.known()
-        found = known.progress.get(self._name, Progress())
-        if found.upstream not in (None, upstream):
+        try:
+            known.progress[self._name] = taken(self.progress(), self._name, upstream, self._zone)
+        except ConsumerError:
             self.close()
-            raise WrongUpstream(f"the progress belongs to {found.upstream}, not to {upstream}")
-        known.progress[self._name] = replace(found, upstream=upstream)
+            raise
         self._begin(known)
         return self.progress()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing, WrongUpstream
+from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
@@ -17,7 +17,7 @@ from consumer.model.steps import ApplyDdl, Window
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import kept_in
+from consumer.sink.progress_rows import kept_in, taken
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
@@ -25,25 +25,22 @@ _STORES: dict[str, MemoryStore] = {}
 
 def open_sink(uri: str, options: TargetOptions) -> MemorySink:
     """``memory://label``: sinks of one label share a target."""
-    return MemorySink(urlsplit(uri).netloc, options.name)
+    return MemorySink(urlsplit(uri).netloc, options.name, options.time_zone)
 
 
 class MemorySink:
     statements = 0
     foreign_keys = False
 
-    def __init__(self, label: str, name: str) -> None:
-        self._label, self._name = label, name
+    def __init__(self, label: str, name: str, time_zone: str = "UTC") -> None:
+        self._label, self._name, self._zone = label, name, time_zone
         self._store = _STORES.setdefault(label, MemoryStore())
         self._epoch: int | None = None
 
     def acquire(self, upstream: str) -> Progress:
         if self._store.held and self._epoch is None:
             raise LeaseHeld("another consumer is at work on this target")
-        found = self.progress()
-        if found.upstream not in (None, upstream):
-            raise WrongUpstream(f"the progress belongs to {found.upstream}, not to {upstream}")
-        self._store.progress[self._name] = replace(found, upstream=upstream)
+        self._store.progress[self._name] = taken(self.progress(), self._name, upstream, self._zone)
         self._store.held = True
         self._store.staged.clear()
         self._raise_epoch()
