@@ -3,11 +3,12 @@ BIN := .venv/bin
 DEMO := build/demo
 TARGETS := mysql,mysql9,duckdb
 MINUTES := 1
+RUNS := 20
 UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite mysql check simulate histories corpus bench lock
+.PHONY: help setup demo test azurite mysql check simulate histories faults corpus bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -42,6 +43,9 @@ simulate: setup ## Play random histories against the driver: make simulate MINUT
 
 histories: setup mysql ## Play random statements on each target: make histories MINUTES=10 SEED=1
 	$(BIN)/python -m tests.support.random_ddl --minutes $(MINUTES) --target $(TARGETS) $(if $(SEED),--seed $(SEED))
+
+faults: setup mysql ## Kill, freeze and cut off the consumer at each point of a round: make faults RUNS=20
+	$(BIN)/python -m tests.faults --runs $(RUNS) --targets $(TARGETS)
 
 corpus: setup mysql ## Compare with recorded changefeeds on all targets: make corpus CORPUS=path
 	@test -n "$(CORPUS)" || { echo "name the folder of recorded changefeeds: make corpus CORPUS=path" >&2; exit 2; }

@@ -1,0 +1,56 @@
+"""A few points and kinds of `make faults`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.faults.points import POINTS
+from tests.faults.trial import KINDS, FileTarget, ServerTarget, Target, Trial
+from tests.servers import SqlServer
+
+_BY_NAME = {point.name: point for point in POINTS}
+
+
+@pytest.mark.parametrize(
+    ("point", "kind"),
+    [
+        ("a statement has run", "kill -9"),
+        ("rows are written or staged", "overtaken"),
+        ("a load has ended", "cut off"),
+        ("before a commit", "target killed"),
+    ],
+)
+def test_a_server_is_right_after_it(fresh_mariadb: SqlServer, tmp_path: Path, point: str, kind: str) -> None:
+    assert _differences(tmp_path, lambda _: ServerTarget(fresh_mariadb), point, kind) == []
+
+
+@pytest.mark.parametrize(
+    ("point", "kind"), [("rows are being published", "kill -9"), ("rows are written or staged", "frozen")]
+)
+def test_a_file_is_right_after_it(tmp_path: Path, point: str, kind: str) -> None:
+    assert _differences(tmp_path, FileTarget, point, kind) == []
+
+
+def test_a_trial_sees_one_wrong_row(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, FileTarget(tmp_path), 7)
+    trial.workload.advance()
+    assert trial.run() == 0
+    assert trial.workload.differences(trial.target.query) == []
+    with duckdb.connect(str(tmp_path / "replica.duckdb")) as connection:
+        connection.execute("INSERT INTO e.log VALUES (4)")
+    assert [line.partition(":")[0] for line in trial.workload.differences(trial.target.query)] == ["log"]
+
+
+def _differences(folder: Path, target: Callable[[Path], Target], point: str, kind: str) -> list[str] | None:
+    """Of the first history that comes to the point."""
+    for seed in range(6):
+        place = folder / str(seed)
+        place.mkdir()
+        found = Trial(place, target(place), seed).play(_BY_NAME[point], 1, KINDS[kind]).differences
+        if found is not None:
+            return found
+    return None
