@@ -176,8 +176,9 @@ def forget(settings: Settings, observer: Observer, sure: bool) -> str:
         what = f"the progress of consumer {settings.name!r}, with {count_text(names[settings.name], 'table')} in order"
         if not sure:
             raise BadConfig(
-                f"{what}, is to be removed: the name can only begin anew then, though the tables stay as they are",
-                hint=f"if it is to apply nothing any more: {forget_command(settings.name)}",
+                f"{what}, would be removed: the name could then only start from the beginning;"
+                " the tables stay as they are",
+                hint=f"if the name is no longer used: {forget_command(settings.name)}",
             )
         sink.forget()
         return f"{what}, is removed; the tables stay as they are"

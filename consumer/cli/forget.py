@@ -12,16 +12,16 @@ from consumer.cli.session import Invocation
 from consumer.config.settings import TargetSettings
 from consumer.errors import BadConfig
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this it only tells what there is.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Remove it. Without this flag, only print what would be removed.")]
 
 
 def forget(call: Invocation, yes: Yes = False) -> int:
-    """Remove the progress of a consumer name that is to apply nothing any more. The target's tables stay as they are,
-    and other names may keep them from then on. Needs no storage."""
+    """Remove the progress of a consumer name that is no longer used. The target's tables stay as they are, and
+    other names may apply to them from then on. Needs no storage."""
     from consumer import app
 
     if "name" not in call.settings.model_fields_set:
-        raise BadConfig("forget needs the name said", hint="give the one that is to go with --name")
+        raise BadConfig("forget needs --name", hint="give the name to be forgotten with --name")
     sentence = app.forget(call.settings, call.observer, yes)
     return call.show(lambda: forgotten_as_json(sentence), lambda: print(sentence))
 

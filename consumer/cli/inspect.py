@@ -15,7 +15,10 @@ from consumer.config.settings import InspectSettings
 from consumer.errors import BadConfig, CheckpointMissing
 
 TimeRange = Annotated[
-    bool, typer.Option("--time-range", help="Tell the first and last commit-ts of each table: reads each file's ends.")
+    bool,
+    typer.Option(
+        "--time-range", help="Print the first and last commit-ts of each table (reads both ends of each file)."
+    ),
 ]
 
 Toml = Annotated[

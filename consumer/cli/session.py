@@ -155,7 +155,7 @@ class _Failure:
         return error.exit_code
 
     def report_bug(self, bug: Exception, seconds: float) -> int:
-        sentence = f"this is a bug of the consumer: {type(bug).__name__}: {bug}"
+        sentence = f"this is a bug in the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
         self._tell(error_as_json(ConsumerError(self.scrub(sentence), hint=hint), seconds), BUG)

@@ -72,7 +72,7 @@ class Place:
         """A row whose numbers of labels mean others in the target."""
         return SchemaDrift(
             f"column {column}: {wrong}, and the rows carry the labels' numbers",
-            hint=f"give the target's column the type that the row tells, {type_}, and run again; where rows are in the"
+            hint=f"give the target's column the type that the row shows, {type_}, and run again; where rows are in the"
             " table, resync it, or copy it from upstream",
             **self.at(line),
         )

@@ -33,7 +33,7 @@ def plain_columns(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[Co
             yield (
                 column,
                 f"column {column.name} is generated from a TIMESTAMP upstream and a plain column here, because its"
-                " values hang on the time zone of upstream's sessions",
+                " values depend on the time zone of upstream's sessions",
             )
 
 

@@ -63,7 +63,7 @@ RENAMED_KINDS = ("drop-table", "truncate-table", "drop-database")
 _OTHER_TABLE = "later rows would meet a table that is not there, or another one"
 _STALE_UNIQUE = "a unique index that upstream no longer has would make later rows remove one another"
 _OTHER_PARTITIONS = "a later statement about a partition would mean other rows"
-_CUT_VALUES = "values that no longer fit their column could be cut without a word"
+_CUT_VALUES = "values that no longer fit their column could be cut without an error"
 
 NEVER_IGNORED = {
     **dict.fromkeys(("rename-table", "recover-table", "exchange-partition"), _OTHER_TABLE),

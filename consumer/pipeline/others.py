@@ -146,16 +146,16 @@ def _begun(assembly: Assembly, progress: Progress) -> Collection[TableName]:
 
 def left_to(other: str) -> str:
     """What is recorded of a statement that `Others.leaves` to `other`."""
-    return f"the consumer {other!r} of this target keeps the tables of this database"
+    return f"the tables of this database belong to the consumer {other!r} of this target"
 
 
 def belongs_to(table: TableName, kept: Kept, later: TableName | None = None) -> DdlRefused:
     """Why this consumer must leave `table` alone, which becomes `later`."""
-    what = f"{table}," if later is None else f"{later}, to which {table} is renamed later,"
+    what = f"{table} belongs" if later is None else f"{later}, to which {table} is renamed later, belongs"
     return DdlRefused(
-        f"the consumer {kept.consumer!r} of this target keeps {what} and only one consumer may write to it",
+        f"{what} to the consumer {kept.consumer!r} of this target, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
-        f" {kept.consumer!r} is to apply nothing any more, remove its progress: {forget_command(kept.consumer)}",
+        f" {kept.consumer!r} is no longer used, remove its progress: {forget_command(kept.consumer)}",
         table=str(table),
     )
 
@@ -164,7 +164,7 @@ def drops_database_of(table: TableName, other: str, statement: Statement) -> Ddl
     """Why a DROP DATABASE does not run: it would take along what another consumer keeps."""
     database, version = statement.file.name, statement.version
     return DdlRefused(
-        f"the consumer {other!r} of this target keeps {table}, which it would drop too: {statement.file.query}",
+        f"it would also drop {table}, which belongs to the consumer {other!r} of this target: {statement.file.query}",
         hint=f"drop this consumer's own tables in {database} by hand, then: {skip_ddl_command(database, version)}",
         table=str(database),
         path=statement.file.path,

@@ -186,7 +186,7 @@ def _unexpected(error: Exception, table: str) -> LoadFailed:
             table=table,
         )
     return LoadFailed(
-        f"its load fails by a bug of the consumer: {type(error).__name__}: {error}{place}",
+        f"its load fails because of a bug in the consumer: {type(error).__name__}: {error}{place}",
         hint="report it; the other tables go on",
         table=table,
     )

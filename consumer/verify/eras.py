@@ -140,7 +140,7 @@ class TableHistory:
         for position in target.key:
             if places[position] < 0 or not known[position]:
                 raise CannotBeExact(
-                    f"its key was changed at {span.upto}: older rows do not tell which of the target's rows they are"
+                    f"its key was changed at {span.upto}: older rows do not show which of the target's rows they are"
                 )
         key = tuple(places[position] for position in target.key)
         stored = tuple(

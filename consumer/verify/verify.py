@@ -59,7 +59,7 @@ class Verifier:
         found += self._untold(assembly, progress, {check.table for check in found})
         if self.sink.progress() != progress:
             raise ProgressMoved(
-                "the target's progress has moved while it was compared", hint="end the consumer, then run verify again"
+                "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )
         return found
 
@@ -91,7 +91,7 @@ class Verifier:
         placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
         for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
-            nothing = CannotBeExact("no schema file tells of the table as far as it was applied", table=str(name))
+            nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
             yield TableCheck(name, progress.table(name).applied_ts, error=errors.get(name, nothing))
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
@@ -118,12 +118,12 @@ class Verifier:
         untold = history.untold
         if not target.key and untold:
             raise CannotBeExact(
-                f"it has no key, and the storage does not tell of all its rows: {untold}", table=str(history.name)
+                f"it has no key, and the storage does not have all its rows: {untold}", table=str(history.name)
             )
         task = self._task(history, target, whole=not untold)
         if not target.key and (not task.compared or not all(era.kept for era in task.eras)):
             raise CannotBeExact(
-                "it has no key, and statements changed its rows or its columns in a way that the storage does not tell",
+                "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
                 table=str(history.name),
             )
         return self._run(history, task, untold)

@@ -211,7 +211,7 @@ def test_another_consumer_at_work_keeps_the_layout_as_it_is(
     working = old_server.target.server.connect()
     with working.cursor() as cursor:
         cursor.execute("SELECT GET_LOCK(%s, 0)", (migrate.lock_name("other"),))
-        with pytest.raises(LeaseHeld, match="the consumer named 'other' is at work"):
+        with pytest.raises(LeaseHeld, match="the consumer named 'other' is running"):
             bring_forward(old_server)
         assert old_server.layout() == before
         cursor.execute("SELECT RELEASE_LOCK(%s)", (migrate.lock_name("other"),))

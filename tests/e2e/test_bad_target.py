@@ -137,7 +137,7 @@ def test_a_second_consumer_of_the_name(cli: CommandLine, server: MariaDb, monkey
     try:
         left = cli.run("once", "--json")
         assert left.code == 4
-        assert "another consumer named 'default' is at work" in left.json["error"]
+        assert "another consumer named 'default' is running" in left.json["error"]
         assert cli.run("status").code == 0
     finally:
         other.close()

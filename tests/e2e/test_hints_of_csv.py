@@ -47,7 +47,7 @@ class Case:
 SEVEN = row("1,7\r\n")
 CASES = {
     "header": Case(
-        "`output-field-header` in [sink.csv] is to be true", HEADER + SEVEN, {"csv_output_field_header": True}
+        "set `output-field-header` in [sink.csv] to true", HEADER + SEVEN, {"csv_output_field_header": True}
     ),
     "quote": Case("`quote` in [sink.csv] is '\"' here, and looks to be", row("1,7\r\n", "'"), {"csv_quote": "'"}),
     "delimiter": Case("looks to be ';' in the changefeed", SEVEN.replace(b",", b";"), {"csv_delimiter": ";"}),

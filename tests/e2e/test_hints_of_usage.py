@@ -47,7 +47,7 @@ def follow(cli: CommandLine, wrong: Sequence[str], words: str, right: Sequence[s
         (("replay", "--start-ts", "7"), "give that instead", ("replay", "--from-ts", "7")),
         (("replay", "--name", "n" * 60), "at most 51 characters", ("replay", "--name", "n" * 51)),
         (("status", "--max-lag", "1m"), "add --check", ("status",)),
-        (("forget", "--yes"), "give the one that is to go with --name", ("status",)),
+        (("forget", "--yes"), "give the name to be forgotten with --name", ("status",)),
         (("once", "--config", "none.toml"), "Give --config the changefeed's TOML file", ("once", "--config", "c.toml")),
         (("once", "--downstream-uri", "duckdb:///a#b.duckdb"), "percent-encode", ("once", "--downstream-uri", "duckdb:///a%23b.duckdb")),
         (("once", *TO, "duckdb:///storage_consumer.duckdb"), "rename the file", ("once", *TO, "duckdb:///s.duckdb")),

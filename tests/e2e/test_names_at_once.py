@@ -53,7 +53,7 @@ def test_a_table_is_kept_before_its_first_rows_are_there(replica: Replica) -> No
     found: list[RunResult] = []
     first = _once(replica, "first", _Meanwhile(lambda: found.append(_once(replica, "second", InlineLoader()))))
     assert (first.exit_code, found[0].exit_code) == (0, 5)
-    assert "the consumer 'first' of this target keeps d.old" in str(found[0].tables)
+    assert "d.old belongs to the consumer 'first' of this target" in str(found[0].tables)
     assert _once(replica, "first", InlineLoader()).exit_code == 0
 
 

@@ -13,7 +13,7 @@ SECOND = ("--name", "second")
 
 
 def _kept(table: str, what: str = "") -> str:
-    return f"the consumer 'default' of this target keeps {table},{what} and only one consumer may write to it"
+    return f"{table}{what} belongs to the consumer 'default' of this target, and only one consumer may write to it"
 
 
 def test_the_former_names_of_a_table_are_the_first_ones_too(shop: Shop) -> None:
@@ -23,7 +23,7 @@ def test_the_former_names_of_a_table_are_the_first_ones_too(shop: Shop) -> None:
     assert shop.run("plan", *SECOND, "--json").json["stopped"].keys() == {"d.it's"}
     left = shop.run("once", *SECOND)
     assert left.code == 5
-    assert _kept("d.k", " to which d.it's is renamed later,") in left.err
+    assert _kept("d.k", ", to which d.it's is renamed later,") in left.err
     assert _tables(shop) == {"k"}
     assert "resync" not in left.err + shop.run("status", *SECOND).out
     shop.feed.create("d.it's", 30)
@@ -69,7 +69,7 @@ def test_a_database_with_tables_of_two_names_is_dropped_by_the_last(shop: Shop, 
     shop.feed.checkpoint(35)
     plan = shop.run("plan", *target, *SECOND, *rules, "--json").json
     left = shop.once(35, *target, *SECOND, *rules)
-    why = "the consumer 'default' of this target keeps d.it's, which it would drop too: DROP DATABASE `d`"
+    why = "it would also drop d.it's, which belongs to the consumer 'default' of this target: DROP DATABASE `d`"
     assert (left.code, why in left.err) == (5, True), left.err
     assert why in str(plan["stopped"])
     assert fresh_mariadb.execute("SELECT * FROM d.`it's`") == [(1, 1), (2, 2)]

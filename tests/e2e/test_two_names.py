@@ -10,13 +10,13 @@ from tests.support.feed import ID, VALUE
 from tests.support.shop import Shop
 
 SECOND = ("--name", "second")
-KEPT = "the consumer 'default' of this target keeps d.it's, and only one consumer may write to it"
+KEPT = "d.it's belongs to the consumer 'default' of this target, and only one consumer may write to it"
 
 
 def test_a_second_consumer_is_kept_from_the_tables_of_the_first(shop: Shop) -> None:
     left = shop.once(15, *SECOND)
     assert left.code == 5
-    assert "the consumer 'default' of this target keeps d.it's" in left.err
+    assert "d.it's belongs to the consumer 'default' of this target" in left.err
     assert "resync" not in left.err + shop.run("status", *SECOND).out
     resync = ("resync", "--table", "d.it's")
     assert shop.run(*resync, *SECOND).code == 5
@@ -36,7 +36,7 @@ def test_a_second_consumer_is_kept_from_a_table_that_is_older_than_both(shop: Sh
     rules = (*SECOND, "--tables", "d.old")
     left = shop.once(20, *rules)
     assert left.code == 5
-    assert "the consumer 'default' of this target keeps d.old" in left.err
+    assert "d.old belongs to the consumer 'default' of this target" in left.err
     other = f"{shop.cli.target}.other"
     assert shop.run("once", *rules, "--downstream-uri", other).code == 3, "as the hint says: another target"
     assert "create it empty where it was empty upstream" in shop.run("status", *rules, "--downstream-uri", other).out
@@ -137,7 +137,7 @@ def test_what_a_retired_name_has_left_on_a_server(way: str, shop: Shop, fresh_ma
 
 def test_a_name_is_forgotten_once_somebody_is_sure(shop: Shop) -> None:
     target = ("--downstream-uri", shop.cli.target)
-    assert "needs the name said" in shop.cli.raw("forget", *target, "--yes").err
+    assert "forget needs --name" in shop.cli.raw("forget", *target, "--yes").err
     wrong = shop.cli.raw("forget", *target, "--name", "blue", "--yes")
     assert (wrong.code, "under: default" in wrong.err) == (2, True)
     left = shop.cli.raw("forget", *target, "--name", "default")

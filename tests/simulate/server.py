@@ -161,7 +161,7 @@ class ServerSink(MemorySink):
     def acquire(self, upstream: str) -> Progress:
         server = self._server
         if server.holder not in (None, self) and server.machine.now < server.renewed + LEASE_SECONDS:
-            raise LeaseHeld("another consumer is at work on this target")
+            raise LeaseHeld("another consumer is running on this target")
         self._store.held = False
         server.holder = self
         return super().acquire(upstream)

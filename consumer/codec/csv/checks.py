@@ -29,7 +29,8 @@ def check(dialect: Dialect, unproven: Collection[str]) -> None:
     if fault := fault_of(csv_of(dialect), dialect.terminator):
         raise BadConfig(
             f"the changefeed's [sink.csv] does not define where cells and rows end: {fault}",
-            hint="give the changefeed's own values; where they are these, write its files anew with others",
+            hint="give the changefeed's own values; if these are they, change them in the changefeed and have TiCDC"
+            " write the files again",
         )
     if open_key := next((key for key in unproven if key not in LEFT_OPEN), ""):
         raise BadConfig(

@@ -103,7 +103,7 @@ def suspicion(cells: Sequence[bytes], form: RowForm) -> str:
     """A hint if a record's cells contradict the settings, else ""."""
     if cells[0].startswith(b"ticdc-meta$"):
         return (
-            "the file begins with a header line: `output-field-header` in [sink.csv] is to be true, as it was written"
+            "the file begins with a header line: set `output-field-header` in [sink.csv] to true, as in the changefeed"
         )
     start = form.delimiter.join(cells[:3])
     quoted, bare = _QUOTED.match(start), _BARE.match(start)

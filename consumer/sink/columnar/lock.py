@@ -49,7 +49,7 @@ class FileLock:
         except BlockingIOError as error:
             holder = os.pread(descriptor, 512, 0).decode(errors="replace")
             raise LeaseHeld(
-                f"another consumer is at work on this {self._target}: {holder or 'it is just starting'}",
+                f"another consumer is running on this {self._target}: {holder or 'it is just starting'}",
                 hint=f"wait for it, or give this one another {self._target}",
             ) from error
         except OSError as error:

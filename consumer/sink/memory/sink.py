@@ -39,7 +39,7 @@ class MemorySink:
 
     def acquire(self, upstream: str) -> Progress:
         if self._store.held and self._epoch is None:
-            raise LeaseHeld("another consumer is at work on this target")
+            raise LeaseHeld("another consumer is running on this target")
         self._store.progress[self._name] = taken(self.progress(), self._name, upstream, self._zone)
         self._store.held = True
         self._store.staged.clear()
@@ -62,7 +62,7 @@ class MemorySink:
 
     def forget(self) -> None:
         if self._store.held:
-            raise LeaseHeld("another consumer is at work on this target")
+            raise LeaseHeld("another consumer is running on this target")
         self._store.progress.pop(self._name, None)
 
     def fence(self) -> Progress:
@@ -102,7 +102,7 @@ class MemorySink:
     @contextmanager
     def still(self) -> Iterator[Progress]:
         if self._store.held:
-            raise LeaseHeld("another consumer is at work on this target")
+            raise LeaseHeld("another consumer is running on this target")
         yield self.progress()
 
     def comparer(self, target: LoadTarget) -> Comparer:

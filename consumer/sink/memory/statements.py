@@ -25,10 +25,10 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
     elif action in (Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET):
         return ""
     elif action in (Action.CREATE_VIEW, Action.DROP_VIEW):
-        return "views are not kept: recorded, not executed"
+        return "this target has no views: recorded, not executed"
     elif action in (Action.CREATE_TABLE, Action.CREATE_TABLES):
         if name in tables:
-            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(step.table))
+            raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = MemoryTable(columns)
     elif action == Action.DROP_TABLE:
         tables.pop(step.standing, None)
@@ -40,7 +40,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         raise DdlRefused(f"the target has no table {old}: {step.file.query}", table=str(step.table))
     elif action in RENAME_ACTIONS:
         if name in tables:
-            raise DdlRefused(f"the table {name} is there already: {step.file.query}", table=str(step.table))
+            raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = tables.pop(old)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)

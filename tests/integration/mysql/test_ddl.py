@@ -58,7 +58,7 @@ def test_a_database_that_was_there_gets_upstreams_defaults(fresh_mariadb: MariaD
     sink = acquired(fresh_mariadb)
     [outcome] = sink.apply_ddls([ddl(Action.CREATE_SCHEMA, "made", "", 1, "CREATE DATABASE `made`")], {})
     assert outcome.error is None
-    assert "was there already" in outcome.note
+    assert "existed already" in outcome.note
     assert "utf8mb4_bin" in fresh_mariadb.execute("SHOW CREATE DATABASE made")[0][1]
     sink.close()
 
@@ -69,7 +69,7 @@ def test_a_live_name_is_refused_even_with_if_not_exists(fresh_mariadb: MariaDb) 
     step = ddl(Action.CREATE_TABLE, "d", "t", 10, "CREATE TABLE IF NOT EXISTS `t` (`id` INT)")
     [outcome] = sink.apply_ddls([step], {})
     assert isinstance(outcome.error, DdlRefused)
-    assert "a table of this name is there" in str(outcome.error)
+    assert "a table of this name exists" in str(outcome.error)
     assert sink.progress().ddls == {}
     sink.close()
 

@@ -176,7 +176,7 @@ def test_nothing_is_moved_over_a_table_that_is_there(fresh_mariadb: SqlServer) -
     step = replace(ddl(Action.RECOVER_TABLE, "d", "t", 30, "RECOVER TABLE `t`"), trash=TRASH)
     (outcome,) = sink.apply_ddls([step], {})
     assert isinstance(outcome.error, DdlRefused)
-    assert "a table of this name is there" in outcome.error.message
+    assert "a table of this name exists" in outcome.error.message
     sink.close()
 
 

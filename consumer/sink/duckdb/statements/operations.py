@@ -27,7 +27,7 @@ from consumer.sink.duckdb.tables.replica import visible
 
 Tables = Mapping[TableName, ReplicaTable]
 
-NO_VIEWS = "views are not kept in a DuckDB replica: recorded, not executed"
+NO_VIEWS = "a DuckDB replica has no views: recorded, not executed"
 MISSING = "the target has no such table: it is older than the changefeed, or it was dropped there"
 _RESTORE = "restore the table from a snapshot, or create it empty where it was empty upstream, and run again"
 _MOVED = "__storage_consumer_moved"
@@ -147,7 +147,7 @@ def _schema(name: TableName, written: Written) -> str:
 def _created(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
     name = step.name
     if name in tables:
-        raise refused(step, f"the table {name} is there already", table_there_hint(step.table, step.file.version))
+        raise refused(step, f"the table {name} exists already", table_there_hint(step.table, step.file.version))
     upstream = _like(step, tables) or _upstream(step.file.columns, changes_of(step.file).columns)
     return empty_table(name, upstream, written)
 

@@ -119,7 +119,7 @@ class LeaseLock:
         try:
             if not self._get(connection, _WAIT_SECONDS):
                 raise LeaseHeld(
-                    f"another consumer named {self._settings.name!r} is at work: {self._holder(connection)}",
+                    f"another consumer named {self._settings.name!r} is running: {self._holder(connection)}",
                     hint="wait until it has ended, or end it; another --name is for another upstream, not for the same"
                     " tables",
                 )

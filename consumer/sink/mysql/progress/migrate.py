@@ -77,8 +77,8 @@ def _alone(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
         cursor.execute("SELECT GET_LOCK(%s, %s)", (lock_name(name), _WAIT_SECONDS))
         if not cursor.fetchone()[0]:
             raise LeaseHeld(
-                f"the progress in the target is to be brought to format {FORMAT_VERSION}, "
-                f"and the consumer named {name!r} is at work",
+                f"the progress in the target must be migrated to format {FORMAT_VERSION}, "
+                f"and the consumer named {name!r} is running",
                 hint="end it, then start this one again: all consumers of a target must be of one release",
             )
     yield

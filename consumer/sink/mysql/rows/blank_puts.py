@@ -45,6 +45,6 @@ def may_lose(target: LoadTarget) -> RowsCollide:
     """The table needs another way of writing than REPLACE: its load is to be planned again."""
     columns = shown_columns(target.names, mysql_target(target).padded)
     return RowsCollide(
-        f"texts in {columns} of unique keys end in blanks, which the target passes over and upstream may not",
+        f"texts in {columns} of unique keys end in blanks, which the target ignores and upstream may not",
         table=str(target.table),
     )

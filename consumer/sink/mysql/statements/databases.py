@@ -55,4 +55,4 @@ def adopt_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: st
     """A database that is there already gets upstream's defaults: tables that name no character set take them."""
     options = _CREATE_DATABASE.sub("", statement, count=1).strip(" ;\r\n") or _TIDB_DEFAULTS
     cursor.execute(f"ALTER DATABASE {quote(step.name.database)} {options}")
-    return f"the database {step.name.database} was there already; it has upstream's character set now"
+    return f"the database {step.name.database} existed already; it has upstream's character set now"

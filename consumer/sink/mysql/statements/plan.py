@@ -84,7 +84,7 @@ def _planned(
         return PlannedDdl(step, (), before, resumed, trash=step.trash)
     if step.standing != step.name:
         dropped = (f"DROP TABLE {qualified(step.standing.database, step.standing.table)}",)
-        return PlannedDdl(step, dropped, before, resumed, f"{step.name} stood as {step.standing}")
+        return PlannedDdl(step, dropped, before, resumed, f"{step.name} was called {step.standing} in the target")
     try:
         text = text_of(step, server, TargetNow(cursor), zone=zone)
     except DdlRefused as error:
@@ -112,7 +112,7 @@ def _obstacle(
     """Why a step that has not begun cannot be executed, and what to do ("": the same as of any refused statement)."""
     creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
     if creates and before.exists(step.name):
-        return "a table of this name is there", table_there_hint(step.table, step.file.version)
+        return "a table of this name exists", table_there_hint(step.table, step.file.version)
     reason = misplaced(cursor, step, flavor)
     return (reason, "") if reason else None
 

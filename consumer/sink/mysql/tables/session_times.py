@@ -36,7 +36,7 @@ def refuse_session_times(name: TableName, table: TargetTable, zone: str) -> None
 
 def _refused(name: TableName, column: str, hint: str) -> CannotBeExact:
     return CannotBeExact(
-        f"column {quote(column)} of the target is generated from a TIMESTAMP: its values hang on the time zone of the"
+        f"column {quote(column)} of the target is generated from a TIMESTAMP: its values depend on the time zone of the"
         " session that writes, and rows are written in UTC",
         hint=hint,
         table=str(name),
