@@ -34,6 +34,7 @@ class NoteKind(StrEnum):
     UNREAD_FILES = "unread-files"
     CHECKPOINT = "checkpoint"
     START = "start"
+    TABLE_RULES = "table-rules"
     STATEMENT = "statement"
     EMPTIED_TABLE = "emptied-table"
     KEPT_COLUMNS = "kept-columns"

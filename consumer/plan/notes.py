@@ -27,6 +27,10 @@ def notes(assembly: Assembly, progress: Progress) -> Iterator[Note]:
         shown = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
         text = f"{len(unknown)} paths are of no form that TiCDC writes and were left alone: {shown}"
         yield Note(NoteKind.UNKNOWN_PATHS, text, count=len(unknown))
+    tables = [name for name in assembly.catalog.by_table if name.table]
+    if tables and not any(map(assembly.wanted, tables)):
+        text = f"the table rules (--tables) let in none of the {len(tables)} tables of the storage: nothing is applied"
+        yield Note(NoteKind.TABLE_RULES, text, count=len(tables))
     yield from storage_notes(assembly.catalog, assembly.files)
     yield from _rewritten(assembly, progress)
     yield from _statements(assembly, progress)

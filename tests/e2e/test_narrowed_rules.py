@@ -161,3 +161,14 @@ def test_a_refused_rename_onto_a_left_out_table_does_not_pass_over_its_rows(feed
     assert replica.once(40, tables=("d.b",)).exit_code == 5
     assert replica.once(50, tables=ALL).exit_code == 0
     assert replica.tables == {"d.a": {}, "d.c": {1: "late"}}
+
+
+def test_rules_that_no_table_meets_are_told(feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 10)
+    feed.create("d.u", 11)
+    assert replica.once(15, tables=("typo.*",)).exit_code == 0
+    assert [note for note in replica.seen.notes if "--tables" in note] == [
+        "the table rules (--tables) let in none of the 2 tables of the storage: nothing is applied"
+    ]
+    assert replica.once(15, tables=("d.t",)).exit_code == 0
+    assert not [note for note in replica.seen.notes if "--tables" in note]
