@@ -9,6 +9,7 @@ import typer
 from consumer.cli.command import Command
 from consumer.cli.json_form import forgotten_as_json
 from consumer.cli.session import Invocation
+from consumer.cli.text import out
 from consumer.config.settings import TargetSettings
 from consumer.errors import BadConfig
 
@@ -23,7 +24,7 @@ def forget(call: Invocation, yes: Yes = False) -> int:
     if "name" not in call.settings.model_fields_set:
         raise BadConfig("forget needs --name", hint="give the name to be forgotten with --name")
     sentence = app.forget(call.settings, call.observer, yes)
-    return call.show(lambda: forgotten_as_json(sentence), lambda: print(sentence))
+    return call.show(lambda: forgotten_as_json(sentence), lambda: out(sentence))
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note
-from consumer.cli.text import print_table, time_text
+from consumer.cli.text import out, print_table, time_text
 from consumer.codec.registry import protocol_of
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.texts import count_text, size_text
@@ -21,21 +21,21 @@ _NUMBERS = range(1, 7)
 def print_inspected(result: InspectResult) -> None:
     """Totals, a line a table, the changefeed's options, what is wrong, how to start."""
     files, size = sum(t.files for t in result.tables), sum(t.bytes for t in result.tables)
-    print(f"upstream    {result.upstream}")
+    out(f"upstream    {result.upstream}")
     shown = f"{time_text(result.checkpoint_ts)} ({result.checkpoint_ts})" if result.checkpoint_ts else "not known"
-    print(f"checkpoint  {shown}")
-    print(f"content     {count_text(len(result.tables), 'table')}, {count_text(files, 'data file')}, {size_text(size)}")
+    out(f"checkpoint  {shown}")
+    out(f"content     {count_text(len(result.tables), 'table')}, {count_text(files, 'data file')}, {size_text(size)}")
     for name, text in _options(result.detected):
-        print(f"{name:<12}{text}")
+        out(f"{name:<12}{text}")
     if result.tables:
-        print()
+        out()
         _print_tables(result.tables)
     for finding in result.findings:
-        print(f"finding: {finding}")
+        out(f"finding: {finding}")
     if result.toml and result.tables:
-        print(f"\n# changefeed.toml\n{result.toml}\n\n{result.command}")
+        out("", "# changefeed.toml", *result.toml.split("\n"), "", result.command)
         for line in masked_note([result.command]):
-            print(line)
+            out(line)
 
 
 def _options(detected: Detected) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,7 @@ def _print_tables(tables: tuple[InspectedTable, ...]) -> None:
     numbers = [place for place, number in enumerate(used) if number in _NUMBERS]
     print_table([_HEADINGS[number] for number in used], [[row[number] for number in used] for row in rows], numbers)
     if with_times:
-        print()
+        out()
         print_table(["table", *_TIMES], [[row[0], *time] for row, time in zip(rows, times, strict=True)])
 
 

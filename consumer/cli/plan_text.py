@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note, way_back
-from consumer.cli.text import MOST_ROWS, one_line, print_notes, time_text
+from consumer.cli.text import MOST_ROWS, one_line, out, print_notes, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import PlannedStep, PlanResult
 from consumer.model.texts import count_text, size_text
@@ -18,15 +18,15 @@ def print_plan(result: PlanResult, options: str) -> None:
     stopped = {row.table for row in result.stopped}
     for step in result.steps[:MOST_ROWS]:
         mark = " (stopped now, is tried again)" if step.table in stopped else ""
-        print(*(_load_lines(step, mark) if step.kind == "load" else _statement_lines(step, mark)), sep="\n")
+        out(*(_load_lines(step, mark) if step.kind == "load" else _statement_lines(step, mark)))
     if len(result.steps) > MOST_ROWS:
-        print(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
+        out(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
     lines: list[str] = []
     for row in result.stopped:
         lines += f"{row.table} is stopped: {behind_name(row.table, row.error)}", *way_back(row.table, row, options)
     for line in (*lines, *masked_note(lines)):
-        print(line)
-    print(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
+        out(line)
+    out(f"{_totals(result)}, up to checkpoint {time_text(result.checkpoint_ts)}")
     print_notes(result.notes)
 
 

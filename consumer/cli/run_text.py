@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from consumer.cli.text import print_table, time_text
+from consumer.cli.text import out, print_table, time_text
 from consumer.config.uri import MASK
 from consumer.model.commands import completed, resync_command
 from consumer.model.names import TableName, behind_name
@@ -19,7 +19,7 @@ def print_run(result: RunResult) -> None:
     if not any(_has_news(table) for table in result.tables.values()):
         complete = result.checkpoint_ts and result.error is None and not result.unfinished
         early = "nothing was applied before the end"
-        print(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
+        out(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
         return
     rows = [
         (str(name), *(f"{count:,}" for count in _counts(table)), _place(table, result), table.state)
@@ -30,7 +30,7 @@ def print_run(result: RunResult) -> None:
     quiet = len(result.tables) - len(rows)
     spark = f" (Spark start {duration_text(result.spark_seconds)})" if result.spark_seconds else ""
     idle = f", {count_text(quiet, 'table')} without changes" if quiet else ""
-    print(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{idle}")
+    out(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{idle}")
 
 
 def _place(table: TableResult, result: RunResult) -> str:
@@ -76,6 +76,6 @@ def way_back(name: TableName, table: TableResult | TableStatus, options: str) ->
     """What to do about a stopped table. To make it anew from the storage does not help past a refused statement, which
     it would meet again."""
     if table.hint:
-        yield f"  {completed(table.hint, options)}"
+        yield from f"  {completed(table.hint, options)}".split("\n")
     if table.resync and not table.version and resync_command(name) not in table.hint:
         yield f"  to empty and reload it: {completed(resync_command(name), options)}"

@@ -173,7 +173,7 @@ class _Failure:
 
     def _say(self, error: BaseException, sentence: str, hint: str) -> None:
         if self.verbose:
-            say(self.scrub("".join(traceback.format_exception(error))).rstrip())
+            say(*self.scrub("".join(traceback.format_exception(error))).rstrip().split("\n"))
         tell(sentence, hint, self.scrub)
 
 
@@ -181,4 +181,4 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     """An error as a person reads it: one line, and one that says what to do."""
     say(f"storage-consumer: {scrub(sentence)}")
     if hint:
-        say(scrub(f"  {hint}"))
+        say(*scrub(f"  {hint}").split("\n"))

@@ -10,6 +10,7 @@ from consumer.cli.command import Command
 from consumer.cli.json_form import skipped_as_json
 from consumer.cli.session import Invocation
 from consumer.cli.table_names import parse_owner
+from consumer.cli.text import out
 from consumer.errors import BadConfig
 
 Table = Annotated[
@@ -29,7 +30,7 @@ def skip_ddl(call: Invocation, table: Table, version: Version, reason: Reason = 
         raise BadConfig(f"--version is refused: '{version}' is not a table version (a whole number)")
     owner = parse_owner(table)
     sentence = app.skip_ddl(call.settings, call.observer, owner, int(version), reason)
-    return call.show(lambda: skipped_as_json(owner, int(version), sentence), lambda: print(sentence))
+    return call.show(lambda: skipped_as_json(owner, int(version), sentence), lambda: out(sentence))
 
 
 COMMAND = Command(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note, way_back
-from consumer.cli.text import print_notes, print_table, time_text
+from consumer.cli.text import out, print_notes, print_table, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import StatusResult, UnreadStatus
 from consumer.model.texts import duration_text, size_text
@@ -15,22 +15,22 @@ from consumer.model.texts import duration_text, size_text
 def print_status(result: StatusResult, options: str) -> None:
     """How far the target is, then every table that is not simply there."""
     if result.upstream is None:
-        print("nothing applied yet")
+        out("nothing applied yet")
         print_notes(result.notes)
         return
-    print(f"upstream    {result.upstream}")
-    print(f"tables      {_tables_text(result)}")
-    print(f"applied     {time_text(result.applied_ts)}")
-    print(f"complete    {_complete_text(result)}")
-    print(f"checkpoint  {_checkpoint_text(result)}")
+    out(f"upstream    {result.upstream}")
+    out(f"tables      {_tables_text(result)}")
+    out(f"applied     {time_text(result.applied_ts)}")
+    out(f"complete    {_complete_text(result)}")
+    out(f"checkpoint  {_checkpoint_text(result)}")
     if result.unread is not None:
-        print(f"unread      {_unread_text(result.unread)}")
+        out(f"unread      {_unread_text(result.unread)}")
     if result.tables:
         rows = [(str(row.table), time_text(row.watermark), row.state) for row in result.tables]
         print_table(("table", "applied to", "state"), rows)
     lines = list(_unwell_lines(result, options))
     for line in (*lines, *masked_note(lines)):
-        print(line)
+        out(line)
     print_notes(result.notes)
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 
 from consumer.errors import BadConfig
 from consumer.model.names import MAX_TSO, tso_to_time
+from consumer.model.texts import visible
 
 MOST_ROWS = 500
 
@@ -35,10 +36,15 @@ def readers_may_leave() -> Iterator[None]:
             raise BadConfig(f"stdout cannot be written ({error.strerror}); what was applied is recorded") from error
 
 
-def say(line: str) -> None:
-    """A line on stderr, where there is somebody to read it: whoever has left changes no exit code."""
+def say(*lines: str) -> None:
+    """Lines on stderr, where there is somebody to read them: whoever has left changes no exit code."""
     with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+        print(*map(visible, lines), sep="\n", file=sys.stderr, flush=True)
+
+
+def out(*lines: str) -> None:
+    """Lines on stdout, for a person."""
+    print(*map(visible, lines), sep="\n")
 
 
 def time_text(tso: int) -> str:
@@ -55,7 +61,7 @@ def one_line(text: str) -> str:
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
     """Draw a table on stdout; columns in `numbers` stand to the right. At most MOST_ROWS, the rest is counted."""
-    shown = rows[:MOST_ROWS]
+    shown = [[visible(cell) for cell in row] for row in rows[:MOST_ROWS]]
     if sys.stdout.isatty():
         _draw(headings, shown, numbers)
     else:
@@ -89,4 +95,4 @@ def _draw(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Colle
 def print_notes(notes: Sequence[str]) -> None:
     """A line each."""
     for note in notes:
-        print(f"note: {note}")
+        out(f"note: {note}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.cli.text import print_table, time_text
+from consumer.cli.text import out, print_table, time_text
 from consumer.model.check import Difference, TableCheck, VerifyResult
 from consumer.model.names import behind_name
 from consumer.model.texts import duration_text
@@ -18,12 +18,12 @@ def print_verify(result: VerifyResult) -> None:
     print_table(("table", "at", "state", "rows", "missing", "extra", "differ"), rows, (3, 4, 5, 6))
     for check in result.tables:
         for line in _lines(check):
-            print(line)
+            out(line)
     if not result.tables:
-        print("no table was compared")
+        out("no table was compared")
         return
     equal = sum(check.state == "equal" for check in result.tables)
-    print(f"{equal:,} of {len(result.tables):,} tables are equal, compared whole, in {duration_text(result.seconds)}")
+    out(f"{equal:,} of {len(result.tables):,} tables are equal, compared whole, in {duration_text(result.seconds)}")
 
 
 def _row(check: TableCheck) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from consumer.codec.lines import MAX_LINE_BYTES
 from consumer.model.files import DataFile
 from consumer.ports import RangeReader
 
@@ -25,20 +26,20 @@ class FileEnds:
         """The file's content, where it is small."""
 
     def at_head(self, find: Find[_Found]) -> _Found | None:
-        """What `find` finds at the beginning, None when the whole file was not enough."""
+        """What `find` finds at the beginning, None when the whole file, or as much as a line can be, was not enough."""
         return self._grown(find, from_end=False)
 
     def at_tail(self, find: Find[_Found]) -> _Found | None:
-        """What `find` finds at the end, None when the whole file was not enough."""
+        """What `find` finds at the end, None when the whole file, or as much as a line can be, was not enough."""
         return self._grown(find, from_end=True)
 
     def _grown(self, find: Find[_Found], *, from_end: bool) -> _Found | None:
         if self.whole is not None:
             return find(self.whole, True)
         size, length = self._file.size, END_SIZE
-        while length < size:
+        while length < min(size, MAX_LINE_BYTES):
             part = self._reader.read(self._file, size - length if from_end else 0, length)
             if (found := find(part, False)) is not None:
                 return found
             length *= 4
-        return find(self._reader.read(self._file, 0, size), True)
+        return find(self._reader.read(self._file, 0, size), True) if size <= MAX_LINE_BYTES else None

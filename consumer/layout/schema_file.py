@@ -11,13 +11,19 @@ import orjson
 
 from consumer.errors import ChecksumMismatch, CorruptFile
 from consumer.layout import go_json
-from consumer.layout.checksum import checksum
+from consumer.layout.checksum import COLUMN_MEMBERS, checksum
 from consumer.layout.paths import SchemaPath, render
 from consumer.model.columns import Column, known_type
 from consumer.model.files import SchemaFile
 
 FORMAT_VERSION = 1
 """``Version`` in a schema file. Files without checksum have the table's version there instead."""
+
+MAX_BYTES = 64 << 20
+"""What TiDB can hold of a table and a statement is far less."""
+
+_MOST_SAID = 1000
+"""Characters of a sentence that repeats what a file holds."""
 
 VIEW_COLUMN_TYPE = "UNSPECIFIED"
 """The ``ColumnType`` of every column of a view; views have no rows, so it has no family."""
@@ -47,7 +53,7 @@ def parse_schema_file(path: SchemaPath, content: bytes) -> SchemaFile:
         return _parse(path, content)
     except _Malformed as error:
         raise CorruptFile(
-            f"{error}",
+            f"{error}"[:_MOST_SAID],
             table=path.root,
             path=render(path),
             version=path.version,
@@ -78,6 +84,8 @@ def _parse(path: SchemaPath, content: bytes) -> SchemaFile:
 
 
 def _document(content: bytes) -> tuple[Mapping[str, object], str]:
+    if len(content) > MAX_BYTES:
+        raise _Malformed(f"the schema file is larger than {MAX_BYTES} bytes")
     try:
         document, lost_byte = go_json.loads_keeping_lost_bytes(content.decode())
     except (UnicodeDecodeError, orjson.JSONDecodeError) as error:
@@ -94,7 +102,9 @@ def _columns(document: Mapping[str, object]) -> list[Mapping[str, object]]:
     if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
         raise _Malformed("member TableColumns is not an array of objects")
     for column in columns:
-        _get(column, "ColumnName", str)
+        name = _get(column, "ColumnName", str)
+        if not all(_is_flat(column.get(member)) for member in COLUMN_MEMBERS):
+            raise _Malformed(f"column `{name}`: a member is neither a value nor an array of values")
     if _get(document, "TableColumnsTotal", int) != len(columns):
         raise _Malformed(f"member TableColumnsTotal is not the number of TableColumns, {len(columns)}")
     return columns
@@ -118,13 +128,18 @@ def _verified(
 
 
 def _restored(column: Mapping[str, object], lost_byte: str) -> dict[str, object]:
-    return {name: _restored_value(value, lost_byte) for name, value in column.items()}
+    return {name: _restored_value(column[name], lost_byte) for name in COLUMN_MEMBERS if name in column}
 
 
 def _restored_value(value: object, lost_byte: str) -> object:
     if isinstance(value, list):
         return [_restored_value(element, lost_byte) for element in value]
     return value.replace(lost_byte, "\ufffd") if isinstance(value, str) else value
+
+
+def _is_flat(value: object) -> bool:
+    elements = value if isinstance(value, list) else [value]
+    return not any(isinstance(element, list | dict) for element in elements)
 
 
 def _check_place(path: SchemaPath, document: Mapping[str, object], database: str, table: str) -> None:
@@ -192,7 +207,7 @@ def _flag(members: Mapping[str, object], name: str, *, default: bool) -> bool:
 
 def _default(members: Mapping[str, object]) -> str | None:
     value = members.get("ColumnDefault")
-    if isinstance(value, list | dict):
+    if isinstance(value, list):
         raise _Malformed("member ColumnDefault is not a scalar")
     return value if value is None or isinstance(value, str) else go_json.dumps(value)
 

@@ -8,7 +8,7 @@ import shlex
 from consumer.model.names import TableName
 
 _PLAIN = re.compile(r"[^`.]+")
-_ARGUMENT = r"""(?:'(?:[^']|'"'"')*'|[^\s']+)"""
+_ARGUMENT = r"""(?:\$?'(?:[^']|'"'"')*'|[^\s']+)"""
 _COMMAND = re.compile(
     rf"storage-consumer (?:(?:resync|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?|forget --name {_ARGUMENT} --yes)"
 )
@@ -49,10 +49,18 @@ def table_there_hint(owner: TableName, version: int) -> str:
 
 
 def table_argument(table: TableName) -> str:
-    """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell."""
+    """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell. What a
+    terminal would obey is quoted as an escape."""
     parts = (part for part in (table.database, table.table) if part)
     quoted = (part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
-    return shlex.quote(".".join(quoted))
+    text = ".".join(quoted)
+    return shlex.quote(text) if text.isprintable() else "$'" + "".join(map(_in_bash, text)) + "'"
+
+
+def _in_bash(character: str) -> str:
+    if character in "\\'" or not character.isprintable():
+        return "".join(f"\\x{byte:02x}" for byte in character.encode())
+    return character
 
 
 def in_a_replay(hint: str) -> str:

@@ -1,6 +1,12 @@
-"""Amounts for people to read."""
+"""Texts for people to read."""
 
 from __future__ import annotations
+
+
+def visible(line: str) -> str:
+    """`line` with each character that a terminal obeys, or that nobody sees, as an escape: names and values in it come
+    from others."""
+    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
 
 
 def duration_text(seconds: float) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from consumer.errors import BadConfig
+from consumer.model.texts import visible
 
 _QUIET = (
     "py4j",
@@ -117,15 +118,16 @@ def _logger(settings: LogSettings, lines: _Lines) -> Any:
 
 
 def _as_text(_logger: object, _name: str, event: Line) -> str:
-    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {event.pop('event')}"
+    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {visible(event.pop('event'))}"
     if "kind" in event:  # a note, whose text says all of it
         return head
     # A hint can hold a command: quoted like the other values it could not be pasted.
     hint = event.pop("hint", "")
     line = " ".join([head, *(f"{key}={_value(value)}" for key, value in event.items())])
-    return f"{line}\n  {hint}" if hint else line
+    return "\n".join([line, *map(visible, f"  {hint}".split("\n"))]) if hint else line
 
 
 def _value(value: object) -> str:
     text = str(value)
-    return repr(text) if any(character.isspace() for character in text) or not text else text
+    is_plain = text and text.isprintable() and " " not in text
+    return text if is_plain else repr(text)

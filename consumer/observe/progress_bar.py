@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from consumer.model.events import Event, Idle, Retrying
 from consumer.model.names import tso_to_time
-from consumer.model.texts import duration_text, size_text
+from consumer.model.texts import duration_text, size_text, visible
 from consumer.observe.activity import Activity
 from consumer.observe.meter import Reading
 
@@ -83,7 +83,7 @@ class ProgressBar:
 
         reading = self._read()
         line = Table.grid(padding=(0, 1))
-        texts = [Text(line_text(self._doing(), reading), no_wrap=True, overflow="ellipsis")]
+        texts = [Text(visible(line_text(self._doing(), reading)), no_wrap=True, overflow="ellipsis")]
         if reading.loads and reading.total:
             line.add_row(Bar(reading.total, reading.done.bytes, width=_WIDTH), *texts)
         else:

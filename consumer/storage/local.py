@@ -56,7 +56,15 @@ class LocalFiles:
             raise StorageUnavailable(
                 "it is no regular file but a FIFO or a device", hint="take it away, or put the file there", path=path
             )
+        if not self._is_inside(self._absolute(path)):
+            opened.close()
+            raise _leads_out(path)
         return opened
+
+    def _is_inside(self, place: str) -> bool:
+        """Whether it lies in the storage's folder, wherever links lead."""
+        folder = os.path.realpath(self.settings.prefix).rstrip("/")
+        return f"{os.path.realpath(place)}/".startswith(f"{folder}/")
 
     def _collect(
         self, found: list[StoredFile], directory: str, entries: Any, spans: Spans, above: tuple[str, ...]
@@ -66,6 +74,8 @@ class LocalFiles:
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
                 try:
+                    if entry.is_symlink() and not self._is_inside(entry.path):
+                        raise _leads_out(path)
                     if not entry.is_dir():
                         if spans.covering(path) is None:
                             state = entry.stat()
@@ -98,6 +108,14 @@ def _at_once(path: str, flags: int) -> int:
 def _loop(path: str) -> StorageUnavailable:
     return StorageUnavailable(
         "it is a symbolic link that leads back to itself or to a folder above it", hint="take the link away", path=path
+    )
+
+
+def _leads_out(path: str) -> StorageUnavailable:
+    return StorageUnavailable(
+        "it is a symbolic link that leads out of the storage's folder",
+        hint="put what it leads to in its place, or mount it there",
+        path=path,
     )
 
 

@@ -22,7 +22,7 @@ from consumer.errors import (
 from consumer.layout.checkpoint_file import parse_checkpoint
 from consumer.layout.index_file import parse_index_file
 from consumer.layout.paths import DataPath, IndexPath, PathParser, SchemaPath, Unknown, known_versions, schema_path
-from consumer.layout.schema_file import parse_schema_file
+from consumer.layout.schema_file import MAX_BYTES, parse_schema_file
 from consumer.model.files import Bounds, DataFile, Folder, Listing, SchemaFile, StoredFile
 from consumer.model.load import Dialect
 from consumer.model.progress import Progress
@@ -199,7 +199,7 @@ class FsspecReader:
 
     def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable | None:
         try:
-            return self._files.read_if_there(file.path, file.size)
+            return self._files.read_if_there(file.path, min(file.size, MAX_BYTES + 1))
         except StorageUnavailable as error:
             return error
 

@@ -91,3 +91,17 @@ def test_a_server_that_takes_no_writes(cli: CommandLine, fresh_mariadb: MariaDb)
     finally:
         fresh_mariadb.execute("SET GLOBAL read_only = 0")
     assert cli.run("once", *target).code == 0
+
+
+def test_a_password_command_that_cannot_be_run(cli: CommandLine, fresh_mariadb: MariaDb, tmp_path: Path) -> None:
+    fresh_mariadb.execute("CREATE USER u IDENTIFIED BY 'pw'", "GRANT ALL ON *.* TO u")
+    script = tmp_path / "token"
+    target = ("--downstream-uri", f"{fresh_mariadb.url('u')}?password-command={script}", "--max-wait", "0")
+    left = cli.run("once", *target)
+    assert (left.code, "give the path of a program of this machine" in left.err) == (2, True)
+    script.write_text("#!/bin/sh\nexit 7\n")
+    script.chmod(0o755)
+    left = cli.run("once", *target)
+    assert (left.code, "run it by hand as this user" in left.err) == (4, True)
+    script.write_text("#!/bin/sh\necho pw\n")
+    assert cli.run("once", *target).code == 0

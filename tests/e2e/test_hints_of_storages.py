@@ -44,6 +44,18 @@ def test_a_link_that_leads_back(cli: CommandLine) -> None:
     assert duckdb_tables(cli.target) == DEMO_TABLES
 
 
+def test_a_link_that_leads_out(cli: CommandLine) -> None:
+    inside, outside = cli.storage / "du", cli.storage.parent / "another disk"
+    inside.rename(outside)
+    inside.symlink_to(outside)
+    left = cli.run("once", "--max-wait", "0")
+    assert (left.code, "put what it leads to in its place" in left.err) == (4, True)
+    inside.unlink()
+    outside.rename(inside)
+    assert cli.run("once").code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
 def test_a_resync_while_the_checkpoint_is_below_what_was_applied(cli: CommandLine) -> None:
     assert cli.run("once").code == 0
     (cli.storage / "metadata").write_text(f'{{"checkpoint-ts":{T_CREATED + 1}}}', encoding="utf-8")

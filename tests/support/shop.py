@@ -47,8 +47,8 @@ class Shop:
 
 def as_a_shell_takes(line: str) -> list[str]:
     script = f"storage-consumer() {{ printf '%s\\0' \"$@\"; }}; {line}"
-    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True, text=True).stdout
-    return out.split("\0")[:-1]
+    out = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
+    return [word.decode() for word in out.split(b"\0")[:-1]]
 
 
 def open_shop(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shop:

@@ -166,6 +166,11 @@ FOLLOWED = {
     "test_hints_of_storages.py::test_a_link_that_leads_back": [
         "storage/local.py:_loop",
     ],
+    "test_hints_of_storages.py::test_a_link_that_leads_out": ["storage/local.py:_leads_out"],
+    "test_hints_of_servers.py::test_a_password_command_that_cannot_be_run": [
+        "sink/mysql/server/password.py:password_of",
+        "sink/mysql/server/password.py:_failed",
+    ],
     "test_hints_of_storages.py::test_a_resync_of_a_table_whose_files_are_gone": [
         "pipeline/resync.py:_check_files",
     ],
@@ -345,6 +350,7 @@ MOMENT = {
     "codec/errors.py:lacking", "errors.py:__init__", "fold/keyless.py:_refuse_coarse", "model/progress.py:check",
     "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
     "sink/duckdb/sink.py:_held", "sink/mysql/progress/epochs.py:taken_over",
+    "sink/mysql/server/wire.py:_process_auth",
     "sink/mysql/server/wire.py:_read_load_local_packet", "sink/progress_rows.py:begins_too_early",
     "spark/session.py:_borrowed", "spark/tasks.py:_unexpected", "verify/verify.py:tables",
 }  # fmt: skip

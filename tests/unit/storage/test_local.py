@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.errors import StorageUnavailable
+from consumer.model.files import StoredFile
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
 from consumer.storage.settings import StorageSettings
@@ -36,9 +37,36 @@ def test_a_link_that_leads_back_is_told(tmp_path: Path, target: str) -> None:
         files(tmp_path).scan(Spans())
 
 
-def test_a_link_to_another_folder_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "x.json").write_bytes(b"x")
+def test_a_link_to_another_folder_of_the_storage_is_followed(tmp_path: Path) -> None:
+    """Also where the storage's own folder is such a link."""
+    (tmp_path / "disk" / "elsewhere").mkdir(parents=True)
+    (tmp_path / "disk" / "elsewhere" / "x.json").write_bytes(b"x")
+    (tmp_path / "disk" / "d").symlink_to("elsewhere")
+    (tmp_path / "cdc").symlink_to("disk")
+    found = sorted(files(tmp_path / "cdc").scan(Spans()), key=lambda file: file.path)
+    assert [file.path for file in found] == ["d/x.json", "elsewhere/x.json"]
+    assert [files(tmp_path / "cdc").read(file, 0, 1) for file in found] == [b"x", b"x"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+@pytest.mark.parametrize("way", ["relative", "absolute"])
+def test_no_link_leads_out_of_the_storage(tmp_path: Path, kind: str, way: str) -> None:
+    (tmp_path / "cdc-secret").mkdir()
+    (tmp_path / "cdc-secret" / "x.json").write_bytes(b"secret")
+    (tmp_path / "cdc" / "d").mkdir(parents=True)
+    aim = "cdc-secret" if kind == "folder" else "cdc-secret/x.json"
+    (tmp_path / "cdc" / "d" / "out").symlink_to(tmp_path / aim if way == "absolute" else f"../../{aim}")
+    with pytest.raises(StorageUnavailable, match="d/out: it is a symbolic link that leads out"):
+        files(tmp_path / "cdc").scan(Spans())
+    path = "d/out/x.json" if kind == "folder" else "d/out"
+    with pytest.raises(StorageUnavailable, match="leads out"):
+        files(tmp_path / "cdc").read_if_there(path, 100)
+    with pytest.raises(StorageUnavailable, match="leads out"):
+        files(tmp_path / "cdc").read(StoredFile(path, 6, "", 0), 0, 6)
+
+
+def test_no_path_leads_out_of_the_storage(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "cdc").mkdir()
-    (tmp_path / "cdc" / "d").symlink_to("../elsewhere")
-    assert [file.path for file in files(tmp_path / "cdc").scan(Spans())] == ["d/x.json"]
+    with pytest.raises(StorageUnavailable, match="leads out"):
+        files(tmp_path / "cdc").read_if_there("../secret", 100)

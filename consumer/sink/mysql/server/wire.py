@@ -15,14 +15,25 @@ from consumer.errors import BadConfig
 
 _PACKET_BYTES = 256 * 1024
 """A quarter of the smallest max_allowed_packet that servers come with."""
+_IN_PLAIN = (b"mysql_clear_password", b"dialog")
+"""Ways to log in that send the password as it is."""
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's connection, with two differences. One TLS context serves all connections that do not check the server.
-    And no server can make it send a file: `load_local` answers that request itself, from memory."""
+    """pymysql's connection, with three differences. One TLS context serves all connections that do not check the
+    server. No server can make it send a file: `load_local` answers that request itself, from memory. And no server
+    gets the password in plain text unless the connection is encrypted (or does not leave this machine)."""
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)
+
+    def _process_auth(self, plugin_name: bytes, *more: Any) -> Any:
+        if plugin_name in _IN_PLAIN and not self._secure:
+            raise BadConfig(
+                "the server asks for the password in plain text, and the connection is not encrypted",
+                hint="ask for TLS, best for one that proves the server: ssl-mode=VERIFY_IDENTITY in --downstream-uri",
+            )
+        return super()._process_auth(plugin_name, *more)
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         self._result = None

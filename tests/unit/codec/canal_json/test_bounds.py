@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.codec import ends
 from consumer.codec.canal_json.bounds import read_bounds
 from consumer.codec.ends import END_SIZE
 from consumer.errors import CorruptFile
@@ -95,3 +96,15 @@ def test_what_is_not_canal_json_is_refused(content: bytes, reason: str) -> None:
     with pytest.raises(CorruptFile, match=reason) as caught:
         _bounds(content)
     assert (caught.value.table, caught.value.path) == ("db/t", "db/t/5/CDC000001.json")
+
+
+@pytest.mark.parametrize("content", [b"x" * 2_000_000, b"x" * 2_000_000 + b"}\r\n"])
+def test_of_a_line_without_end_no_more_is_read_than_a_line_can_be(
+    content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "MAX_LINE_BYTES", 1_000_000)
+    reader = Bytes(content)
+    file = DataFile(Folder("d/t", 1), 1, "f", len(content), "")
+    with pytest.raises(CorruptFile, match="line is not a JSON object"):
+        read_bounds(reader, file, Dialect("canal-json"))
+    assert max(length for _, length in reader.reads) < 1_000_000

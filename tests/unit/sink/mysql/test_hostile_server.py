@@ -18,14 +18,26 @@ from consumer.sink.mysql.settings import MySqlSettings
 
 SECRET = b"the secret of this machine"
 _OK = b"\x00\x00\x00\x02\x00\x00\x00"
-_PROTOCOL_41, _SECURE, _PLUGIN_AUTH, _LOCAL_FILES = 0x200, 0x8000, 0x80000, 0x80
+_PROTOCOL_41, _TLS, _SECURE, _PLUGIN_AUTH, _LOCAL_FILES = 0x200, 0x800, 0x8000, 0x80000, 0x80
+
+
+def greeting(flags: int) -> bytes:
+    """With which a server of these abilities begins."""
+    begin = b"\x0a8.0.36\x00" + struct.pack("<I", 1) + b"saltsalt\x00" + struct.pack("<H", flags & 0xFFFF)
+    begin += b"\x2d" + struct.pack("<HH", 2, flags >> 16) + b"\x15" + bytes(10) + b"saltsaltsalt\x00"
+    return begin + b"mysql_native_password\x00"
+
+
+GREETING = greeting(_PROTOCOL_41 | _TLS | _SECURE | _PLUGIN_AUTH)
+"""Of a server with TLS."""
 
 
 class HostileServer:
-    """Lets anybody in, answers `answered` statements, and then asks for the file `wanted`."""
+    """Lets anybody in, answers `answered` statements, and then asks for the file `wanted`. `asks`: it answers the login
+    with that, and reads on."""
 
-    def __init__(self, wanted: Path, answered: int) -> None:
-        self._wanted, self._left = wanted, answered
+    def __init__(self, wanted: Path, answered: int, asks: bytes = b"") -> None:
+        self._wanted, self._left, self._asks = wanted, answered, asks
         self.received = b""
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._socket.getsockname()[1])
@@ -39,23 +51,27 @@ class HostileServer:
     def _serve(self) -> None:
         peer, _ = self._socket.accept()
         with peer:
-            flags = _PROTOCOL_41 | _SECURE | _PLUGIN_AUTH | _LOCAL_FILES
-            greeting = b"\x0a8.0.36\x00" + struct.pack("<I", 1) + b"saltsalt\x00" + struct.pack("<H", flags & 0xFFFF)
-            greeting += b"\x2d" + struct.pack("<HH", 2, flags >> 16) + b"\x15" + bytes(10) + b"saltsaltsalt\x00"
-            self._send(peer, 0, greeting + b"mysql_native_password\x00")
+            self._send(peer, 0, greeting(_PROTOCOL_41 | _SECURE | _PLUGIN_AUTH | _LOCAL_FILES))
             if not peer.recv(4096):
+                return
+            if self._asks:
+                self._send(peer, 2, self._asks)
+                self._read_all(peer)
                 return
             self._send(peer, 2, _OK)
             while peer.recv(4096):
                 self._left -= 1
                 if self._left < 0:
                     self._send(peer, 1, b"\xfb" + str(self._wanted).encode())
-                    peer.settimeout(0.5)
-                    with contextlib.suppress(OSError):
-                        while more := peer.recv(4096):
-                            self.received += more
+                    self._read_all(peer)
                     return
                 self._send(peer, 1, _OK)
+
+    def _read_all(self, peer: socket.socket) -> None:
+        peer.settimeout(0.5)
+        with contextlib.suppress(OSError):
+            while more := peer.recv(4096):
+                self.received += more
 
     def _send(self, peer: socket.socket, number: int, body: bytes) -> None:
         peer.sendall(struct.pack("<I", len(body))[:3] + bytes([number]) + body)
@@ -121,3 +137,15 @@ def test_a_server_without_tls_is_refused_where_it_is_asked_for(mode: str, wanted
         connect(replace(settings(server.port), ssl_mode=mode), "dml")
     assert "ssl-mode" in caught.value.hint
     server.close()
+
+
+@pytest.mark.parametrize("method", [b"mysql_clear_password", b"dialog"])
+@pytest.mark.parametrize("mode", ["PREFERRED", "DISABLED"])
+def test_no_password_in_plain_text_without_tls(method: bytes, mode: str, wanted: Path) -> None:
+    prompt = b"\x04Password: " if method == b"dialog" else b""
+    server = HostileServer(wanted, 0, asks=b"\xfe" + method + b"\x00" + prompt)
+    with pytest.raises(BadConfig, match="password in plain text") as caught:
+        connect(replace(settings(server.port), password=SECRET.decode(), ssl_mode=mode), "dml")
+    assert "ssl-mode" in caught.value.hint
+    server.close()
+    assert SECRET not in server.received
