@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from consumer.codec.registry import PROTOCOLS
 from consumer.config.changefeed import FileValues, nearest, read_changefeed
+from consumer.config.secrets import resolved, resolved_pairs
 from consumer.config.settings import Settings, env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.config.values import UNPROVEN
@@ -49,10 +50,13 @@ def load(
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
     _of_uri(raw, spelt)
     _check_secrets(raw, spelt)
+    _read_secrets(raw, spelt, env)
     raw["unproven"] = _unsaid(raw, file)
     told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
     told += [f"{path}: {effect}" for effect in file.effects]
     settings = _checked(kind, raw, spelt)
+    conf = resolved_pairs(settings.spark_conf, spelt.get("spark_conf", ""), env)
+    settings = settings.model_copy(update={"spark_conf": conf})
     if kind is Settings:
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
@@ -94,6 +98,12 @@ def _check_secrets(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
                 f"{spelt[field]} has {MASK} instead of a secret, which is never printed",
                 hint=f"put the secret there, or leave the flag out and set {env_of(field)}",
             )
+
+
+def _read_secrets(raw: dict[str, Any], spelt: Mapping[str, str], env: Mapping[str, str]) -> None:
+    for field in ("upstream_uri", "downstream_uri"):
+        if field in raw:
+            raw[field] = resolved(str(raw[field]), spelt[field], env)
 
 
 def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:

@@ -8,9 +8,12 @@ from urllib.parse import unquote, urlsplit
 
 MASK = "***"
 
+REFERENCES = "(?:env|file):"
+"""What a secret parameter begins with that names its secret instead of holding it: that is shown."""
+
 _SECRET_NAME = r"[\w.-]*(?:key|secret|token|passw|credential|signature|sas)[\w.-]*"
 # A quote at the end belongs to the shell command around the URI.
-_SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)[^&#\s]*?(?=['\"]?(?:[&#\s]|$))", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(rf"([?&]{_SECRET_NAME}=)(?!{REFERENCES})[^&#\s]*?(?=['\"]?(?:[&#\s]|$))", re.IGNORECASE)
 # Greedy up to the last "@": a password may hold any character, and too much masked is better than too little.
 # Without "scheme://" in front the text begins with the user.
 _PASSWORD = re.compile(r"((?:://|^(?![A-Za-z][A-Za-z0-9+.-]*://)/*)[^:/?#@\s]*:)\S*(@)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
@@ -37,6 +38,8 @@ class MySqlSettings:
     socket: str = ""
     allow_triggers: bool = False
     ssl_mode: SslMode = ""
+    password_command: tuple[str, ...] = ()
+    """Prints the password, anew for each connection."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= _NAME_LIMIT:
@@ -45,9 +48,8 @@ class MySqlSettings:
             raise BadConfig(f"worker-count is {self.worker_count}, it must be at least 1")
 
     def __repr__(self) -> str:
-        shown = (
-            "password='***'" if f.name == "password" else f"{f.name}={getattr(self, f.name)!r}" for f in fields(self)
-        )
+        hidden = ("password", "password_command")
+        shown = (f"{f.name}={('***' if f.name in hidden else getattr(self, f.name))!r}" for f in fields(self))
         return f"MySqlSettings({', '.join(shown)})"
 
     @property
@@ -66,12 +68,15 @@ class MySqlSettings:
                 "the downstream URI must end after host and port: databases are named as upstream names them",
                 hint="leave out the database that it names; percent-encode '/', '#', '?' and '@' in user and password",
             )
-        options = _options(parts.query)
+        options = {**_options(parts.query)}
+        passwords = [*filter(None, (unquote(parts.password or ""), options.pop("password", "")))]
+        if len(passwords) + ("password_command" in options) > 1:
+            raise BadConfig("the downstream URI gives more than one password: before '@', password or password-command")
         return cls(
             host=unquote(parts.hostname or "127.0.0.1"),
             port=_port(parts, _DEFAULT_PORTS[parts.scheme]),
             user=unquote(parts.username or "root"),
-            password=unquote(parts.password or ""),
+            password="".join(passwords),
             name=name,
             time_zone=time_zone,
             **options,
@@ -128,7 +133,7 @@ def _port(parts: Any, default: int) -> int:
 
 def _options(query: str) -> Mapping[str, Any]:
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+        pairs = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=bool(query))
     except ValueError as error:
         raise BadConfig("the downstream URI's options are not name=value pairs joined by '&'") from error
     return dict(_option(name, value) for name, value in pairs)
@@ -136,8 +141,10 @@ def _options(query: str) -> Mapping[str, Any]:
 
 def _option(name: str, value: str) -> tuple[str, Any]:
     known = name.replace("-", "_")
-    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket"):
+    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password"):
         return known, value
+    if known == "password_command":
+        return known, _command(value)
     if known == "ssl_mode":
         return known, _ssl_mode(value)
     if known in ("worker_count", "connect_timeout"):
@@ -149,6 +156,16 @@ def _option(name: str, value: str) -> tuple[str, Any]:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be true or false")
         return known, value == "true"
     raise BadConfig(f"the downstream URI has an unknown option {name!r}")
+
+
+def _command(value: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(value))
+    except ValueError:
+        words = ()
+    if not words:
+        raise BadConfig("the downstream URI's password-command is no command, or has a quote that is not closed")
+    return words
 
 
 def _ssl_mode(value: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from consumer.config.load import load
 from consumer.config.uri import Uri, redact, scrubber
 from consumer.errors import BadConfig
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.storage.settings import StorageSettings
 
 S3 = "s3://bucket/p?protocol=canal-json&access-key=AKIAEXAMPLE&secret-access-key=abc/def+GHI%3D&region=eu"
 MYSQL = "mysql://root:hunter%402024@db.example:3306/"
@@ -85,3 +88,54 @@ def test_a_masked_uri_keeps_the_quotes_around_it(quote: str) -> None:
     command = f"once --upstream-uri {quote}{uri}{quote} --tz UTC"
     masked = f"once --upstream-uri {quote}s3://bucket/p?access-key=***&secret-access-key=***{quote} --tz UTC"
     assert scrubber(uri)(command) == masked
+
+
+ENV = {"AK": "AKIAEXAMPLE", "PW": "p@ss wörd+&/#?", "SPARK": "topsecret"}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "secret").write_text("abc/def+GHI=\n")
+    return tmp_path / "secret"
+
+
+def test_a_secret_can_stand_in_the_environment_or_in_a_file(file: Path) -> None:
+    flags = {
+        "upstream_uri": f"s3://b/p?protocol=canal-json&access-key=env:AK&secret-access-key=file:{file}",
+        "downstream_uri": "mysql://u@h/?password=env:PW",
+        "spark_conf": ["spark.hadoop.fs.s3a.secret.key=env:SPARK", "spark.x=env:SPARK"],
+    }
+    settings = load(flags, ENV).settings
+    storage = dict(StorageSettings.from_uri(settings.upstream_uri).options)
+    assert (storage["access-key"], storage["secret-access-key"]) == ("AKIAEXAMPLE", "abc/def+GHI=")
+    assert MySqlSettings.from_uri(settings.downstream_uri, name="c").password == ENV["PW"]
+    assert [value for _, value in settings.spark_conf] == ["topsecret", "env:SPARK"]
+    assert settings.scrub(f"AKIAEXAMPLE abc/def+GHI= {ENV['PW']} topsecret") == "*** *** *** ***"
+    assert not any(secret in repr(settings) for secret in (*ENV.values(), "abc/def", "w%C3%B6rd"))
+
+
+def test_what_names_a_secret_is_shown(file: Path) -> None:
+    uri = f"s3://b/p?access-key=env:AK&secret-access-key=file:{file}&session-token=verysecret"
+    assert redact(uri) == f"s3://b/p?access-key=env:AK&secret-access-key=file:{file}&session-token=***"
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("env:NOTHING", "variable NOTHING, which is not set"),
+        ("env:", "is not set"),
+        ("file:/no/such/file", "/no/such/file, which cannot be read: No such file"),
+        ("file:/dev/null", "/dev/null, which is empty"),
+        ("file:/dev/zero", "/dev/zero, which is too long for a secret"),
+        ("file:/tmp", "/tmp, which cannot be read: Is a directory"),
+    ],
+)
+def test_a_secret_that_is_not_where_it_should_be(reference: str, told: str) -> None:
+    with pytest.raises(BadConfig, match=f"password in --downstream-uri names .*{told}"):
+        load({"upstream_uri": S3, "downstream_uri": f"mysql://u@h/?password={reference}"}, {})
+
+
+def test_other_parameters_are_what_they_are(file: Path) -> None:
+    flags = {"upstream_uri": f"gcs://b/p?protocol=canal-json&credentials-file=file:{file}", "downstream_uri": MYSQL}
+    settings = load(flags, {}).settings
+    assert dict(StorageSettings.from_uri(settings.upstream_uri).options)["credentials-file"] == f"file:{file}"

@@ -11,6 +11,7 @@ from pymysql.constants import CLIENT
 
 from consumer.errors import BadConfig
 from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.password import password_of
 from consumer.sink.mysql.server.tls import HINT, tls_options, unproven
 from consumer.sink.mysql.server.wire import Connection
 from consumer.sink.mysql.settings import MySqlSettings
@@ -115,7 +116,7 @@ def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bo
         port=settings.port,
         unix_socket=settings.socket or None,
         user=settings.user,
-        password=settings.password,
+        password=password_of(settings),
         charset="utf8mb4",
         collation="utf8mb4_bin",
         autocommit=autocommit,
