@@ -140,9 +140,9 @@ class ConsumerManager:
         wanted = self._options.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
         files = assembly.files.get(name, ()) if wanted else ()
-        timeless, size = self._options.dialect.timeless, self._options.round_bytes
-        indexes = assembly.listing.indexes
-        return TableConsumer(name, files, self.ledger.progress, size, result, timeless, assembly.whole, indexes)
+        timeless, size, progress = self._options.dialect.timeless, self._options.round_bytes, self.ledger.progress
+        indexes, whole, goes_on = assembly.listing.indexes, assembly.whole, assembly.goes_on
+        return TableConsumer(name, files, progress, size, result, timeless, whole, indexes, goes_on)
 
 
 def _check_dates(context: RoundContext) -> None:

@@ -59,7 +59,7 @@ class RoundOptions:
         while True:
             anew, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
             if whole.issuperset(anew.whole) and left_out <= shown:
-                return found.without_indexes(anew.unproven)
+                return found.recording(anew)
             whole.update(anew.whole)
             shown |= {*anew.whole, *left_out}
             if listing.partial:

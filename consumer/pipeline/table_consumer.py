@@ -31,11 +31,12 @@ class TableConsumer:
         timeless: bool = False,
         whole: Collection[Folder] = (),
         indexes: Mapping[Folder, StoredFile] | None = None,
+        goes_on: Mapping[Folder, int] | None = None,
     ) -> None:
         self.name = name
         self.files = files
         self.result = result
-        self._indexes = indexes or {}
+        self._indexes, self._goes_on = indexes or {}, goes_on or {}
         unread = unread_files(files, progress.folders, timeless, whole)
         self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
 
@@ -99,7 +100,8 @@ class TableConsumer:
         found = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):
             if folder in times:
-                after = folder_after(folders.get(folder, FolderProgress()), group, read, unread)
+                upto = self._goes_on.get(folder)
+                after = folder_after(folders.get(folder, FolderProgress()), group, read, unread, upto)
                 found[folder] = replace(after.with_rows(times[folder], position), index=self._stamp(folder))
         return found
 

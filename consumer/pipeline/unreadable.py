@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from consumer.errors import (
     CheckpointMissing,
@@ -18,6 +19,8 @@ from consumer.model.events import Note, NoteKind
 from consumer.model.files import DataFile
 from consumer.model.names import TableName
 from consumer.pipeline.context import RoundContext
+from consumer.plan.date_order import place
+from consumer.plan.unread import Unread
 
 
 def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bool:
@@ -26,7 +29,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
     That is so if its first row, or that of the file before it, is above the checkpoint: then it has only rows above the
     checkpoint, or rows that were sent again. Of a file that changed after it was listed, what it holds now counts: one
     that was being written begins above, one that a restarted changefeed wrote anew may not. Where rows have no time, a
-    file that changed is read by the next round.
+    file that changed is read by the next round, and so are those behind it in its series.
     """
     state = context.consumers[table].state
     entry = next((entry for entry in state.unread if entry.file.path == error.path), None)
@@ -37,8 +40,9 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
     in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
     if not any(_is_above(context, f) for f in (file, *in_front[-1:])):
         return False
-    state.unread = [other for other in state.unread if other is not entry]
-    state.put_off.add(file.path)
+    left = {file.path, *(_behind(context, state.unread, file) if context.options.dialect.timeless else ())}
+    state.unread = [other for other in state.unread if other.file.path not in left]
+    state.put_off |= left
     text = f"{table}: {file.path} is not complete yet, and is left to a later round"
     context.tell(Note(NoteKind.INCOMPLETE_FILE, text, table))
     return True
@@ -67,6 +71,12 @@ def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> 
     context.defer([table], f"load {table}", error, again)
     if not context.deferred.is_due(table) and not isinstance(known := given_up(context, error), Retryable):
         context.stop(table, known.about(str(table)))
+
+
+def _behind(context: RoundContext, unread: Sequence[Unread], file: DataFile) -> Iterator[str]:
+    key: Callable[[DataFile], Any] = place if context.options.date_order == "time" else lambda other: other
+    same = (entry.file for entry in unread if entry.file.folder.series == file.folder.series)
+    return (other.path for other in same if key(other) > key(file))
 
 
 def _is_above(context: RoundContext, file: DataFile) -> bool:

@@ -20,14 +20,7 @@ from consumer.plan.history import needs_company, upstream_order
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
-from consumer.plan.rewrites import (
-    WrittenAnew,
-    doubtful_indexes,
-    rewritten_folders,
-    stale,
-    unproven,
-    with_later_ones,
-)
+from consumer.plan.rewrites import WrittenAnew, written_anew
 from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
@@ -40,8 +33,9 @@ from consumer.ports import StorageReader
 class Assembly:
     """`tables` are the tables that this round is about: they exist, are about to, or lack a usable schema file. A
     database with pending statements of its own is among them, as a table with no name. `whole` are folders that are
-    looked at from their first file on, because files of them were rewritten. `read` are the folders of the progress, by
-    root. `overdue` are the errors of tables with statements that came late, or whose end came late."""
+    looked at from their first file on, because files of them were rewritten; `goes_on` as in WrittenAnew. `read` are
+    the folders of the progress, by root. `overdue` are the errors of tables with statements that came late, or whose
+    end came late."""
 
     listing: Listing
     tables: Sequence[TableName]
@@ -54,6 +48,7 @@ class Assembly:
     whole: Collection[Folder] = ()
     read: Mapping[str, Sequence[Folder]] = field(default_factory=dict)
     overdue: Mapping[TableName, ConsumerError] = field(default_factory=dict)
+    goes_on: Mapping[Folder, int] = field(default_factory=dict)
     _asked: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @classmethod
@@ -131,19 +126,15 @@ class Assembly:
     def written_anew(self, reader: StorageReader, progress: Progress, timeless: bool) -> WrittenAnew:
         """What `progress` does not know of folders that it has read."""
         alive = [name for name in self.timeline.live if self.wanted(name)]
-        files = [file for name in alive for file in self.files.get(name, ())]
-        doubtful = doubtful_indexes(files, self.listing, progress)
-        named = reader.named(doubtful) if doubtful else {}
-        found = rewritten_folders(files, progress) | stale(named, progress)
-        whole = with_later_ones(found, progress) if timeless and found else found
-        return WrittenAnew(whole, unproven(named, files, self.listing, progress))
+        files, every = ([f for name in names for f in self.files.get(name, ())] for names in (alive, self.tables))
+        return written_anew(reader, files, every, self.listing, progress, timeless)
 
-    def without_indexes(self, folders: Collection[Folder]) -> Assembly:
-        """Without the index files of `folders`: nothing is recorded of them."""
-        if not folders:
+    def recording(self, anew: WrittenAnew) -> Assembly:
+        """As it is recorded: without the index files of the unproven folders."""
+        if not (anew.unproven or anew.goes_on):
             return self
-        indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in folders}
-        return replace(self, listing=replace(self.listing, indexes=indexes))
+        indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
+        return replace(self, listing=replace(self.listing, indexes=indexes), goes_on=anew.goes_on)
 
     def finds_new_gap(self, progress: Progress, accept_gap: bool) -> bool:
         """Whether a gap is new that another, full listing may explain: a local storage can show a file before the one

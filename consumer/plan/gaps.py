@@ -29,8 +29,12 @@ def find_gap(
     for folder, group in groupby(files, key=lambda file: file.folder):
         place = folders.get(folder)
         headless = place is None and folder.version <= start_ts
-        expected = 0 if headless else (place or _NEVER_READ).done + 1
+        place = place or _NEVER_READ
+        expected = 0 if headless else place.done + 1
+        read = {entry.index for entry in place.open if not entry.next_ts}
         for file in group:
+            while expected in read:
+                expected += 1
             if file.index < expected:
                 continue
             if file.index > expected > 0:

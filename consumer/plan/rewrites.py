@@ -3,25 +3,50 @@
 After a restart TiCDC goes on behind the number that a folder's index file names. If the index file is stale or lost
 (TiCDC ignores errors in writing it), existing files are rewritten one after the other, below the last one. Only the
 last one is looked at in every round. But then the index file has changed, and names a number that was read long ago.
+Writing it can fail again, though. So the number behind the one that it names is the last one that counts as done, and
+what was read of the files above it is recorded file by file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from consumer.model.files import DataFile, Folder, Listing, StoredFile
 from consumer.model.progress import Progress
 from consumer.plan.unread import rewritten_files
+from consumer.ports import StorageReader
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnew:
     """`whole` are folders to be looked at from their first file on. The index files of those in `unproven` are asked
-    again by the next round."""
+    again by the next round. `goes_on` are the numbers from which on files may still be written anew."""
 
     whole: Collection[Folder]
     unproven: Collection[Folder]
+    goes_on: Mapping[Folder, int]
+
+
+def written_anew(
+    reader: StorageReader,
+    files: Sequence[DataFile],
+    every: Sequence[DataFile],
+    listing: Listing,
+    progress: Progress,
+    timeless: bool,
+) -> WrittenAnew:
+    """What `progress` does not know of folders. `files` are of tables that exist, `every` of all tables of a round."""
+    doubtful, old = doubtful_indexes(files, listing, progress), old_indexes(every, listing)
+    asked = doubtful | {folder: index for folder, index in old.items() if index is not None}
+    found = reader.named(asked) if asked else {}
+    named = {folder: number for folder, number in found.items() if folder in doubtful}
+    changed = rewritten_folders(files, progress) | stale(named, progress)
+    whole = with_later_ones(changed, progress) if timeless and changed else changed
+    goes_on = {folder: found.get(folder, 0) + 1 for folder in old}
+    return WrittenAnew(whole, unproven(named, files, listing, progress), goes_on)
 
 
 def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Folder]:
@@ -46,6 +71,22 @@ def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Prog
         for folder, index in indexes.items()
         if index.stamp != progress.folders[folder].index and not _before(index, newest[folder])
     }
+
+
+def old_indexes(files: Iterable[DataFile], listing: Listing) -> dict[Folder, StoredFile | None]:
+    """The index files of folders with several listed files that may name none of the last two: they are not younger
+    than the last but one. None where there is no index file although TiCDC wrote some by then."""
+    since: dict[str, int] = {}
+    for folder in listing.indexes:
+        since[folder.root] = min(folder.version, since.get(folder.root, folder.version))
+    found: dict[Folder, StoredFile | None] = {}
+    for folder, group in groupby(files, key=lambda file: file.folder):
+        last = deque(group, 2)
+        index = listing.indexes.get(folder)
+        follows = index is not None and 0 < last[0].modified < index.modified
+        if len(last) == 2 and not follows and folder.version >= since.get(folder.root, folder.version + 1):
+            found[folder] = index
+    return found
 
 
 def _before(index: StoredFile, newest: int | None) -> bool:

@@ -87,13 +87,18 @@ def rewritten_files(
 
 
 def folder_after(
-    folder: FolderProgress, files: Iterable[DataFile], read: Mapping[str, int], unread: Collection[str] = ()
+    folder: FolderProgress,
+    files: Iterable[DataFile],
+    read: Mapping[str, int],
+    unread: Collection[str] = (),
+    upto: int | None = None,
 ) -> FolderProgress:
     """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
 
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
-    still read. Files that were read must not hide those.
+    still read. Files that were read must not hide those. `done` moves no further than to number `upto`, from which on
+    files may be written anew.
     """
     listed = list(files)
     done, size, stamp = folder.done, folder.size, folder.stamp
@@ -117,7 +122,7 @@ def folder_after(
         if file.index <= done:
             continue
         entry = entries.get(file.index)
-        if entry is None or entry.next_ts:
+        if entry is None or entry.next_ts or (upto is not None and file.index > upto):
             break
         done, size, stamp = file.index, file.size, file.stamp
     rest = tuple(sorted(entry for entry in entries.values() if entry.index > done))

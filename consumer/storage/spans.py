@@ -114,7 +114,7 @@ def _below_done(folder: Folder, place: FolderProgress) -> Span:
 def _closed(dates: _Dates, before: datetime) -> set[str]:
     """The dates that are over."""
     over = (date for date in sorted(dates)[:-1] if date and date < before.strftime(_DATE_FORMATS[date_level(date)]))
-    return {date for date in over if not any(place.open for place in dates[date].values())}
+    return {date for date in over if not any(place.waits for place in dates[date].values())}
 
 
 def _neighbourhood(closed: Set[str], date: str) -> tuple[bool, str]:

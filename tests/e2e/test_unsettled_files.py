@@ -107,6 +107,59 @@ def test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round(
     assert replica.tables == {"d.t": {1: "a", 2: "b", 3: "c"}}
 
 
+@pytest.mark.parametrize("part", [0.0001, 0.7])
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_file_above_the_checkpoint_is_left_to_a_later_round_though_its_first_row_is_not_whole(
+    part: float, changes: bool, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two MiB are more than what is looked at."""
+    checkpoint = 15 << 18
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "1")})
+    whole = feed._line("d.t", (30 << 18) + 5, 2, "9" * (2 << 20)).replace(b'"es": 0', b'"es": 30')
+    last = feed.file("d.t", 2, whole[: int(part * len(whole))])
+    assert len(last.read_bytes()) > 200
+    real: Callable[..., Listing] = FsspecReader.listing
+
+    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+        found = real(self, *arguments)
+        if changes:
+            last.write_bytes(whole)
+        return found
+
+    monkeypatch.setattr(FsspecReader, "listing", listing)
+    assert states(replica.once(checkpoint)) == {"d.t": "ok"}
+    assert replica.tables == {"d.t": {1: "1"}}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("order", ["date", "time"])
+def test_without_commit_ts_what_is_behind_a_file_that_is_written_while_it_is_read_waits_with_it(
+    number: int, order: str, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cells(key: int, value: int) -> bytes:
+        return f'"I","t","d",{key},{value}\r\n'.encode()
+
+    feed.create("d.t", 2)
+    flags = {"upstream_uri": f"file://{feed.folder}?protocol=csv", "date_order": order}
+    for at, date in enumerate(("2026-03-01", "2026-03-01", "2026-03-02"), 1):
+        feed.file("d.t", 2, cells(1, at), date=date, extension="csv")
+    real: Callable[..., Listing] = FsspecReader.listing
+
+    def listing(self: FsspecReader, *arguments: Any) -> Listing:
+        found = real(self, *arguments)
+        changed = sorted(file for group in found.files.values() for file in group)[number - 1].path
+        (feed.folder / changed).write_bytes(cells(1, number) + cells(2, 5))
+        return found
+
+    monkeypatch.setattr(FsspecReader, "listing", listing)
+    assert replica.once(100, **flags).exit_code == 0
+    assert replica.tables == {"d.t": {1: str(number - 1)} if number > 1 else {}}
+    monkeypatch.undo()
+    assert replica.once(200, **flags).exit_code == 0
+    assert replica.tables == {"d.t": {1: "3" if order == "date" else str(number), 2: "5"}}
+
+
 def test_a_file_written_anew_while_it_is_read_is_not_passed_over_where_its_rows_are_due(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,50 @@ def test_a_stale_index_file_is_asked_again_until_the_file_that_it_names_is_writt
     assert replica.tables == {"d.t": {1: "1", 2: "22", 3: "1"}}
 
 
+@pytest.mark.parametrize("named", [0, 1, 2])
+@pytest.mark.parametrize("anew", [1, 2, 3])
+def test_a_file_is_written_anew_below_the_last_and_the_index_file_stays_as_it_is(
+    tmp_path: Path, named: int, anew: int
+) -> None:
+    """TiCDC goes on behind the number that the index file names, and ignores that it could not write it."""
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    feed.index("d.t", 2, 1, "2026-03-01")
+    feed.puts("d.t", 2, {3: (0, "1")}, number=1, date="2026-03-01")
+    first = {number: feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number) for number in (1, 2, 3, 4)}
+    if named:
+        index = feed.index("d.t", 2, named)
+        os.utime(index, ns=(0, first[named].stat().st_mtime_ns - 1))
+    assert replica.once(15).exit_code == 0
+    written = range(named + 1, named + 1 + anew)
+    for number in written:
+        feed.puts("d.t", 2, {20 + number: (number, "22")}, number=number)
+    for _ in range(2):
+        assert replica.once(30).exit_code == 0
+        assert replica.tables == {"d.t": {0: "1", **dict.fromkeys((1, 2, 3, 4), "1"), **dict.fromkeys(written, "22")}}
+    feed.index("d.t", 2, 5)
+    feed.puts("d.t", 2, {31: (5, "1")}, number=5)
+    assert replica.once(35).exit_code == 0
+    (place,) = (place for folder, place in replica.sink.progress().folders.items() if not folder.date)
+    assert (place.done, place.open) == (5, ())
+
+
+def test_files_that_may_be_written_anew_may_also_be_deleted(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    feed.index("d.t", 2, 1)
+    first = {number: feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number) for number in (1, 2, 3, 4)}
+    assert replica.once(15).exit_code == 0
+    for number in (1, 2, 3):
+        first[number].unlink()
+    assert replica.once(16).exit_code == 0
+    feed.puts("d.t", 2, {20: (5, "1")}, number=5)
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": dict.fromkeys((1, 2, 3, 4, 5), "1")}
+
+
 def test_without_commit_ts_a_file_of_the_same_size_is_read_again_with_what_is_behind_it(tmp_path: Path) -> None:
     def cells(key: int, value: int) -> bytes:
         return f'"I","t","d",{key},{value}\r\n'.encode()

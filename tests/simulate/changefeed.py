@@ -205,8 +205,7 @@ class Changefeed:
         self.written[path] = list(changes)
         content = csv(changes, self.style.csv) if self.style.csv else self._lines(changes)
         if self.style.classic:
-            # Failing again for a file that is not the last, it would leave no trace until it is written once more.
-            if random.random() >= self.index_fails or (again and self._path(folder, number + 1) in self.bucket.objects):
+            if random.random() >= self.index_fails:
                 self.bucket.put(index, render_index_file(place))
             self.bucket.put(path, content)
         else:

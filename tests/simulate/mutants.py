@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import consumer.plan.assembly
 import consumer.plan.catalog
+import consumer.plan.rewrites
 import consumer.plan.timeline
 from consumer.errors import Retryable
 from consumer.model.actions import Action
@@ -86,7 +86,7 @@ _pending_as_it_is = consumer.plan.timeline.is_pending
 _patiently = Ledger.patiently
 _begin_loads = LoadRunner.begin
 _follow = StatementRunner._follow
-_doubtful = consumer.plan.assembly.doubtful_indexes
+_doubtful = consumer.plan.rewrites.doubtful_indexes
 
 MUTANTS = {
     "refusal is done": Mutant(
@@ -102,14 +102,19 @@ MUTANTS = {
     "stale index": Mutant(
         "a folder whose index file is stale is looked at whole",
         (
-            (consumer.plan.assembly, "rewritten_folders", lambda *_: set()),
-            (consumer.plan.assembly, "stale", lambda *_: set()),
+            (consumer.plan.rewrites, "rewritten_folders", lambda *_: set()),
+            (consumer.plan.rewrites, "stale", lambda *_: set()),
         ),
         theme="files written anew",
     ),
     "lost index": Mutant(
         "an index file that was not there before is asked",
-        ((consumer.plan.assembly, "doubtful_indexes", _known_indexes),),
+        ((consumer.plan.rewrites, "doubtful_indexes", _known_indexes),),
+        theme="files written anew",
+    ),
+    "old index": Mutant(
+        "files above the number that an index file names are watched one by one",
+        ((consumer.plan.rewrites, "old_indexes", lambda *_: {}),),
         theme="files written anew",
     ),
     "old progress": Mutant(

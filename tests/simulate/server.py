@@ -206,6 +206,9 @@ class ServerSink(MemorySink):
         refusal: DdlRefused | None = None
         if every or (every is not None and not ends):
             refusal = DdlRefused(f"the target refuses it: {step.file.query}", table=str(step.file.name))
+        done = self.progress().ddls.get(step.id)
+        if done is not None and done.state is DdlState.DONE:  # nobody heard of it
+            return DdlOutcome(step, note=done.reason, recorded=step.before.merged(step.done(done.reason)))
         if server.by_itself:
             return self._by_itself(step, known, refusal)
         return self._apply(step) if refusal is None else DdlOutcome(step, refusal)
@@ -233,8 +236,11 @@ class ServerSink(MemorySink):
                 return DdlOutcome(step, error, recorded=step.before.merged(ended))
         proof = self._server.mark()
         self._server.keep_past()
-        machine.moment("between statement and fact")
-        self._server.check_up()
+        try:
+            machine.moment("between statement and fact")
+            self._server.check_up()
+        except TargetUnavailable as error:
+            return DdlOutcome(step, error, recorded=step.before.merged(ProgressChange(ddls=(intent,))))
         self._check_marks([proof])
         recorded = self._save(step.before.merged(step.done(note)))
         return DdlOutcome(step, note=note, recorded=recorded)

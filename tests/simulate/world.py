@@ -246,7 +246,7 @@ class World:
         return "the frozen one goes on"
 
     def _cut(self, random: Random, moment: str) -> str | None:
-        if not moment.startswith(("before", "after")) or moment.endswith("task"):
+        if not moment.startswith(("before", "after", "between")) or moment.endswith("task"):
             return None
         self.trouble.append("cut")
         self.machine.tell(f"the connection breaks (at: {moment})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ from consumer.model.names import ms_to_tso
 from consumer.ports import RangeReader
 
 _Row = dict[str, Any]
+_MILLISECONDS = re.compile(rb'"es": *([0-9]{1,15}),')
+"""TiCDC writes it in front of the values, and quotes in names are escaped."""
 
 
 def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds:
@@ -34,8 +37,11 @@ def read_bounds(reader: RangeReader, file: DataFile, dialect: Dialect) -> Bounds
 
 
 def read_first(reader: RangeReader, file: DataFile, dialect: Dialect) -> int:
-    """The commit-ts of the first row. Raises CorruptFile, StorageUnavailable."""
-    first = FileEnds(reader, file).at_head(lambda head, whole: _first_row(head, dialect.terminator, whole))
+    """The commit-ts of the first row; of one that is cut the millisecond. Raises CorruptFile, StorageUnavailable."""
+    ends = FileEnds(reader, file)
+    first = ends.at_head(lambda head, whole: _first_row(head, dialect.terminator, whole))
+    if first is None and (known := ends.at_head(lambda head, _: _MILLISECONDS.search(head))) is not None:
+        return ms_to_tso(int(known[1]))
     if first is None:
         raise _corrupt(file, "its first line is not a JSON object")
     exact = _commit_ts(first)

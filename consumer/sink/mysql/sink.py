@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pymysql
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, TargetBusy, TargetUnavailable
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
@@ -251,10 +251,14 @@ class MySqlSink:
             return {}
         assert self._lock is not None
         records = Records(self._driver, self._settings.name, self._epoch, planned)
-        with self._lock.guarding(self._epoch):
-            outcomes = execute_ddls(self._statements, planned, flavor, records)
-        found, saved = facts(outcomes, records.saved), records.saved
-        self._store(ProgressChange().merged(*found), set(), records.proofs)
+        try:
+            with self._lock.guarding(self._epoch):
+                outcomes = execute_ddls(self._statements, planned, flavor, records)
+            found = facts(outcomes, records.saved)
+            self._store(ProgressChange().merged(*found), set(), records.proofs)
+        except (TargetBusy, TargetUnavailable) as error:  # whoever tries again begins with the intents
+            outcomes, found = [DdlOutcome(plan.step, error) for plan in planned], [ProgressChange()] * len(planned)
+        saved = records.saved
         intended = [outcome.step.before.merged(ProgressChange(ddls=(saved[outcome.step.id],))) for outcome in outcomes]
         return {
             outcome.step.id: replace(outcome, recorded=intent.merged(fact))

@@ -1,0 +1,72 @@
+"""A server that goes away when a statement has run, before that is recorded, and is back while the run still tries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer.errors import Retryable, TargetBusy, TargetUnavailable
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.progress import DdlState, ProgressChange
+from consumer.sink.mysql.sink import MySqlSink
+from tests.servers import MariaDb
+from tests.support.build import ID, VALUE
+from tests.support.feed import Feed, Replica
+
+STATEMENTS = {
+    Action.CREATE_TABLE: "CREATE TABLE `u` (`id` INT PRIMARY KEY,`v` INT)",
+    Action.ADD_COLUMN: "ALTER TABLE `t` ADD COLUMN `w` INT",
+    Action.RENAME_TABLE: "RENAME TABLE `d`.`t` TO `d`.`u`",
+    Action.DROP_TABLE: "DROP TABLE `d`.`t`",
+}
+
+
+@pytest.mark.parametrize("action", STATEMENTS)
+@pytest.mark.parametrize(
+    ("error", "heard"), [(TargetUnavailable, True), (TargetUnavailable, False), (TargetBusy, True)]
+)
+def test_a_statement_whose_end_could_not_be_recorded_is_not_run_again(
+    action: Action,
+    error: type[Retryable],
+    heard: bool,
+    fresh_mariadb: MariaDb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(15).exit_code == 0
+    columns = (ID, VALUE, Column("w", "INT")) if action is Action.ADD_COLUMN else (ID, VALUE)
+    name = "d.u" if action in (Action.CREATE_TABLE, Action.RENAME_TABLE) else "d.t"
+    feed.statement(name, 20, action, STATEMENTS[action], columns)
+    real, failed = MySqlSink._store, list[int]()
+
+    def store(self: MySqlSink, change: ProgressChange, *given: Any, **named: Any) -> ProgressChange:
+        first = any(record.state is DdlState.DONE for record in change.ddls) and not failed
+        if first:
+            failed.append(1)
+        if heard or not first:
+            real(self, change, *given, **named)
+        if first:
+            raise error("the connection was lost")
+        return change
+
+    monkeypatch.setattr(MySqlSink, "_store", store)
+    assert replica.once(25).exit_code == 0
+    assert failed
+    found = fresh_mariadb.execute(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema='d'"
+    )
+    wanted = {
+        Action.CREATE_TABLE: {("t", "id"), ("t", "v"), ("u", "id"), ("u", "v")},
+        Action.ADD_COLUMN: {("t", "id"), ("t", "v"), ("t", "w")},
+        Action.RENAME_TABLE: {("u", "id"), ("u", "v")},
+        Action.DROP_TABLE: set(),
+    }
+    assert set(found) == wanted[action]
+    assert replica.once(26).exit_code == 0
