@@ -26,10 +26,12 @@ CSV_CONFIG = '[sink]\nprotocol = "csv"\n[sink.csv]\ninclude-commit-ts = true\n'
 
 def canal_line(kind: Kind, table: str, ts: int, old: Row | None, new: Row | None) -> bytes:
     operation = "INSERT" if old is None else "DELETE" if new is None else "UPDATE"
+    row = new or old or {}
     message: dict[str, Any] = {
         "id": 0, "database": DATABASE, "table": table, "pkNames": ["id"], "isDdl": False,
-        "type": operation, "es": ts >> 18, "ts": (ts >> 18) + 100, "sql": "", **kind.types,
-        "old": [old] if operation == "UPDATE" else None, "data": [new or old], "_tidb": {"commitTs": ts},
+        "type": operation, "es": ts >> 18, "ts": (ts >> 18) + 100, "sql": "",
+        "sqlType": kind.sql_types, "mysqlType": kind.mysql_types[int(row["id"]) % len(kind.mysql_types)],
+        "old": [old] if operation == "UPDATE" else None, "data": [row], "_tidb": {"commitTs": ts},
     }  # fmt: skip
     return orjson.dumps(message) + b"\r\n"
 

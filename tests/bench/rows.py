@@ -7,13 +7,13 @@ import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from consumer.model.columns import Column
 
 Row = dict[str, str]
 Change = tuple[Row | None, Row | None]
 """The row before it (None: INSERT) and after it (None: DELETE), as texts; binary ones a character a byte."""
+_ORDERS = 61
 _SQL_TYPES = {"INT": 4, "BIGINT": -5, "DECIMAL": 3, "CHAR": 1, "VARCHAR": 12, "DATETIME": 93, "LONGBLOB": 2004}
 
 
@@ -25,14 +25,15 @@ class Kind:
     columns: tuple[Column, ...]
     values: Callable[[random.Random, int], list[str]]
     indexes: str = ""
-    types: dict[str, Any] = field(init=False)
-    """The members of a canal-JSON line that name the types."""
+    sql_types: dict[str, int] = field(init=False)
+    mysql_types: list[dict[str, str]] = field(init=False)
+    """In the orders that lines of canal-JSON have by chance."""
 
     def __post_init__(self) -> None:
-        names = {column.name: column.type for column in self.columns}
-        mysql = {name: kind.lower() for name, kind in names.items()}
-        sql = {name: _SQL_TYPES[kind] for name, kind in names.items()}
-        object.__setattr__(self, "types", {"mysqlType": mysql, "sqlType": sql})
+        chance, types = random.Random(0), [(column.name, column.type.lower()) for column in self.columns]
+        orders = [dict(chance.sample(types, len(types))) for _ in range(_ORDERS)]
+        object.__setattr__(self, "sql_types", {column.name: _SQL_TYPES[column.type] for column in self.columns})
+        object.__setattr__(self, "mysql_types", orders)
 
     def create(self, table: str) -> str:
         """Its CREATE TABLE."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from consumer.codec.batches import Ints
+from consumer.codec.canal_json.alike import AlikeLines
 from consumer.codec.canal_json.changes import ChangeBuilder
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.lines import JsonEnds
@@ -24,12 +25,13 @@ class JsonFile:
         self.place = Place.of(piece, target)
         self.ends = JsonEnds(dialect.terminator)
         self._parser = RowParser(target)
+        self._alike = AlikeLines(target, self._parser)
         self._builder = ChangeBuilder(target, self.place, dialect.clock)
 
     def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
         lines = RowLines(block, line_at, self.place)
         try:
-            rows = self._parser.parse(block.text)
+            rows = self._alike.parse(block.text)
         except ValueError as error:
             raise lines.fault(self._parser) from error
         if not rows.count:

@@ -17,7 +17,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import LOGICAL_BITS, same_name
 
 _KINDS = pa.array(["INSERT", "UPDATE", "DELETE"])
-_MAX_ES = 1 << (63 - LOGICAL_BITS)
+MAX_ES = 1 << (63 - LOGICAL_BITS)
 _LINE_FEED, _OPENING_BRACE = b"\n{"
 _NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
 
@@ -162,7 +162,7 @@ def _times(commit_ts: pa.Int64Array, es: pa.Int64Array) -> tuple[Ints, Flags]:
     ts: Ints = commit_ts.fill_null(0).to_numpy()
     if not np.all(exact):
         milliseconds: Ints = es.fill_null(-1).to_numpy()
-        if np.any(~exact & ((milliseconds < 0) | (milliseconds >= _MAX_ES))):
+        if np.any(~exact & ((milliseconds < 0) | (milliseconds >= MAX_ES))):
             raise NotRows("es")
         ts = np.where(exact, ts, milliseconds << LOGICAL_BITS)
     if ts.min() < 0:

@@ -1,0 +1,158 @@
+"""Lines of canal-JSON -> columns without a parser, where they are like a line that the parser took.
+
+TiCDC writes the rows of a table alike: what stands between the values is the same in all of them. A line of which this
+is shown needs no parser. Whatever is not shown is the parser's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.codec.batches import Ints
+from consumer.codec.canal_json.forms import Fixed, Path, Piece, form_of
+from consumer.codec.canal_json.rows import MAX_ES, CanalRows, NotRows, RowParser
+from consumer.codec.canal_json.walk import Lines, Walk
+from consumer.model.load import LoadTarget
+from consumer.model.names import LOGICAL_BITS
+
+LEAST_LINES = 256
+"""For fewer the parser is as fast."""
+_MOST_KINDS = 4
+"""INSERT, UPDATE and DELETE, and one more."""
+_Part = tuple[Ints, CanalRows]
+"""Some rows of a block, with their numbers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """Lines of one form. `shown` is the row of the line that it was told from: what is no value is as there."""
+
+    form: Sequence[Piece]
+    shown: CanalRows
+
+    @property
+    def time(self) -> Path:
+        """Where its rows have their time."""
+        return ("_tidb", "commitTs") if self.shown.exact[0] else ("es",)
+
+
+class AlikeLines:
+    """Reads what `parser` reads, of one target. `taken` is how many lines needed no parser."""
+
+    def __init__(self, target: LoadTarget, parser: RowParser) -> None:
+        self._parser = parser
+        self._names = [*(column.name for column in target.columns), *target.absent]
+        self._key = [self._names[position] for position in target.key]
+        self._kinds: list[_Kind] = []
+        self._worth_it = True
+        self.taken = 0
+
+    def parse(self, text: bytes) -> CanalRows:
+        """What the parser makes of these lines. Raises ValueError where that does."""
+        rows = self._parsed(text) if self._worth_it and text.endswith(b"\n") else None
+        return self._parser.parse(text) if rows is None else rows
+
+    def _parsed(self, text: bytes) -> CanalRows | None:
+        if text.count(b"\n") < LEAST_LINES:
+            return None
+        lines = Lines(text)
+        count = len(lines.ends)
+        parts = list(self._alike(lines))
+        left = np.ones(count, np.bool_)
+        for numbers, _ in parts:
+            left[numbers] = False
+        others = np.flatnonzero(left)
+        self._worth_it = 2 * len(others) <= count
+        if not self._worth_it:
+            return None
+        if others.size:
+            rows = self._parser.parse(b"".join(lines.line(number) + b"\n" for number in others.tolist()))
+            if rows.count != len(others):
+                return None  # blank lines are no rows
+            parts.append((others, rows))
+        self.taken += count - len(others)
+        return parts[0][1] if len(parts) == 1 else _together(parts)
+
+    def _alike(self, lines: Lines) -> Iterator[_Part]:
+        """The rows of each kind of lines."""
+        left = lines.plain.copy()
+        untried = list(self._kinds)
+        while left.any():
+            numbers = np.flatnonzero(left)
+            kind = untried.pop(0) if untried else self._learned(lines.line(int(numbers[0])))
+            if kind is None:
+                return
+            walk = Walk(lines, numbers, kind.form)
+            if walk.rows.size:
+                left[walk.rows] = False
+                yield walk.rows, self._rows(walk, kind, lines.ascii)
+            else:  # the next block is like this one: others first
+                self._kinds.remove(kind)
+                self._kinds.append(kind)
+
+    def _learned(self, line: bytes) -> _Kind | None:
+        """The kind of a line."""
+        if len(self._kinds) == _MOST_KINDS or (form := form_of(line)) is None:
+            return None
+        try:
+            shown = self._parser.parse(line + b"\n")
+        except ValueError:
+            return None
+        kind = _Kind(form, shown)
+        if not any(isinstance(piece, Fixed) and kind.time in piece.numbers for piece in form):
+            return None
+        self._kinds.append(kind)
+        return kind
+
+    def _rows(self, walk: Walk, kind: _Kind, ascii_only: bool) -> CanalRows:
+        count, shown = len(walk.rows), kind.shown
+        data = [walk.text(("data", name)) for name in self._names]
+        has_old = bool(shown.old_rows.size)
+        old = [walk.text(("old", name)) if has_old else pa.array([], pa.large_string()) for name in self._key]
+        for texts in [] if ascii_only else [*data, *old]:
+            texts.validate(full=True)
+        nulls = pa.nulls(count, pa.large_string())
+        types = [pa.repeat(one[0], count) if one[0].is_valid else nulls for one in shown.types]
+        exact = bool(shown.exact[0])
+        return CanalRows(
+            np.full(count, shown.update[0]),
+            np.full(count, shown.delete[0]),
+            walk.number(kind.time) if exact else _shifted(walk.number(kind.time)),
+            np.full(count, exact),
+            data,
+            types,
+            old,
+            np.arange(count if has_old else 0),
+        )
+
+
+def _shifted(milliseconds: Ints) -> Ints:
+    if np.any(milliseconds >= MAX_ES):
+        raise NotRows("es")
+    return milliseconds << LOGICAL_BITS
+
+
+def _together(parts: Sequence[_Part]) -> CanalRows:
+    """In the order of the lines."""
+    order = np.argsort(np.concatenate([numbers for numbers, _ in parts]))
+    old_rows = np.concatenate([numbers[rows.old_rows] for numbers, rows in parts])
+    old_order = np.argsort(old_rows)
+
+    def texts(columns: Sequence[Sequence[pa.Array]], order: Ints) -> list[pa.Array]:
+        return [pa.concat_arrays(column).take(pa.array(order)) for column in zip(*columns, strict=True)]
+
+    every = [rows for _, rows in parts]
+    return CanalRows(
+        np.concatenate([rows.update for rows in every])[order],
+        np.concatenate([rows.delete for rows in every])[order],
+        np.concatenate([rows.ts for rows in every])[order],
+        np.concatenate([rows.exact for rows in every])[order],
+        texts([rows.data for rows in every], order),
+        texts([rows.types for rows in every], order),
+        texts([rows.old for rows in every], old_order),
+        old_rows[old_order],
+    )

@@ -1,0 +1,149 @@
+"""What lines of one kind share, told from one of them: constant text, and values between."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.codec.batches import Flags
+
+_MOST_DIGITS = 18
+"""What fits into 64 bits in any case."""
+_OF_NUMBER, _OF_TEXT = 2, 4
+"""Quotes of a member."""
+_NUMBER = re.compile(rb'("[^"]*"):-?(0|[1-9]\d{0,8})(,|\})')
+_MOST_LEARNED = 64
+_BAGS = ("sqlType", "mysqlType")
+"""Objects that TiCDC writes in any order, one of them with numbers that go by the row's values."""
+
+Path = tuple[str, ...]
+"""``(member,)``, or ``(member, name)`` of one in an object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """As many bytes in each line: `text` but for whole numbers without a sign, which are where `numbers` say: from,
+    to."""
+
+    text: bytes
+    numbers: dict[Path, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in quotes, or null."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Bag:
+    """An object behind its opening brace: `text`, or its `count` members in another order. Each member goes up to the
+    next, so a comma is behind it, or behind the last a brace.
+
+    `known` has the number of each member by how it is written; plus `count` for the last.
+    """
+
+    text: bytes
+    count: int
+    quotes: int
+    """Of each member."""
+    known: dict[bytes, int]
+
+    def has_each(self, members: pa.LargeBinaryArray) -> Flags:
+        """Which rows have each member once: `members` are `count` of each row."""
+        known = self._index(members)
+        if known.null_count and self._learned(members.filter(known.is_null()).unique()):
+            known = self._index(members)
+        numbers = np.array([*self.known.values(), -1])[known.fill_null(len(self.known))].reshape(-1, self.count)
+        numbers[:, -1] -= self.count
+        each: Flags = np.all(np.sort(numbers, axis=1) == np.arange(self.count), axis=1)
+        return each
+
+    def _index(self, members: pa.LargeBinaryArray) -> pa.Int32Array:
+        return pc.index_in(members, value_set=pa.array(self.known, pa.large_binary()))
+
+    def _learned(self, members: pa.LargeBinaryArray) -> bool:
+        """Whether any of them is a known member with another number: they are known then."""
+        names = {text[: text.index(b'":') + 1]: number % self.count for text, number in self.known.items()}
+        before = len(self.known)
+        for member in members[:_MOST_LEARNED].to_pylist() if self.quotes == _OF_NUMBER else ():
+            match = _NUMBER.fullmatch(member)
+            if match is not None and match[1] in names:
+                self.known[member] = names[match[1]] + (self.count if match[3] == b"}" else 0)
+        return len(self.known) > before
+
+
+Piece = Fixed | Text | Bag
+
+
+def form_of(line: bytes) -> list[Piece] | None:
+    """The pieces of a line without a backslash; None where it is not written as TiCDC does, with no blanks and each
+    member once."""
+    body = line.removesuffix(b"\r")
+    try:
+        row = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(row, dict) or orjson.dumps(row) != body:
+        return None
+    form = _Form()
+    form.object(row, ())
+    form.text += line[len(body) :]
+    return form.ended()
+
+
+class _Form:
+    def __init__(self) -> None:
+        self.text = b""
+        self._numbers: dict[Path, tuple[int, int]] = {}
+        self._pieces: list[Piece] = []
+
+    def ended(self) -> list[Piece]:
+        if self.text:
+            self._pieces.append(Fixed(self.text, self._numbers))
+            self.text, self._numbers = b"", {}
+        return self._pieces
+
+    def object(self, members: dict[str, Any], path: Path) -> None:
+        self.text += b"{"
+        for place, (name, value) in enumerate(members.items()):
+            self.text += (b"," if place else b"") + orjson.dumps(name) + b":"
+            self._value(value, (*path, name))
+        self.text += b"}"
+
+    def _value(self, value: Any, path: Path) -> None:
+        match path, value:
+            case (("data" | "old",), [dict() as row]):
+                self.text += b"["
+                self.object(row, path)
+                self.text += b"]"
+            case ("_tidb",), dict():
+                self.object(value, path)
+            case (("data" | "old", _), None | str()):
+                self.ended().append(Text(path))
+            case ((("es" | "ts",) | ("_tidb", _)), int()) if type(value) is int and 0 <= value < 10**_MOST_DIGITS:
+                begin = len(self.text)
+                self.text += str(value).encode()
+                self._numbers[path] = begin, len(self.text)
+            case (name,), dict() if name in _BAGS and (bag := _bag(value)) is not None:
+                self.text += b"{"
+                self.ended().append(bag)
+            case _:
+                self.text += orjson.dumps(value)
+
+
+def _bag(members: dict[str, Any]) -> Bag | None:
+    kinds = {type(value) for value in members.values()}
+    if kinds not in ({int}, {str}):
+        return None
+    written = [orjson.dumps({name: value})[1:-1] for name, value in members.items()]
+    known = {member + b",": number for number, member in enumerate(written)}
+    known |= {member + b"}": number + len(written) for number, member in enumerate(written)}
+    return Bag(b",".join(written) + b"}", len(written), _OF_NUMBER if kinds == {int} else _OF_TEXT, known)

@@ -1,0 +1,92 @@
+"""Which lines need no parser."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from consumer.codec.canal_json import alike
+from consumer.codec.canal_json.alike import AlikeLines
+from consumer.codec.canal_json.rows import RowParser
+from consumer.model.columns import Column
+from tests.property.test_alike_lines import facts, outcome
+from tests.support.canal_json import row_line, target_of
+from tests.unit.codec.canal_json.test_real_files import FOLDER, NAMES, target_for
+
+COLUMNS = [Column("id", "INT", nullable=False), *(Column(f"c{n}", "VARCHAR") for n in range(11))]
+TARGET = target_of(COLUMNS)
+COUNT = 400
+
+
+def line(number: int, kind: str = "INSERT", **more: object) -> bytes:
+    """A row as TiCDC writes it: the order of `mysqlType` is another one in each row."""
+    chance = random.Random(number)
+    row = {"id": str(number), **{f"c{n}": chance.choice(["", "ä", "}null", f"v{number}", None]) for n in range(11)}}
+    names = list(row)
+    chance.shuffle(names)
+    members = {"mysqlType": {name: "int" if name == "id" else "varchar" for name in names}, "ts": 1 << 40} | more
+    old = [row | {"c1": "before"}] if kind == "UPDATE" else None
+    return row_line(kind, row, commit_ts=(1 << 58) + number, es=1 << 40, old=old, **members) + b"\r\n"
+
+
+def read(*lines: bytes) -> int:
+    """How many of the lines needed no parser; all are what the parser makes of them."""
+    parser = RowParser(TARGET)
+    reader = AlikeLines(TARGET, parser)
+    text = b"".join(lines)
+    assert facts(reader.parse(text)) == facts(parser.parse(text))
+    return reader.taken
+
+
+def test_rows_of_all_kinds() -> None:
+    kinds = ["INSERT", "UPDATE", "DELETE"]
+    assert read(*(line(n, kinds[n % 3]) for n in range(COUNT))) == COUNT
+
+
+def test_numbers_of_types_that_go_by_the_value() -> None:
+    numbers = [4, -5, 12]
+    lines = (line(n, sqlType={"id": numbers[n % 3], "c0": numbers[n // 3 % 3]}) for n in range(COUNT))
+    assert read(*lines) == COUNT
+
+
+def test_rows_of_another_form() -> None:
+    others = [
+        line(1).replace(b'"mysqlType":{', b'"mysqlType":{"x":"int",'),
+        line(2).replace(b'"commitTs":2', b'"commitTs":'),
+    ]
+    assert read(*(line(n) for n in range(COUNT)), *others, *others) == COUNT + 4
+
+
+@pytest.mark.parametrize(
+    "other", [line(1).replace(b'"id":"1"', b'"id":"1\\n"'), line(1).replace(b":", b": "), b"  " + line(1)]
+)
+def test_the_parser_reads_the_others(other: bytes) -> None:
+    rows = [line(n) for n in range(COUNT)]
+    assert read(*rows[:10], other, *rows[10:], other) == COUNT
+
+
+def test_blank_lines_are_the_parsers() -> None:
+    assert read(*(line(n) for n in range(COUNT)), b"\r\n") == 0
+
+
+def test_few_lines_are_the_parsers() -> None:
+    assert read(*(line(n) for n in range(alike.LEAST_LINES - 1))) == 0
+
+
+def test_lines_that_are_not_alike_are_not_compared_again() -> None:
+    parser = RowParser(TARGET)
+    reader = AlikeLines(TARGET, parser)
+    like, unlike = (b"".join(line(n, extra="\\" if n % 3 else "") for n in range(COUNT)) for _ in range(2))
+    reader.parse(unlike)
+    assert reader.taken == 0
+    reader.parse(like.replace(b"\\", b""))
+    assert reader.taken == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_real_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "LEAST_LINES", 1)
+    text = (FOLDER / f"{name}.json").read_bytes()
+    parser = RowParser(target_for(name))
+    assert outcome(AlikeLines(target_for(name), parser).parse, text) == outcome(parser.parse, text) != "refused"
