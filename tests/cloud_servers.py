@@ -112,9 +112,12 @@ class AzureServer(_Process):
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self.port}/{self.ACCOUNT}"
 
-    def put(self, key: str, content: bytes) -> None:
+    def put(self, key: str, content: bytes, encoding: str | None = None) -> None:
+        from azure.storage.blob import ContentSettings
+
         with self._service() as service:
-            service.get_blob_client(BUCKET, key).upload_blob(content, overwrite=True)
+            settings = ContentSettings(content_encoding=encoding)
+            service.get_blob_client(BUCKET, key).upload_blob(content, overwrite=True, content_settings=settings)
 
     def uri(self, prefix: str, *, bucket: str = BUCKET, login: str = "") -> str:
         login = login or f"account-name={self.ACCOUNT}&account-key={quote(self.KEY, safe='')}"

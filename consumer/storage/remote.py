@@ -136,12 +136,13 @@ def _connected(settings: StorageSettings) -> Any:
 
 
 async def _download(filesystem: Any, container: str, blob: str, offset: int, length: int, stamp: str) -> bytes:
-    """A range of a blob, if it has that etag still; adlfs itself cannot ask for that."""
+    """A range of a blob, if it has that etag still; adlfs itself cannot ask for that. Its bytes as they are stored: of
+    what says that it is compressed, a few could become any number."""
     from azure.core import MatchConditions
 
     unchanged = {"etag": stamp, "match_condition": MatchConditions.IfNotModified} if stamp else {}
     async with filesystem.service_client.get_blob_client(container=container, blob=blob) as client:
-        stream = await client.download_blob(offset=offset, length=length, **unchanged)
+        stream = await client.download_blob(offset=offset, length=length, decompress=False, **unchanged)
         content: bytes = await stream.readall()
         return content
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import tracemalloc
+
 import pytest
 
 from consumer.errors import BadConfig, CheckpointMissing, StorageChanged, StorageUnavailable
@@ -105,3 +108,16 @@ def test_a_listing_from_a_progress_has_what_is_new(cloud: CloudServer) -> None:
     listing = reader.listing(10, Progress(settings.identity, 9, folders=folders))
     assert listing.partial
     assert sorted(file.path for group in listing.files.values() for file in group) == sorted([last.path, *new])
+
+
+def test_what_says_that_it_is_compressed_is_read_as_it_is_stored(azure: AzureServer) -> None:
+    """Else a few bytes could become any number of them in memory."""
+    bomb = gzip.compress(bytes(50_000_000))
+    azure.put("bomb/f", bomb, encoding="gzip")
+    files = files_of(azure, "bomb")
+    (file,) = files.scan(Spans())
+    tracemalloc.start()
+    assert files.read(file, 0, file.size) == bomb
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 10_000_000

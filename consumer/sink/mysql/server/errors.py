@@ -94,7 +94,7 @@ def translate(
     said = {**dict.fromkeys(_READ_ONLY, "the target takes no writes"), **dict.fromkeys(_FULL, "the target has no room")}
     fore = said.get(number, _FORE.get(kind))
     text = f"{fore}: {_message(error)}" if fore else _message(error)
-    if number in _GRANT and not hint:
+    if number in _GRANT:
         hint = (
             "grant the target's user all privileges on storage_consumer and on the replicated databases, then run again"
         )

@@ -3,6 +3,7 @@ which."""
 
 from __future__ import annotations
 
+import re
 import ssl
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,10 @@ _PACKET_BYTES = 256 * 1024
 """A quarter of the smallest max_allowed_packet that servers come with."""
 _IN_PLAIN = (b"mysql_clear_password", b"dialog")
 """Ways to log in that send the password as it is."""
+
+
+_DENIED_A_DATABASE = 1044
+"""The one refusal in which a server does not say which right the user lacks."""
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
@@ -34,6 +39,14 @@ class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no ty
                 hint="ask for TLS, best for one that proves the server: ssl-mode=VERIFY_IDENTITY in --downstream-uri",
             )
         return super()._process_auth(plugin_name, *more)
+
+    def query(self, sql: str | bytes, unbuffered: bool = False) -> int:
+        try:
+            return int(super().query(sql, unbuffered))
+        except pymysql.MySQLError as error:
+            if error.args[:1] == (_DENIED_A_DATABASE,) and (right := _right_for(sql)):
+                error.args = (_DENIED_A_DATABASE, f"{error.args[1]}, whose right {right} it lacks")
+            raise
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         self._result = None
@@ -76,6 +89,20 @@ class _FromMemory(MySQLResult):  # type: ignore[misc]
             self.connection.write_packet(bytes(self._data[start : start + _PACKET_BYTES]))
         self.connection.write_packet(b"")
         self._read_ok_packet(self.connection._read_packet())
+
+
+def _right_for(sql: str | bytes) -> str:
+    """The right to a database that a statement takes, "" where its error names it."""
+    text = sql.decode(errors="replace") if isinstance(sql, bytes) else sql
+    words = re.findall(r"\w+", text[:200])[:3]
+    match [word.upper() for word in words]:
+        case ["CREATE", "TEMPORARY", *_]:
+            return "CREATE TEMPORARY TABLES"
+        case ["LOCK", *_]:
+            return "LOCK TABLES"
+        case [("CREATE" | "ALTER" | "DROP") as verb, "DATABASE" | "SCHEMA", *_]:
+            return str(verb)
+    return ""
 
 
 @lru_cache(maxsize=1)

@@ -129,7 +129,7 @@ def _uses_trash(
 def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
     known = translate(error, "ddl")
     if isinstance(known, DdlRefused):
-        return refused(step, known.message)
+        return refused(step, known.message, known.hint)
     known.table, known.version = str(step.table), step.file.version
     return known
 
