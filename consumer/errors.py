@@ -25,6 +25,7 @@ ConsumerError
     │   │   └── RowsVary               rows have other columns than the load takes them to have
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
+    │   ├── TooManyBadRows         more rows are to be set aside than the settings allow
     │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
     │       └── RowsCollide            rows meet at a unique key: only all rows of the load tell whether one is lost
@@ -182,6 +183,9 @@ class RowRefused(TableError):
     def __init__(self, message: str, *, row: int | None = None, put: bool = True, **coordinates: Any) -> None:
         super().__init__(message, **coordinates)
         self.row, self.put = row, put
+
+
+class TooManyBadRows(TableError): ...
 
 
 class LoadFailed(TableError): ...

@@ -7,10 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from consumer.errors import ConsumerError
+from consumer.model.bad_rows import BadRow
 from consumer.model.check import CheckTask, Counted
 from consumer.model.events import Event
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import LoadOutcome, LoadPart, LoadTask
+from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.target import Comparer, Writer
 
@@ -104,6 +106,22 @@ class Loader(Protocol):
         """End all work at once: called if a signal ends the command in the middle of a load. Leaves no process."""
 
     def close(self) -> None: ...
+
+
+class DeadLetters(Protocol):
+    """Where rows are kept that were set aside. Raises StorageUnavailable, BadConfig."""
+
+    def check(self, upstream: str) -> None:
+        """That it can be written, and is not inside of the storage `upstream` (its identity)."""
+
+    def put(self, table: TableName, rows: Collection[BadRow]) -> None:
+        """Keep the rows, each under a name that it always gets: once more is the same. Durable on return."""
+
+    def taken_in(self, table: TableName, rows: Collection[BadRow], moment: str) -> None:
+        """Mark rows that are in the target now."""
+
+    def path(self, table: TableName, row: BadRow) -> str:
+        """Where `put` keeps the row."""
 
 
 class Observer(Protocol):

@@ -11,13 +11,14 @@ from functools import partial
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
+from consumer.model.bad_rows import first_of
 from consumer.model.clock import zone_of
 from consumer.model.events import NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange
-from consumer.model.result import RunResult
+from consumer.model.result import RunResult, TableResult
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import Ports
 from consumer.pipeline.manager import ConsumerManager
@@ -25,10 +26,11 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
-from consumer.ports import Loader, Observer, StorageReader
+from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.sink import sink_for
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
+from consumer.storage.dead_letters import LetterFolder
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
 from consumer.target import Sink, TargetOptions
@@ -44,6 +46,7 @@ class Parts:
     sink: Sink
     loader: Loader
     options: RoundOptions
+    letters: DeadLetters | None
 
 
 @contextmanager
@@ -67,8 +70,12 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.date_order,
         settings.undecided,
         settings.max_wait,
+        may_set_aside=settings.may_set_aside,
     )
-    parts = Parts(reader, sink, loader or SparkLoader(spark), options)
+    letters = None
+    if settings.dead_letters is not None:
+        letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
+    parts = Parts(reader, sink, loader or SparkLoader(spark), options, letters)
     try:
         yield parts
     except KeyboardInterrupt:
@@ -89,9 +96,11 @@ def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float
     """Become the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
     answer."""
     wait = settings.max_wait if wait is None else wait
+    if parts.letters is not None:
+        patiently("reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, wait)
     observer.tell(NowDoing("asks the target for its progress"))
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
-    ports = Ports(parts.reader, parts.loader, parts.sink, observer)
+    ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters)
     manager = ConsumerManager(ports, parts.options, progress)
     manager.ledger.begin(partial(start_of, settings, parts.options.dialect))
     return manager
@@ -196,6 +205,10 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         anew = offered(parts.sink, stopped, context.assembly, context.progress, parts.options)
         for name in stopped:
             manager.results[name].resync = name in anew
+    for name, rows in manager.ledger.progress.bad_rows.items():
+        result = manager.results.setdefault(name, TableResult(watermark=manager.ledger.progress.table(name).applied_ts))
+        result.quarantined, result.bad_row = len(rows), first_of(rows.values())
+    short = any(result.quarantined for result in manager.results.values())
     waits = any(result.state == "waits" for result in manager.results.values())
     deferred = context is not None and bool(context.deferred.reasons())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
@@ -206,7 +219,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         spark_seconds=parts.loader.start_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),
-        exit_code=NeedsPerson.exit_code if person else 4 if deferred else 3 if manager.stopped or waits else 0,
+        exit_code=NeedsPerson.exit_code if person else 4 if deferred else 3 if manager.stopped or waits or short else 0,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from consumer.app.parts import Parts, open_parts, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
+from consumer.model.bad_rows import first_of
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
@@ -74,9 +75,12 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
         for ddl, record in progress.ddls.items()
         if record.state is DdlState.REFUSED
     }
-    for name, table in sorted(progress.tables.items()):
+    for name in sorted({*progress.tables, *progress.bad_rows}):
+        table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
-        yield TableStatus(name, table.applied_ts, str(table.state), table.reason, table.hint, version, name in anew)
+        first = first_of(bad.values()) if bad else ""
+        state, place = str(table.state), table.applied_ts
+        yield TableStatus(name, place, state, table.reason, table.hint, version, name in anew, len(bad), first)
 
 
 def _other_names(name: str, names: list[str]) -> list[str]:

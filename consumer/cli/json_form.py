@@ -58,12 +58,13 @@ def _reason(error: ConsumerError | None) -> dict[str, Any]:
     return {} if error is None else {"error": error.sentence(), "hint": error.hint or None}
 
 
+_OR_NONE = ("error", "hint", "version", "bad_row")
 _TABLE = [member.name for member in fields(TableResult)]
 
 
 def _table(table: TableResult) -> dict[str, Any]:
     members = {name: getattr(table, name) for name in _TABLE} | {"seconds": round(table.seconds, 3)}
-    return members | {name: members[name] or None for name in ("error", "hint", "version")}
+    return members | {name: members[name] or None for name in _OR_NONE}
 
 
 def error_as_json(error: ConsumerError, seconds: float) -> dict[str, Any]:
@@ -109,7 +110,7 @@ def status_as_json(result: StatusResult) -> dict[str, Any]:
 
 def _table_status(row: TableStatus) -> dict[str, Any]:
     members = {name: value for name, value in asdict(row).items() if name != "table"}
-    return members | {name: members[name] or None for name in ("error", "hint", "version")}
+    return members | {name: members[name] or None for name in _OR_NONE}
 
 
 def verify_as_json(result: VerifyResult, error: ConsumerError | None) -> dict[str, Any]:

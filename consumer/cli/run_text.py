@@ -39,7 +39,7 @@ def _place(table: TableResult, result: RunResult) -> str:
 
 
 def _has_news(table: TableResult) -> bool:
-    return table.state != "ok" or any(_counts(table))
+    return table.state != "ok" or any(_counts(table)) or bool(table.quarantined)
 
 
 def _counts(table: TableResult) -> tuple[int, ...]:
@@ -61,6 +61,13 @@ def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]
             elif lines:
                 yield f"{name} is stopped, as told above:"
             yield from lines
+        yield from quarantined_lines(name, table)
+
+
+def quarantined_lines(name: TableName, table: TableResult | TableStatus) -> Iterable[str]:
+    """How many rows the table lacks, and the first of them."""
+    if table.quarantined:
+        yield f"{name} lacks {count_text(table.quarantined, 'quarantined row')}; the first: {table.bad_row}"
 
 
 def masked_note(lines: Iterable[str]) -> Iterable[str]:

@@ -58,8 +58,8 @@ def verdict(result: StatusResult, longest: float | None) -> tuple[int, str]:
     """The exit code of a check, and why it is not 0: 3 for tables that need somebody, 4 for a replica that is late or
     not to be judged."""
     if result.unwell:
-        states = Counter(row.state for row in result.unwell)
-        found = ", ".join(f"{count:,} {_STATES[state]}" for state, count in states.items())
+        states = Counter(_STATES.get(row.state, "with quarantined rows") for row in result.unwell)
+        found = ", ".join(f"{count:,} {state}" for state, count in states.items())
         return TableError.exit_code, f"tables that are not in order: {found}"
     late = _late(result, longest)
     return (Retryable.exit_code if late else 0), late

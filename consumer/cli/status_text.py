@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from consumer.cli.run_text import masked_note, way_back
+from consumer.cli.run_text import masked_note, quarantined_lines, way_back
 from consumer.cli.text import out, print_notes, print_table, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import StatusResult, UnreadStatus
@@ -42,8 +42,9 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
         elif row.state == "missing":
             yield behind_name(row.table, row.error)
             yield from way_back(row.table, row, options)
-        else:
+        elif row.state == "waits":
             yield f"{row.table} {row.error}"
+        yield from quarantined_lines(row.table, row)
 
 
 def _tables_text(result: StatusResult) -> str:

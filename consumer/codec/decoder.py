@@ -8,12 +8,14 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
+from consumer.codec.aside import SettingAside, first_line
 from consumer.codec.batches import Origin
-from consumer.codec.lines import SliceLines
+from consumer.codec.lines import Block, SliceLines
 from consumer.codec.packs import decode_pack, packs
 from consumer.codec.registry import protocol_of
-from consumer.codec.rows import RowFile
+from consumer.codec.rows import BlockRows, RowFile
 from consumer.codec.windows import windowed
+from consumer.errors import TableError
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget, LoadTask
 from consumer.ports import RangeReader
 
@@ -36,6 +38,8 @@ class SliceDecoder:
     ) -> None:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
+        self._most = target.aside
+        """Of bad lines; None: none."""
         self.stat = FileStat(piece.path, 0, 0, 0)
         """What has been read so far: complete once `batches` is exhausted."""
 
@@ -45,19 +49,40 @@ class SliceDecoder:
         Raises CorruptFile, SchemaDrift, CannotBeExact, StorageUnavailable.
         """
         for block in self._lines.blocks():
-            rows = self._file.rows(block, self.line_at)
-            if rows is None:
-                continue
-            count = len(rows.ts)
-            inside, (stat,) = windowed([self._piece], rows, np.array([count]))
-            changes = rows.changes(inside, Origin.of(self._piece, self.stat.rows, count))
-            self.stat += stat
-            if changes.num_rows:
-                yield changes
+            for changes, stat in self._decoded(block):
+                self.stat += stat
+                if changes is not None and changes.num_rows:
+                    yield changes
+
+    def _decoded(self, block: Block) -> Iterator[tuple[pa.Table | None, FileStat]]:
+        aside = self._aside
+        try:
+            rows = self._file.rows(block, self.line_at if aside is None else first_line)
+            found = None if rows is None else self._changes(rows)
+        except TableError as error:
+            if aside is None:
+                raise
+            if not aside.takes(error):
+                raise aside.placed(error, block) from error
+            yield from aside.around(block, self.stat.rows)
+            return
+        if aside is not None:
+            aside.passed(block, rows)
+        if found is not None:
+            yield found
+
+    def _changes(self, rows: BlockRows) -> tuple[pa.Table, FileStat]:
+        count = len(rows.ts)
+        inside, (stat,) = windowed([self._piece], rows, np.array([count]))
+        return rows.changes(inside, Origin.of(self._piece, self.stat.rows, count)), stat
 
     def line_at(self, offset: int) -> int:
         """The number, from 1, of the line that begins at `offset`. Reads the file up to there."""
         return self._lines.line_at(offset)
+
+    @cached_property
+    def _aside(self) -> SettingAside | None:
+        return None if self._most is None else SettingAside(self._most, self._piece, self._file, self.line_at)
 
     @cached_property
     def _file(self) -> RowFile:

@@ -41,6 +41,23 @@ class LineEnds(Protocol):
     def count(self, lines: bytes) -> int:
         """How many lines there are, as the decoder reads them."""
 
+    def split(self, lines: bytes) -> list[tuple[bytes, int]]:
+        """Lines that were read one by one, and how many bytes each is long in the file. A damaged line, at whose ends
+        nothing is seen to begin or to end, is told from its neighbours by the terminators outside of texts."""
+
+
+def outside_texts(text: bytes, terminator: bytes, masked: bytes, quote: bytes) -> list[bytes]:
+    """`text` cut behind each terminator that is outside of quotes; `masked` is `text` with what looks like a quote and
+    is none as something else."""
+    parts, begin, at = [], 0, text.find(terminator)
+    while at >= 0:
+        end = at + len(terminator)
+        if not quote or masked.count(quote, begin, at) % 2 == 0:
+            parts.append(text[begin:end])
+            begin = end
+        at = text.find(terminator, end)
+    return [*parts, text[begin:]] if begin < len(text) else parts
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

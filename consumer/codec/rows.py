@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -32,6 +32,13 @@ class BlockRows:
     changes: Callable[[Flags, Origin], pa.Table]
 
 
+class Time(NamedTuple):
+    """When a line says that its change was: `exact` where that is a commit-ts, else ``es << 18``."""
+
+    ts: int
+    exact: bool
+
+
 class RowFile(Protocol):
     """A file, or several of the same columns one after the other, whose rows are decoded. `header` is the length of a
     first line that is no row."""
@@ -45,3 +52,6 @@ class RowFile(Protocol):
 
     def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
         """None where all lines are blank. Raises CorruptFile, SchemaDrift."""
+
+    def time(self, line: bytes) -> Time | None:
+        """What a line that is no row says of its time, as far as that can be seen."""

@@ -61,6 +61,11 @@ def load(
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
+        if settings.on_bad_row.any and settings.dead_letters is None:
+            raise BadConfig(
+                "on-bad-row is quarantine, and dead-letters does not say where quarantined rows go",
+                hint="give --dead-letters, for example --dead-letters file:///data/dead-letters",
+            )
     return Loaded(settings, tuple(Note(NoteKind.SETTING, text) for text in told))
 
 
@@ -92,7 +97,7 @@ def _of_uri(raw: dict[str, Any], spelt: dict[str, str]) -> None:
 
 
 def _check_secrets(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
-    for field in ("upstream_uri", "downstream_uri"):
+    for field in ("upstream_uri", "downstream_uri", "dead_letters"):
         if is_masked(str(raw.get(field, ""))):
             raise BadConfig(
                 f"{spelt[field]} has {MASK} instead of a secret, which is never printed",
@@ -101,8 +106,8 @@ def _check_secrets(raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
 
 
 def _read_secrets(raw: dict[str, Any], spelt: Mapping[str, str], env: Mapping[str, str]) -> None:
-    for field in ("upstream_uri", "downstream_uri"):
-        if field in raw:
+    for field in ("upstream_uri", "downstream_uri", "dead_letters"):
+        if raw.get(field):
             raw[field] = resolved(str(raw[field]), spelt[field], env)
 
 
@@ -122,7 +127,7 @@ def _checked(kind: type[Settings], raw: Mapping[str, Any], spelt: Mapping[str, s
         first = problem.errors(include_url=False)[0]
         field = str(first["loc"][0])
         name = spelt.get(field) or flag_of(field) or key_of(field)
-        scrub = scrubber(*(str(raw[uri]) for uri in ("upstream_uri", "downstream_uri") if uri in raw))
+        scrub = scrubber(*(str(raw[uri]) for uri in ("upstream_uri", "downstream_uri", "dead_letters") if uri in raw))
         raise BadConfig(
             f"{name} {scrub(_reason(first))}", hint=_HINTS.get(field, "") if field not in raw else ""
         ) from None

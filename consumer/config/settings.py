@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from consumer.codec.protocol import Undecided
 from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
+from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
 from consumer.config.ddl_rules import DdlRules, ddl_rules
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
@@ -152,6 +153,21 @@ class Settings(BaseModel):
         " unset, a first run assumes that all before the storage's oldest are deleted.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
+    on_bad_row: Annotated[BadRowRules, BeforeValidator(bad_row_rules)] = _setting(
+        BadRowRules(),
+        "What to do with a line that cannot be decoded, or a row that the target refuses: `stop` its table, or"
+        " `quarantine` the row. `RULE=ACTION` is for some tables, as `shop.*=quarantine`; the last match decides."
+        " Can be given several times.",
+        metavar="[RULE=]ACTION",
+    )
+    dead_letters: Annotated[Uri | None, BeforeValidator(values.dead_letters)] = _setting(
+        None,
+        "Where quarantined rows are kept: a folder or bucket, in the form of `--upstream-uri`. `quarantine` needs it.",
+        metavar="URI",
+    )
+    max_bad_rows: Count = _setting(
+        1000, "The most quarantined rows of a table. With more of them it stops.", flag=False
+    )
     accept_gap: Switch = _setting(
         False, "Go on although files are missing between those that were read and those that exist."
     )
@@ -184,7 +200,9 @@ class Settings(BaseModel):
     @property
     def scrub(self) -> Callable[[str], str]:
         """A function that takes these settings' secrets out of a text."""
-        return scrubber(self.upstream_uri, self.downstream_uri, secrets=secret_values(self.spark_conf))
+        return scrubber(
+            self.upstream_uri, self.downstream_uri, self.dead_letters or "", secrets=secret_values(self.spark_conf)
+        )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         hidden = tuple((key, MASK if secret_values(((key, value),)) else value) for key, value in self.spark_conf)
@@ -198,6 +216,10 @@ class Settings(BaseModel):
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""
         return bool(self.never_split) and table_filter(self.never_split, self.case_sensitive).matches(table)
+
+    def may_set_aside(self, table: TableName) -> int:
+        """How many bad rows of `table` may be quarantined, 0 where the first one stops it."""
+        return self.max_bad_rows if self.on_bad_row.quarantines(table, self.case_sensitive) else 0
 
     @property
     def dialect(self) -> Dialect:

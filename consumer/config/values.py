@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from consumer.codec.registry import PROTOCOLS
 from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
+from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
 from consumer.model.names import MAX_TSO
 from consumer.sink import TARGETS, schemes
@@ -37,6 +38,17 @@ _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
 def upstream(text: object) -> Uri:
     """A storage URI, as TiCDC's sink-uri. Raises BadConfig too, in the storage's own words."""
     StorageSettings.from_uri(str(text))
+    return Uri(text)
+
+
+def dead_letters(text: object) -> Uri | None:
+    """Where quarantined rows go."""
+    if text is None:
+        return None
+    try:
+        StorageSettings.from_uri(str(text))
+    except BadConfig as refused:
+        raise ValueError(refused.message.replace("the upstream URI", "it")) from None
     return Uri(text)
 
 

@@ -42,6 +42,7 @@ class NoteKind(StrEnum):
     OLD_KEYS = "old-keys"
     LOST_TEXT = "lost-text"
     DOUBLED_TIME = "doubled-time"
+    BAD_ROWS = "bad-rows"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.errors import ConsumerError
+from consumer.model.bad_rows import Aside, BadRow
 from consumer.model.clock import UTC_CLOCK, Clock
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -49,6 +50,7 @@ class LoadTarget:
     a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have.
     `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling. `table` is
     the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
+    `aside`: its bad rows are set aside, None where they stop it.
     """
 
     table: TableName
@@ -62,6 +64,7 @@ class LoadTarget:
     absent: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     routed: TableName | None = None
+    aside: Aside | None = None
 
     @property
     def name(self) -> TableName:
@@ -129,7 +132,8 @@ class FileStat:
     the window that have no commit-ts, 0 for none. `lost_texts` and `doubled_times` count values of a task's slices that
     cannot be proven, in one of its statistics: texts in which TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two
     moments on the changefeed's clock. `first_ts` and `last_ts` are the least and the greatest commit-ts up to the
-    window's end, `unseen_ts` the least of a dropped row outside of the slice's `seen`; each 0 for none.
+    window's end, `unseen_ts` the least of a dropped row outside of the slice's `seen`; each 0 for none. `aside` are
+    lines that were set aside; `rows` counts them too.
     """
 
     path: str
@@ -142,13 +146,14 @@ class FileStat:
     first_ts: int = 0
     last_ts: int = 0
     unseen_ts: int = 0
+    aside: tuple[BadRow, ...] = ()
 
     def __add__(self, other: FileStat) -> FileStat:
         """The sum of two statistics of different rows of one slice."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         least = {name: min(filter(None, (getattr(self, name), getattr(other, name))), default=0) for name in _LEAST}
         greatest = {name: max(getattr(self, name), getattr(other, name)) for name in _GREATEST}
-        return FileStat(self.path, **sums, **least, **greatest)
+        return FileStat(self.path, **sums, **least, **greatest, aside=self.aside + other.aside)
 
 
 _SUMS, _LEAST = ("rows", "dropped", "lost_texts", "doubled_times"), ("next_ts", "first_ts", "unseen_ts")
@@ -159,13 +164,15 @@ _GREATEST = ("coarse_ts", "last_ts")
 class Receipt:
     """One write that the target has taken. `staged` names what must still be published by the driver ("" for none).
     `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack. `proofs` are
-    what its transactions left in the target; it proves later that the target has not lost them."""
+    what its transactions left in the target; it proves later that the target has not lost them. `aside` are rows that
+    the target refuses, and that were set aside."""
 
     puts: int
     deletes: int
     staged: str = ""
     defaulted: int = 0
     proofs: tuple[int, ...] = field(default=(), compare=False)
+    aside: tuple[BadRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +208,12 @@ class LoadOutcome:
     @property
     def dropped_rows(self) -> int:
         return sum(stat.dropped for stat in self.files)
+
+    @property
+    def aside(self) -> dict[str, BadRow]:
+        """The rows that were set aside, by their ids."""
+        found = (*(part.aside for part in self.files), *(part.aside for part in self.receipts))
+        return {row.id: row for rows in found for row in rows}
 
     @property
     def puts(self) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from consumer.errors import ProgressMoved
+from consumer.model.bad_rows import BadRow, BadRows, moved
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import MAX_TSO, TableName
 
@@ -154,7 +155,9 @@ class ProgressChange:
 
     No table goes back by it, unless it is a `rewind`: a change that moves a table back was made from outdated progress,
     and must not be recorded (see `check`). `by_hand` are tables, as the target calls them, of which it records
-    statements that were not executed here: somebody may have changed them by hand.
+    statements that were not executed here: somebody may have changed them by hand. `moved_bad` are tables that got
+    another name, or whose rows are gone (None), with those of them that were set aside; then `set_aside` are added, by
+    table and id, and of the tables in `taken_in` those ids are forgotten.
     """
 
     applied_ts: int | None = None
@@ -166,6 +169,9 @@ class ProgressChange:
     start_ts: int | None = None
     rewind: bool = False
     by_hand: tuple[TableName, ...] = ()
+    moved_bad: Mapping[TableName, TableName | None] = field(default_factory=dict)
+    set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
+    taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
 
     def merged(self, *others: ProgressChange) -> ProgressChange:
         """All changes in one; if two change the same thing, the last one counts. Takes one pass over them."""
@@ -182,6 +188,9 @@ class ProgressChange:
             audit=tuple(row for change in changes for row in change.audit),
             rewind=any(change.rewind for change in changes),
             by_hand=tuple(name for change in changes for name in change.by_hand),
+            moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
+            set_aside={name: rows for change in changes for name, rows in change.set_aside.items()},
+            taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
         )
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:
@@ -190,7 +199,7 @@ class ProgressChange:
         if self.rewind:
             return
         new = applied_ts if self.applied_ts is None else self.applied_ts
-        places = ((name, own.applied_ts if own else new) for name, own in self.tables.items() if not _ended(own))
+        places = ((name, kept.applied_ts if kept else new) for name, kept in self.tables.items() if not _ended(kept))
         moves = [(str(name), tables.get(name, applied_ts), place) for name, place in places]
         for what, known, place in [("the replica", applied_ts, new), *moves]:
             if place < known:
@@ -209,7 +218,8 @@ class Progress:
     """The progress of one consumer name. `upstream` is None before the first run.
 
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
-    for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded.
+    for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
+    that were set aside.
     """
 
     upstream: str | None = None
@@ -219,6 +229,7 @@ class Progress:
     ddls: Mapping[DdlId, DdlRecord] = field(default_factory=dict)
     start_ts: int = 0
     time_zone: str = field(default="", compare=False)
+    bad_rows: BadRows = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -240,4 +251,13 @@ class Progress:
             tables={n: t for n, t in {**self.tables, **change.tables}.items() if t is not None},
             folders={f: p for f, p in {**self.folders, **change.folders}.items() if p is not None},
             ddls=ddls,
+            bad_rows=self._bad_rows(change),
         )
+
+    def _bad_rows(self, change: ProgressChange) -> BadRows:
+        found = moved(self.bad_rows, change.moved_bad)
+        for name, rows in change.set_aside.items():
+            found[name] = found.get(name, {}) | {key: row.record for key, row in rows.items()}
+        for name, ids in change.taken_in.items():
+            found[name] = {key: row for key, row in found.get(name, {}).items() if key not in ids}
+        return {name: rows for name, rows in found.items() if rows}

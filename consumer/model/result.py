@@ -13,7 +13,8 @@ class TableResult:
     """One table in a run's summary. `changes` are the row changes read from the files, those dropped or left for a
     later round among them; `rows` = `puts` + `deletes` are what the target was given, once the changes of each key were
     folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
-    statement that stopped it, 0 for none. `resync`: the storage can make it again."""
+    statement that stopped it, 0 for none. `resync`: the storage can make it again. `quarantined` are rows that were set
+    aside, by earlier runs too; `bad_row` is the first of them."""
 
     changes: int = 0
     rows: int = 0
@@ -27,6 +28,8 @@ class TableResult:
     hint: str = ""
     version: int = 0
     resync: bool = False
+    quarantined: int = 0
+    bad_row: str = ""
     seconds: float = 0.0
 
 
@@ -87,7 +90,7 @@ class PlannedStep:
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     """A table that differs from the others in place or state. `version` is the refused statement's, 0 for none.
-    `resync`: the storage can make it again."""
+    `resync`: the storage can make it again. `quarantined`, `bad_row`: as in TableResult."""
 
     table: TableName
     watermark: int
@@ -96,6 +99,8 @@ class TableStatus:
     hint: str = ""
     version: int = 0
     resync: bool = False
+    quarantined: int = 0
+    bad_row: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +145,8 @@ class StatusResult:
 
     @property
     def unwell(self) -> list[TableStatus]:
-        """The tables that are stopped or wait, or that somebody has dropped in the target."""
-        return [row for row in self.tables if row.state in ("stopped", "waits", "missing")]
+        """The tables that are stopped, wait, lack quarantined rows, or that somebody has dropped in the target."""
+        return [row for row in self.tables if row.state in ("stopped", "waits", "missing") or row.quarantined]
 
     @property
     def slowest(self) -> TableStatus | None:

@@ -13,10 +13,11 @@ from consumer.model.steps import LoadRows
 @dataclass(slots=True)
 class _Left:
     """`after` is where the table's latest load begins. `found` are columns that its own rows lack, `guessed` those that
-    rows of earlier loads lacked."""
+    rows of earlier loads lacked. `uneven`: other rows of the load have them."""
 
     after: int
     found: set[str] = field(default_factory=set)
+    uneven: bool = False
     guessed: set[str] = field(default_factory=set)
 
 
@@ -31,10 +32,18 @@ class AbsentColumns:
         left = self._left.get(load.table)
         return tuple(sorted(left.found | left.guessed)) if left else ()
 
-    def learn(self, load: LoadRows, error: RowsVary) -> bool:
-        """Whether planning `load` again may help. This ends, because a column is found once and a guess dropped
-        once."""
+    def uneven(self, load: LoadRows) -> bool:
+        """Whether some rows of `load` have columns that others lack."""
+        left = self._left.get(load.table)
+        return left is not None and left.uneven and left.after == load.window.after
+
+    def learn(self, load: LoadRows, error: RowsVary, set_aside: bool = False) -> bool:
+        """Whether planning `load` again may help. This ends, because a column is found once and a guess dropped once.
+        `set_aside`: rows that lack columns which others have may be."""
         left = self._of(load)
+        if set_aside and not left.uneven and set(error.carried) & left.found:
+            left.found, left.guessed, left.uneven = set(), set(), True
+            return True
         new = set(error.absent) - left.found - left.guessed
         wrong = set(error.carried) & left.guessed
         left.found |= new
@@ -45,5 +54,5 @@ class AbsentColumns:
         left = self._left.setdefault(load.table, _Left(load.window.after))
         if left.after != load.window.after:
             left.guessed |= left.found
-            left.found, left.after = set(), load.window.after
+            left.found, left.after, left.uneven = set(), load.window.after, False
         return left

@@ -22,7 +22,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.late import Stretches
 from consumer.plan.round import Round
-from consumer.ports import Loader, Observer, StorageReader
+from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.target import Sink
 
 
@@ -36,12 +36,13 @@ class Lessons:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The storage, Spark, the target and the observer."""
+    """The storage, Spark, the target, the observer, and where bad rows go (None: they stop their table)."""
 
     reader: StorageReader
     loader: Loader
     sink: Sink
     observer: Observer
+    letters: DeadLetters | None = None
 
 
 @dataclass(frozen=True, slots=True)

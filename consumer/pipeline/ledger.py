@@ -76,7 +76,7 @@ class Ledger:
         self._empty(name)
 
     def empty_marked(self) -> None:
-        """Drop the tables that a run has marked, except those that belong to another consumer by now."""
+        """Drop the tables that a run has marked, except those that another consumer keeps by now."""
         if (
             change := self.patiently("read progress", lambda: spared(self._target, self.progress, self._naming))
         ) is not None:
@@ -85,14 +85,15 @@ class Ledger:
             self._empty(name)
 
     def _empty(self, name: TableName) -> None:
-        gone = ProgressChange(tables={name: TableProgress(self.progress.table(name).applied_ts)})
+        places = {name: TableProgress(self.progress.table(name).applied_ts)}
+        gone = ProgressChange(tables=places, moved_bad={name: None})
         there = self._naming.target(name)
         self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
 
 
 def spared(target: ProgressPort, progress: Progress, naming: Naming) -> ProgressChange | None:
-    """The tables that are marked to go, and stay as they are since they belong to another consumer; None for none."""
+    """The tables that are marked to go, and stay as they are since another consumer keeps them; None for none."""
     marked = [name for name, place in progress.tables.items() if place.state is State.EMPTYING]
-    owned = target.of_others() if marked else {}
-    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if naming.target(name) in owned}
+    kept = target.of_others() if marked else {}
+    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if naming.target(name) in kept}
     return ProgressChange(tables=places) if places else None

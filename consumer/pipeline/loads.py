@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 
 from consumer.errors import (
     ConsumerError,
+    CorruptFile,
     JobBroken,
     LeaseHeld,
     LoadFailed,
@@ -18,7 +19,9 @@ from consumer.errors import (
     RowsCollide,
     RowsVary,
     TableError,
+    TooManyBadRows,
 )
+from consumer.model.bad_rows import Aside, BadRow
 from consumer.model.columns import Family
 from consumer.model.events import NowDoing, Retrying, StepFinished, Work, WorkMoved, WorkStarted
 from consumer.model.files import Bounds
@@ -27,7 +30,7 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
-from consumer.pipeline import refused_rows
+from consumer.pipeline import refused_rows, set_aside
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.gone import gone
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint, notes_of
@@ -167,19 +170,35 @@ class LoadRunner:
 
     def _learn(self, bounds: Mapping[str, Bounds | ConsumerError]) -> None:
         context = self._context
-        context.round.learned({path: found for path, found in bounds.items() if isinstance(found, Bounds)})
+        known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
         failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
+        context.round.learned(known | self._damaged(failed))
         if failed:
             stop_for_files(context, failed)
+
+    def _damaged(self, failed: dict[str, ConsumerError]) -> dict[str, Bounds]:
+        """Takes files out of `failed` whose first or last row is bad, and which go on without it: any row may be in
+        them."""
+        found = {}
+        for name, consumer in self._context.consumers.items():
+            paths = [entry.file.path for entry in consumer.state.unread if entry.file.path in failed]
+            if not paths or not self._context.options.may_set_aside(name):
+                continue
+            for path in paths:
+                error = failed[path]
+                if isinstance(error, CorruptFile) and not put_off(self._context, name, error):
+                    found[path] = Bounds(0, MAX_TSO, exact=True)
+                    del failed[path]
+        return found
 
     def _targets(self, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
         """The sink's target of each table. Tables that it refuses are stopped."""
         context = self._context
         versions, requests = [], []
-        owned = context.others.take([load.table for load in loads], context.ledger.record)
-        for table, error in owned.items():
+        kept = context.others.take([load.table for load in loads], context.ledger.record)
+        for table, error in kept.items():
             context.stop(table, error)
-        for load in (load for load in loads if load.table not in owned):
+        for load in (load for load in loads if load.table not in kept):
             dialect, never_split = context.options.dialect, context.options.never_split(load.table)
             seen = context.seen(load)
             version = TableVersionConsumer(
@@ -203,8 +222,12 @@ class LoadRunner:
             elif (column := self._ambiguous(target)) is not None:
                 context.stop(version.load.table, ambiguous_key(version.load.table, column))
             else:
-                found.append((version, target))
+                found.append((version, replace(target, aside=self._aside(version.load))))
         return found
+
+    def _aside(self, load: LoadRows) -> Aside | None:
+        most = self._context.options.may_set_aside(load.table) if self._context.ports.letters is not None else 0
+        return Aside(most, self._context.lessons.absent.uneven(load)) if most else None
 
     def _gone(self, table: TableName, error: ConsumerError) -> ConsumerError:
         context = self._context
@@ -254,7 +277,7 @@ class LoadRunner:
         """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""
         context = self._context
         if isinstance(error, RowsVary):
-            return context.lessons.absent.learn(load, error)
+            return context.lessons.absent.learn(load, error, target.aside is not None)
         if not isinstance(error, RowsCollide):
             return False
         state = context.consumers[load.table].state
@@ -267,11 +290,14 @@ class LoadRunner:
         """Publish and record. If the sink reports an error of one table, that table stops, and the rest is committed.
         If all is too much for one commit, it is committed table by table."""
         context = self._context
+        done, letters = self._keep(done)
         while done:
             consumers = [context.consumers[outcome.table] for outcome in done]
             change = ProgressChange().merged(
                 *(
-                    consumer.change(self._loads[outcome.task.number], outcome, context.progress)
+                    consumer.change(
+                        self._loads[outcome.task.number], outcome, context.progress, letters[outcome.task.number]
+                    )
                     for consumer, outcome in zip(consumers, done, strict=True)
                 )
             )
@@ -289,8 +315,23 @@ class LoadRunner:
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
             context.ledger.believe(recorded)
+            set_aside.tell(context, done)
             break
         return done
+
+    def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
+        """Keep the rows that were set aside; what to record of them by the tasks' numbers. Tables that have too many of
+        them are stopped, and not among the outcomes any more."""
+        kept, letters = [], {}
+        for outcome in done:
+            number = outcome.task.number
+            try:
+                letters[number] = set_aside.keep(self._context, self._loads[number], outcome)
+                kept.append(outcome)
+            except TooManyBadRows as error:
+                self._loads.pop(number)
+                self._context.stop(outcome.table, error)
+        return kept, letters
 
 
 def _breaks_jobs(table: TableName, busy: Sequence[LoadOutcome]) -> LoadFailed:

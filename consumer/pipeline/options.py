@@ -27,7 +27,8 @@ class RoundOptions:
     keys of rows may be missing, and that the operator has accepted it. `never_split` names tables that no two
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
-    to the target is retried. `naming` is what the tables are called in the target."""
+    to the target is retried. `naming` is what the tables are called in the target. `may_set_aside` says how many bad
+    rows of a table may be quarantined, 0 where the first one stops it."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -42,6 +43,7 @@ class RoundOptions:
     undecided: tuple[Undecided, ...] = ()
     max_wait: float = 60.0
     naming: Naming = SAME
+    may_set_aside: Callable[[TableName], int] = lambda _: 0
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or a gap that another listing

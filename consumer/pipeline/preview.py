@@ -58,13 +58,13 @@ def preview(
 
 def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
-    names = sorted({*errors, *(name for name, place in progress.tables.items() if place.state is State.STOPPED)})
+    names = sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)})
     anew = offered(sink, names, found.assembly, progress, options)
     for name in names:
-        place, error = progress.table(name), errors.get(name)
-        reason, hint = (place.reason, place.hint) if error is None else (error.sentence(), error.hint)
+        kept, error = progress.table(name), errors.get(name)
+        reason, hint = (kept.reason, kept.hint) if error is None else (error.sentence(), error.hint)
         version = 0 if error is None else error.version or 0
-        yield TableStatus(name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew)
+        yield TableStatus(name, kept.applied_ts, str(State.STOPPED), reason, hint, version, name in anew)
 
 
 def _removes(statement: Statement) -> bool:
@@ -128,7 +128,7 @@ class _Preview:
         self._round.learned(self._bounds)
         for name, state in self._round.tables.items() if bounds else ():
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
-            if failed:
+            if failed and not self._options.may_set_aside(name):
                 self._stop(name, failed[0].about(str(name)))
         loads = self._round.ready_loads()
         self._look_at_targets(loads)
@@ -139,8 +139,8 @@ class _Preview:
 
     def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
         """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
-        for name, owned in self.others.loads(load.table for load in loads).items():
-            self._stop(name, owned)
+        for name, kept in self.others.loads(load.table for load in loads).items():
+            self._stop(name, kept)
         requests: list[LoadRequest] = []
         for load in (load for load in loads if load.table not in self.errors):
             version = TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)

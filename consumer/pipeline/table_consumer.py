@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from consumer.errors import ConsumerError, DdlRefused
+from consumer.model.bad_rows import BadRow
 from consumer.model.files import DataFile, Folder, StoredFile
 from consumer.model.load import FileStat, LoadOutcome
 from consumer.model.names import MAX_TSO, TableName
@@ -40,12 +41,15 @@ class TableConsumer:
         unread = unread_files(files, progress.folders, timeless, whole)
         self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
 
-    def change(self, load: LoadRows, outcome: LoadOutcome, progress: Progress) -> ProgressChange:
-        """What to record with the rows of `load`. Without a checkpoint W stays."""
+    def change(
+        self, load: LoadRows, outcome: LoadOutcome, progress: Progress, aside: Mapping[str, BadRow]
+    ) -> ProgressChange:
+        """What to record with the rows of `load`, of which `aside` were set aside. Without a checkpoint W stays."""
         return ProgressChange(
             tables={} if load.window.upto == MAX_TSO else {self.name: TableProgress(load.window.upto)},
             folders=self._folders(self.read(load, outcome), progress.folders, outcome.files, load.window.after),
             audit=(self._audit(load, outcome),),
+            set_aside={self.name: aside} if aside else {},
         )
 
     def count(self, load: LoadRows, outcome: LoadOutcome, seconds: float) -> AuditRow:

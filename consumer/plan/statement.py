@@ -139,7 +139,14 @@ class Statement:
         """The progress that goes with its fact."""
         gone = {name: TableProgress(self.version, State.DROPPED) for name in self.drops}
         own = {} if self.action in DATABASE_ACTIONS or self.file.name in gone else {self.file.name: self._at()}
-        return ProgressChange(tables={**own, **gone})
+        return ProgressChange(tables={**own, **gone}, moved_bad=self._moved_bad)
+
+    @property
+    def _moved_bad(self) -> Mapping[TableName, TableName | None]:
+        if self.action in RENAME_ACTIONS:
+            return {self.old_name: self.file.name} if self.old_name is not None else {}
+        ended = self.drops or ((self.file.name,) if self.action == Action.TRUNCATE_TABLE else ())
+        return dict.fromkeys(ended)
 
     def step(self, progress: Progress) -> ApplyDdl:
         """The statement as a step in the target's names. Raises DdlRefused as `routed`."""

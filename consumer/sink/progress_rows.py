@@ -9,9 +9,10 @@ from dataclasses import astuple, replace
 from typing import Any
 
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
+from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
+from consumer.model.kept import Kept, KeptTables
 from consumer.model.names import TableName
-from consumer.model.owned import Owned, OwnedTables
 from consumer.model.progress import (
     DdlId,
     DdlRecord,
@@ -30,6 +31,7 @@ AUDIT_DAYS = 30
 _CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone"
 _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
 _FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files, index_stamp, first_ts, last_ts"
+_BAD_ROW_COLUMNS = "database_name, table_name, id, reason, path, line, position, version, commit_ts, letter"
 _DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
 
 CONSUMERS = (
@@ -47,8 +49,8 @@ OF_OTHERS = (
     "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
     "AND d.state <> 'refused'))) ORDER BY k.name"
 )
-"""Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
-is in order, or has come to a stop behind a statement of its own."""
+"""Every table that another consumer than `?` keeps, by its name, and how far it is: in the SQL of every target. It is
+in order, or has come to a stop behind a statement of its own."""
 _HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
@@ -57,16 +59,16 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows) -> dict[TableName, Owned]:
+def others_of(rows: Rows) -> dict[TableName, Kept]:
     """`rows` of OF_OTHERS: the tables, each with its consumer. A replay has none."""
-    found: dict[TableName, Owned] = {}
+    found: dict[TableName, Kept] = {}
     for other, applied_ts, *table in rows:
         if not is_replay(other):
-            found.setdefault(TableName(*table), Owned(other, int(applied_ts)))
+            found.setdefault(TableName(*table), Kept(other, int(applied_ts)))
     return found
 
 
-def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
+def kept_in(progress: Mapping[str, Progress], name: str) -> KeptTables:
     """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
     apart."""
     found = others_of(
@@ -77,7 +79,7 @@ def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
         ]
     )
-    return OwnedTables(found, case=True)
+    return KeptTables(found, case=True)
 
 
 def _ran(table: TableName, progress: Progress) -> bool:
@@ -96,6 +98,9 @@ def progress_of(select: Select) -> Progress:
     found, written_by, upstream, applied_ts, start_ts, time_zone = select("consumer", _CONSUMER_COLUMNS)[0]
     check_format(found, written_by)
     tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
+    bad_rows: BadRows = {}
+    for row in select("bad_row", _BAD_ROW_COLUMNS):
+        bad_rows.setdefault(TableName(*row[:2]), {})[row[2]] = BadRow(*row[2:])
     ddls = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in select("ddl", _DDL_COLUMNS)]
     return Progress(
         upstream=upstream,
@@ -105,6 +110,7 @@ def progress_of(select: Select) -> Progress:
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in ddls},
+        bad_rows=bad_rows,
     )
 
 

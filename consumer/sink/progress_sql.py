@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from consumer import __version__
 from consumer.errors import BadConfig
+from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
+from consumer.model.kept import KeptTables
 from consumer.model.names import TableName
-from consumer.model.owned import OwnedTables
 from consumer.model.progress import (
     FORMAT_VERSION,
     AuditRow,
@@ -44,6 +45,7 @@ KEYS = {
     "known_table": ("name", "database_name", "table_name"),
     "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
     "ddl": ("name", "database_name", "table_name", "version", "checksum"),
+    "bad_row": ("name", "database_name", "table_name", "id"),
 }
 
 
@@ -95,10 +97,10 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
     return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
 
 
-def of_others(tables: ProgressTables, name: str) -> OwnedTables:
+def of_others(tables: ProgressTables, name: str) -> KeptTables:
     """The tables that another consumer than `name` keeps, with that one."""
     found = others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
-    return OwnedTables(found, case=bool(found) and tables.tells_case())
+    return KeptTables(found, case=bool(found) and tables.tells_case())
 
 
 def forget(tables: ProgressTables, name: str) -> None:
@@ -162,9 +164,35 @@ def store(
     tables.put("ddl", [_ddl_row(name, record) for record in change.ddls])
     tables.remove("ddl", [_ddl_key(name, ddl) for ddl in change.forget_ddls])
     tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
+    _store_bad_rows(tables, name, change)
     if change.audit:
         ((now,),) = tables.run(f"SELECT {tables.now}")
         tables.append("audit", [_audit_row(name, epoch, str(now), row) for row in change.audit])
+
+
+def _store_bad_rows(tables: ProgressTables, name: str, change: ProgressChange) -> None:
+    if change.moved_bad:
+        where = "FROM storage_consumer.bad_row WHERE name = ? AND database_name = ? AND table_name = ?"
+        columns = ", ".join(_BAD_ROW)
+        there = {old: tables.run(f"SELECT {columns} {where}", name, *old) for old in change.moved_bad}
+        for old in [old for old, found in there.items() if found]:
+            tables.run(f"DELETE {where}", name, *old)
+        for old, new in change.moved_bad.items():
+            if new is not None:
+                rows = [{**_table_key(name, new), **dict(zip(_BAD_ROW, row, strict=True))} for row in there[old]]
+                tables.put("bad_row", rows)
+    for table, found in change.set_aside.items():
+        tables.put("bad_row", [_bad_row(name, table, row) for row in found.values()])
+    for table, ids in change.taken_in.items():
+        tables.remove("bad_row", [{**_table_key(name, table), "id": key} for key in ids])
+
+
+_BAD_ROW = ("id", "path", "line", "position", "version", "commit_ts", "letter", "reason")
+
+
+def _bad_row(name: str, table: TableName, row: BadRow) -> Row:
+    own = (row.id, row.path, row.line, row.offset, row.version, row.commit_ts, row.letter, row.reason)
+    return {**_table_key(name, table), **dict(zip(_BAD_ROW, own, strict=True))}
 
 
 def _table_key(name: str, table: TableName) -> Row:

@@ -103,12 +103,14 @@ _REASONS_BY_CODE = {
 class Translated:
     """A context in which a foreign error becomes a ConsumerError, chained; other errors pass.
 
-    `what` is what was being read, for the sentence; `path` its path below the upstream URI ("" for the whole).
+    `what` is what was being read, for the sentence; `path` its path below the upstream URI ("" for the whole); `doing`
+    is the verb.
     """
 
     settings: StorageSettings
     what: str
     path: str = ""
+    doing: str = "read"
 
     def __enter__(self) -> None:
         return None
@@ -116,11 +118,16 @@ class Translated:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is not None and (found := translate(error, self.settings, self.what, self.path)) is not None:
+        if (
+            error is not None
+            and (found := translate(error, self.settings, self.what, self.path, self.doing)) is not None
+        ):
             raise found from error
 
 
-def translate(error: BaseException, settings: StorageSettings, what: str, path: str = "") -> ConsumerError | None:
+def translate(
+    error: BaseException, settings: StorageSettings, what: str, path: str = "", doing: str = "read"
+) -> ConsumerError | None:
     """`error` as a ConsumerError without secrets, None if it comes from nowhere in `FOREIGN`."""
     kind = next((FOREIGN[base.__name__] for base in type(error).__mro__ if base.__name__ in FOREIGN), None)
     if kind is None:
@@ -132,6 +139,9 @@ def translate(error: BaseException, settings: StorageSettings, what: str, path: 
         kind = BadConfig
     place = f"{settings.identity.rstrip('/')}/{path}" if path else settings.identity
     reason = _reason(error)
+    if doing == "write":
+        hint = "check that dead-letters can be reached, and that its login may write there; nothing is lost"
+        return kind(f"cannot write {what} {place}: {settings.redact(reason)}", hint=hint)
     return kind(f"cannot read {what} {place}: {settings.redact(reason)}", hint=_hint(error, kind, reason), path=path)
 
 

@@ -25,6 +25,9 @@ class Files(Protocol):
     def read_if_there(self, path: str, length: int) -> bytes | None:
         """The first `length` bytes; None when the storage is there but the file is not."""
 
+    def write(self, path: str, content: bytes) -> None:
+        """Write a whole file, over one of that name; it is durable on return. Never called for an upstream."""
+
 
 def changed(path: str) -> StorageChanged:
     """The file is no longer the one that was listed."""

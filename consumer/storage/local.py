@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,22 @@ class LocalFiles:
             except FileNotFoundError:
                 os.stat(self.settings.prefix)
                 return None
+
+    def write(self, path: str, content: bytes) -> None:
+        with Translated(self.settings, "file", path, "write"):
+            place = self._absolute(path)
+            folder = os.path.dirname(place)
+            os.makedirs(folder, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(file.name, place)
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def _open(self, path: str) -> Any:
         """Raises StorageUnavailable for what is no regular file: opening a FIFO would wait for its writer."""

@@ -63,6 +63,10 @@ class RemoteFiles:
                     return b""
                 raise
 
+    def write(self, path: str, content: bytes) -> None:
+        with Translated(self.settings, "file", path, "write"):
+            self._filesystem().pipe_file(f"{self.settings.base}/{path}", content)
+
     def _found(self) -> Iterator[StoredFile]:
         found = self._filesystem().find(self.settings.base, detail=True)
         if isinstance(found, list):  # adlfs's answer for a file, even where there is a folder of its name

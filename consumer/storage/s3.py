@@ -88,6 +88,11 @@ class S3Files:
                     return None
                 raise
 
+    def write(self, path: str, content: bytes) -> None:
+        request = {"Bucket": self.settings.bucket, "Key": self._key(path), "Body": content}
+        with Translated(self.settings, "file", path, "write"):
+            patiently(lambda: s3_client(self.settings).call("put_object", **request))
+
     def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool, leaps: bool = True) -> list[StoredFile]:
         """The files outside of spans, with keys above `after` and below `end`, one page after the other; without
         `leaps` those inside are listed too, and passed over. Raises _Unordered where `in_order` is asked for and not

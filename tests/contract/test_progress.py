@@ -6,9 +6,10 @@ import duckdb
 import pytest
 
 from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, WrongUpstream
+from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
+from consumer.model.kept import Kept
 from consumer.model.names import TableName
-from consumer.model.owned import Owned
 from consumer.model.progress import (
     AuditRow,
     DdlId,
@@ -52,6 +53,15 @@ CHANGE = ProgressChange(
     ),
     audit=(AuditRow("load", SHOP, 1, 2, 3, 4, 5, 6, "text"),),
     start_ts=470611625733521408,
+    set_aside={
+        SHOP: {
+            "a" * 32: BadRow(
+                "a" * 32, "it's \\ no\nrow — 数据", "shop/item/2/CDC1.json", 7, 5_000_000_000, 2, 1 << 62, "c/l"
+            ),
+            "b" * 32: BadRow("b" * 32, "refused", raw=b"no part of the progress"),
+        },
+        LOG: {"a" * 32: BadRow("a" * 32, "why")},
+    },
 )
 
 
@@ -78,9 +88,33 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
         folders={FOLDER: None, Folder("shop/log", 2): FolderProgress(1, 2, "x")},
         ddls=(DdlRecord(DdlId("shop", "item", 2, 1), DdlState.DONE),),
         forget_ddls=(DdlId("shop", "", 1, 0),),
+        set_aside={SHOP: {"b" * 32: BadRow("b" * 32, "again", line=3)}},
+        taken_in={SHOP: ["a" * 32, "c" * 32]},
     )
     sink.record(second)
     assert sink.progress() == Progress(upstream=UPSTREAM).after(CHANGE).after(second)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        {SHOP: None},
+        {SHOP: LOG},
+        {SHOP: LOG, LOG: SHOP},
+        {LOG: TableName("shop", "new"), SHOP: LOG},
+        {SHOP: None, LOG: SHOP},
+    ],
+)
+def test_rows_that_were_set_aside_go_with_their_table(sink: Sink, moves: dict[TableName, TableName | None]) -> None:
+    rows = {SHOP: {"a" * 32: BadRow("a" * 32, "1")}, LOG: {"b" * 32: BadRow("b" * 32, "2")}}
+    sink.record(ProgressChange(set_aside=rows))
+    sink.record(ProgressChange(moved_bad=moves))
+    wanted: dict[TableName, dict[str, BadRow]] = {}
+    for name, found in rows.items():
+        to = moves.get(name, name)
+        if to is not None:
+            wanted[to] = wanted.get(to, {}) | found
+    assert sink.progress().bad_rows == wanted
 
 
 def test_consumer_names_keep_progress_apart(target: Target, sink: Sink) -> None:
@@ -168,7 +202,7 @@ def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> 
     assert sink.of_others() == {}
     sink.close()
     other = target.sink("another")
-    assert other.of_others() == {SHOP: Owned("c", 4)}
+    assert other.of_others() == {SHOP: Kept("c", 4)}
     other.acquire("file:///elsewhere")
     stopped = TableProgress(4, State.STOPPED, "it is there")
     refused = DdlRecord(DdlId("shop", "item", 2, 1), DdlState.REFUSED)
@@ -182,7 +216,7 @@ def test_a_table_that_has_come_to_a_stop_is_kept_all_the_same(target: Target, si
     made = DdlRecord(DdlId(SHOP.database, SHOP.table, 2, 1), DdlState.DONE)
     sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, state, "why")}, ddls=(made,)))
     sink.close()
-    assert target.sink("another").of_others() == {SHOP: Owned("c", 4)}
+    assert target.sink("another").of_others() == {SHOP: Kept("c", 4)}
 
 
 def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, sink: Sink) -> None:

@@ -289,6 +289,15 @@ FOLLOWED = {
     "test_other_names.py::test_a_statement_that_cannot_be_said_in_the_targets_names_stops_its_tables": [
         "plan/statement.py:cannot_be_routed",
     ],
+    "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
+        "config/load.py:load",
+    ],
+    "test_quarantine.py::test_more_than_may_be_stop_the_table": [
+        "model/bad_rows.py:too_many",
+    ],
+    "test_quarantine_moves.py::test_a_folder_inside_of_the_storage": [
+        "storage/dead_letters.py:check",
+    ],
     "test_refused_statements.py::test_a_refused_statement_that_was_seen_to_by_hand_is_skipped": [
         "sink/duckdb/statements/operations.py:refused",
         "sink/mysql/statements/plan.py:refused",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from consumer.codec.batches import Ints
@@ -12,8 +14,11 @@ from consumer.codec.canal_json.lines import JsonEnds
 from consumer.codec.canal_json.rows import RowParser
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
-from consumer.codec.rows import BlockRows, LineAt
+from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, LoadTarget
+from consumer.model.names import ms_to_tso
+
+_COMMIT_TS, _ES = re.compile(rb'"_tidb": ?\{"commitTs": ?([0-9]{1,19})'), re.compile(rb'"es": ?([0-9]{1,13}),')
 
 
 class JsonFile:
@@ -47,3 +52,9 @@ class JsonFile:
         return BlockRows(
             rows.ts, rows.exact, counts, lambda inside, origin: self._builder.changes(rows, inside, origin, lines)
         )
+
+    def time(self, line: bytes) -> Time | None:
+        exact, coarse = _COMMIT_TS.findall(line), _ES.search(line)
+        if exact:
+            return Time(int(exact[-1]), True)
+        return None if coarse is None else Time(ms_to_tso(int(coarse[1])), False)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from consumer.codec.lines import LineEnds
+from consumer.codec.lines import LineEnds, outside_texts
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
 
 
 class JsonEnds(LineEnds):
@@ -48,3 +50,14 @@ class JsonEnds(LineEnds):
 
     def count(self, lines: bytes) -> int:
         return lines.count(b"\n")
+
+    def split(self, lines: bytes) -> list[tuple[bytes, int]]:
+        end = self._terminator
+        if self._by_newline:
+            return [(line + b"\n", len(line) + 1) for line in lines.split(b"\n")[:-1]]
+        found: list[tuple[bytes, int]] = []
+        for line in lines.split(b"\n")[:-1]:
+            parts = outside_texts(line, end, _ESCAPED.sub(b"..", line), b'"') or [b""]
+            parts[-1] += end if not parts[-1].endswith(end) else b""
+            found += [(part.removesuffix(end) + b"\n", len(part)) for part in parts]
+        return found

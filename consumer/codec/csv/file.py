@@ -12,7 +12,7 @@ from consumer.codec.csv.form import RowForm, splittable
 from consumer.codec.csv.lines import Header, RecordEnds
 from consumer.codec.csv.rows import RowLayout, read_rows
 from consumer.codec.lines import Block
-from consumer.codec.rows import BlockRows, LineAt
+from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
 
@@ -54,6 +54,12 @@ class CsvFile:
             lambda sizes: _counts(cells, sizes),
             lambda inside, origin: self._builder.changes(rows, inside, origin, layout, records),
         )
+
+    def time(self, line: bytes) -> Time | None:
+        position = self._form.commit_ts
+        cells = [] if position is None else line.split(self._form.delimiter)
+        digits = cells[position] if position is not None and len(cells) > position else b""
+        return Time(int(digits), True) if digits.isdigit() and len(digits) < 20 else None
 
     def _form_of(self, dialect: Dialect) -> RowForm:
         try:

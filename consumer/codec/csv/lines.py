@@ -6,7 +6,7 @@ import re
 
 from consumer.codec.csv.form import OPERATIONS, RowForm
 from consumer.codec.errors import Place
-from consumer.codec.lines import LineEnds
+from consumer.codec.lines import LineEnds, outside_texts
 from consumer.model.load import FileSlice
 from consumer.ports import RangeReader
 
@@ -21,7 +21,7 @@ class RecordEnds(LineEnds):
     """
 
     def __init__(self, form: RowForm, provable: bool) -> None:
-        self._terminator = form.terminator
+        self._terminator, self._quote = form.terminator, form.quote
         operation = re.escape(form.quote) + b"[" + OPERATIONS + b"]" + re.escape(form.quote + form.delimiter)
         self._begin = re.compile(re.escape(form.terminator) + b"(?=" + operation + b")")
         self._mark = form.terminator + form.quote
@@ -53,6 +53,11 @@ class RecordEnds(LineEnds):
     def records(self, lines: bytes) -> list[bytes]:
         """Records one by one, without their terminators."""
         return self._begin.split(lines.removesuffix(self._terminator))
+
+    def split(self, lines: bytes) -> list[tuple[bytes, int]]:
+        records = (record + self._terminator for record in self.records(lines))
+        parts = (outside_texts(record, self._terminator, record, self._quote) for record in records)
+        return [(line, len(line)) for found in parts for line in found]
 
 
 class Header:

@@ -11,9 +11,9 @@ from dataclasses import replace
 import duckdb
 
 from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
+from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.owned import OwnedTables
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
@@ -82,7 +82,7 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.consumers(FileTables(connection))
 
-    def of_others(self) -> OwnedTables:
+    def of_others(self) -> KeptTables:
         with self._database.reader() as connection:
             return stored.of_others(FileTables(connection), self._settings.name)
 
@@ -266,7 +266,7 @@ class DuckDbSink:
         touched: Collection[TableName] = (),
     ) -> None:
         self._made_empty = False
-        named = {name for name, place in change.tables.items() if place is not None}
+        named = {name for name, kept in change.tables.items() if kept is not None}
         stored.store(FileTables(connection), self._settings.name, epoch, change, named.union(touched))
 
     @contextmanager

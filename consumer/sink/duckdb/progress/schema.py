@@ -55,6 +55,18 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     },
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,
+    # The rows that were set aside; their letters tell more.
+    "bad_row": {
+        **_TABLE,
+        "id": "VARCHAR",
+        "path": "VARCHAR",
+        "line": "BIGINT",
+        "position": "BIGINT",
+        "version": "UBIGINT",
+        "commit_ts": "UBIGINT",
+        "letter": "VARCHAR",
+        "reason": "VARCHAR",
+    },
     "audit": {
         "name": "VARCHAR",
         "epoch": "BIGINT",

@@ -76,6 +76,18 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "proof": {**_NAME, "id": "BIGINT NOT NULL"},
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,
+    # The rows that were set aside; their letters tell more.
+    "bad_row": {
+        **_TABLE,
+        "id": "CHAR(32) NOT NULL",
+        "path": "LONGTEXT NOT NULL",
+        "line": "BIGINT NOT NULL",
+        "position": "BIGINT NOT NULL",
+        "version": "BIGINT UNSIGNED NOT NULL",
+        "commit_ts": "BIGINT UNSIGNED NOT NULL",
+        "letter": "LONGTEXT NOT NULL",
+        "reason": "LONGTEXT NOT NULL",
+    },
     # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
     "blank_keys": {
         "database_name": "VARCHAR(64) NOT NULL",
@@ -109,6 +121,7 @@ _KEYS = {
     "lease": "PRIMARY KEY (name, slot)",
     "proof": "PRIMARY KEY (name, id)",
     "known_table": "PRIMARY KEY (name, database_name, table_name)",
+    "bad_row": "PRIMARY KEY (name, database_name, table_name, id)",
     "blank_keys": "PRIMARY KEY (database_name, table_name)",
     "audit": "PRIMARY KEY (id), KEY (name, finished)",
 }

@@ -1,0 +1,211 @@
+"""Lines that cannot be decoded, set aside. A block that is refused is halved until its bad lines are alone; blocks
+without any never come here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+
+from consumer.codec.batches import Flags, Origin
+from consumer.codec.lines import Block
+from consumer.codec.rows import BlockRows, RowFile
+from consumer.codec.windows import windowed
+from consumer.errors import RowsVary, TableError
+from consumer.model.bad_rows import Aside, BadRow, too_many
+from consumer.model.load import FileSlice, FileStat
+from consumer.model.names import MAX_TSO
+
+MOST_BYTES = 64 << 20
+"""Of bad lines in one slice: they are held in memory."""
+_FIRST = 1 << 40
+"""Where errors count the lines of a block from: what has a smaller number, or none, is not about a line."""
+_YEAR = (366 * 86_400_000) << 18
+
+
+def first_line(_offset: int) -> int:
+    """A `LineAt` that costs nothing."""
+    return _FIRST
+
+
+def is_of_line(error: TableError) -> bool:
+    """Whether one line is to blame for an error of a block that was read with `first_line`."""
+    return error.line is not None and error.line >= _FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """`text` is as the file's `RowFile.rows` wants it; `number` counts from 0 in the block."""
+
+    text: bytes
+    offset: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Bad:
+    line: _Line
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Good:
+    lines: Sequence[_Line]
+    rows: BlockRows
+
+
+class SettingAside:
+    """Reads the blocks of one slice that are refused as a whole. `line_at` is costly, and asked once."""
+
+    def __init__(self, aside: Aside, piece: FileSlice, file: RowFile, line_at: Callable[[int], int]) -> None:
+        self._aside, self._piece, self._file, self._line_at = aside, piece, file, line_at
+        self._line = 0
+        """The number of the next block's first line, 0 while nobody wants it."""
+        self._latest: int | None = None
+        """The time of the last good row so far."""
+        self._found: list[BadRow] = []
+        self._bytes = 0
+
+    def passed(self, block: Block, rows: BlockRows | None) -> None:
+        """A block is read."""
+        if rows is not None and rows.exact is not None:
+            self._latest = int(rows.ts[-1])
+        if self._line:
+            self._line += self._file.ends.count(block.text)
+
+    def takes(self, error: TableError) -> bool:
+        """Whether a line that `error` is about is bad; else the whole load must be planned in another way."""
+        return is_of_line(error) and (not isinstance(error, RowsVary) or (self._aside.uneven and bool(error.absent)))
+
+    def placed(self, error: TableError, block: Block) -> TableError:
+        """`error` of the block with its line in the file."""
+        if error.line is not None and is_of_line(error):
+            error.line = self._first_line(block) + error.line - _FIRST
+        return error
+
+    def around(self, block: Block, ordinal: int) -> Iterator[tuple[pa.Table | None, FileStat]]:
+        """The changes of a refused block without its bad lines, with their statistics, in file order; the first row is
+        number `ordinal` of the slice. Raises TooManyBadRows, and errors that no line is to blame for."""
+        parts = list(self._read(block, self._lines(block)))
+        for number, part in enumerate(parts):
+            if isinstance(part, _Bad):
+                stat = self._undecoded(block, part, parts[number + 1 :])
+                ordinal += stat.rows
+                yield None, stat
+                continue
+            self._latest = None if part.rows.exact is None else int(part.rows.ts[-1])
+            count = len(part.rows.ts)
+            inside, (stat,) = windowed([self._piece], part.rows, np.array([count]))
+            origin = Origin.of(self._piece, ordinal, count)
+            tables: list[pa.Table] = []
+            bad = list(self._refused(block, part, inside, origin, tables))
+            ordinal += count
+            yield pa.concat_tables(tables) if tables else None, replace(stat, aside=tuple(bad))
+        if self._line:
+            self._line += len(self._lines(block))
+
+    def _lines(self, block: Block) -> list[_Line]:
+        split = self._file.ends.split(block.text)
+        offsets = accumulate((length for _, length in split), initial=block.offset)
+        return [_Line(text, offset, n) for n, ((text, _), offset) in enumerate(zip(split, offsets, strict=False))]
+
+    def _read(self, block: Block, lines: Sequence[_Line]) -> Iterator[_Good | _Bad]:
+        """What can be parsed of some lines, and the lines that cannot."""
+        text = b"".join(line.text for line in lines)
+        try:
+            rows = self._file.rows(Block(text, lines[0].offset), first_line)
+        except TableError as error:
+            if not self.takes(error):
+                raise self._moved(error, block, lines) from error
+            if len(lines) == 1:
+                yield _Bad(lines[0], error.message)
+                return
+            middle = len(lines) // 2
+            yield from self._read(block, lines[:middle])
+            yield from self._read(block, lines[middle:])
+            return
+        if rows is not None:
+            yield _Good(lines, rows)
+
+    def _refused(
+        self, block: Block, part: _Good, which: Flags, origin: Origin, tables: list[pa.Table]
+    ) -> Iterator[BadRow]:
+        """The rows among `which` with values that are none; the changes of the others go to `tables`."""
+        try:
+            changes = part.rows.changes(which, origin)
+        except TableError as error:
+            if not self.takes(error):
+                raise self._moved(error, block, part.lines) from error
+            chosen = np.flatnonzero(which)
+            if len(chosen) == 1:
+                line = part.lines[(error.line or _FIRST) - _FIRST]
+                exact = part.rows.exact is not None and bool(part.rows.exact[chosen[0]])
+                ts = int(part.rows.ts[chosen[0]]) if exact else 0
+                yield self._set_aside(block, line, error.message, ts)
+                return
+            for half in np.array_split(chosen, 2):
+                flags = np.zeros_like(which)
+                flags[half] = True
+                yield from self._refused(block, part, flags, origin, tables)
+            return
+        if changes.num_rows:
+            tables.append(changes)
+
+    def _undecoded(self, block: Block, bad: _Bad, after: Sequence[_Good | _Bad]) -> FileStat:
+        """The statistic of a line that is no row. It counts as inside of the window unless it is surely not: within a
+        file times rise, so its neighbours bound its own."""
+        none = FileStat(self._piece.path, 1, 0, 0)
+        following = (part.rows for part in after if isinstance(part, _Good))
+        least, (most, passed) = self._latest or 0, next(map(self._begin, following), (MAX_TSO, False))
+        own = self._file.time(bad.line.text)
+        if own is not None and least <= own.ts <= min(most, max(self._upto, least) + _YEAR):
+            window = self._piece.exact if own.exact else self._piece.coarse
+            if own.ts <= window.after:
+                return replace(none, dropped=1)
+            if own.ts > window.upto:
+                return replace(none, next_ts=own.ts)
+            aside = self._set_aside(block, bad.line, bad.reason, own.ts if own.exact else 0)
+            coarse = 0 if own.exact else own.ts
+            return replace(none, first_ts=own.ts, last_ts=own.ts, coarse_ts=coarse, aside=(aside,))
+        if passed:
+            return replace(none, dropped=1)
+        if least > self._upto:
+            return replace(none, next_ts=least)
+        return replace(none, aside=(self._set_aside(block, bad.line, bad.reason, 0),))
+
+    def _begin(self, rows: BlockRows) -> tuple[int, bool]:
+        """The time of the first of some rows, and whether that is below the window."""
+        if rows.exact is None:
+            return MAX_TSO, False
+        window = self._piece.exact if rows.exact[0] else self._piece.coarse
+        return int(rows.ts[0]), bool(rows.ts[0] <= window.after)
+
+    @property
+    def _upto(self) -> int:
+        return max(self._piece.exact.upto, self._piece.coarse.upto)
+
+    def _set_aside(self, block: Block, line: _Line, reason: str, commit_ts: int) -> BadRow:
+        number = self._first_line(block) + line.number
+        path = self._piece.path
+        name = hashlib.blake2b(f"{path}\n{line.offset}\n".encode() + line.text, digest_size=16).hexdigest()
+        row = BadRow(name, reason, path, number, line.offset, commit_ts=commit_ts, raw=line.text)
+        self._found.append(row)
+        self._bytes += len(line.text)
+        if len(self._found) > self._aside.most or self._bytes > MOST_BYTES:
+            raise too_many(self._aside.most, row)
+        return row
+
+    def _first_line(self, block: Block) -> int:
+        if not self._line:
+            self._line = self._line_at(block.offset)
+        return self._line
+
+    def _moved(self, error: TableError, block: Block, lines: Sequence[_Line]) -> TableError:
+        """`error`, whose line counts from the first of `lines`, as one of the whole block."""
+        if error.line is not None and is_of_line(error):
+            error.line = _FIRST + lines[error.line - _FIRST].number
+        return self.placed(error, block)

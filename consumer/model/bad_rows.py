@@ -1,0 +1,79 @@
+"""Rows that are set aside, so that their table can go on without them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from consumer.errors import TooManyBadRows
+from consumer.model.names import MAX_TSO, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A table whose bad rows are set aside, `most` of them. `uneven`: some of its rows lack columns that others have;
+    those are bad, else the load is planned again without the columns."""
+
+    most: int
+    uneven: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A line that cannot be decoded, or a row that the target refuses.
+
+    `id` is the same wherever and whenever the row is met. `line` (from 1) and `offset` are its place in the file
+    `path`; 0, -1 and "" where it is not known. `version` is the folder's. `commit_ts` is 0 where it is not known. `raw`
+    is the line with its end, or `row` has the values by column (binary as bytes); what is recorded in the progress has
+    neither. `letter` is the path of its file below `dead-letters`.
+    """
+
+    id: str
+    reason: str
+    path: str = ""
+    line: int = 0
+    offset: int = -1
+    version: int = 0
+    commit_ts: int = 0
+    letter: str = ""
+    raw: bytes = b""
+    row: tuple[tuple[str, str | bytes | None], ...] = ()
+
+    @property
+    def record(self) -> BadRow:
+        """What the progress keeps of it."""
+        return replace(self, raw=b"", row=())
+
+    @property
+    def place(self) -> str:
+        """``path:line``, as far as it is known."""
+        return f"{self.path}:{self.line}" if self.path and self.line else self.path
+
+
+def first_of(rows: Collection[BadRow]) -> str:
+    """The first of some rows, as a person is told of it."""
+    row = min(rows, key=lambda row: (row.commit_ts or MAX_TSO, row.path, row.line))
+    return f"{row.place}: {row.reason}" if row.path else row.reason
+
+
+def too_many(most: int, last: BadRow) -> TooManyBadRows:
+    """The error of a table that has more bad rows than may be set aside; `last` is one of them."""
+    return TooManyBadRows(
+        f"more than {most} of its rows are bad, which is what max-bad-rows allows; this is one: {last.reason}",
+        hint="mend what the reason names; or raise max-bad-rows in [consumer] of the file of --config, then run again",
+        path=last.path,
+        line=last.line or None,
+    )
+
+
+BadRows = dict[TableName, dict[str, BadRow]]
+"""By table, those of it by their ids."""
+
+
+def moved(rows: BadRows, moves: Mapping[TableName, TableName | None]) -> BadRows:
+    """`rows` once tables have got other names, or (None) are gone with their rows: all at once."""
+    stay = {table: found for table, found in rows.items() if table not in moves}
+    for old, new in moves.items():
+        if new is not None and old in rows:
+            stay[new] = stay.get(new, {}) | rows[old]
+    return stay

@@ -1,0 +1,46 @@
+"""Rows that loads have set aside: kept as letters first, then recorded with the load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from consumer.errors import TooManyBadRows
+from consumer.model.bad_rows import BadRow, first_of, too_many
+from consumer.model.events import Note, NoteKind
+from consumer.model.load import LoadOutcome
+from consumer.model.names import TableName
+from consumer.model.steps import LoadRows
+from consumer.pipeline.context import RoundContext
+
+
+def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[str, BadRow]:
+    """Write the letters of a load, before anything says that its rows are read. What to record of them. Raises
+    TooManyBadRows, and what the letters' folder meets."""
+    table, letters = outcome.table, context.ports.letters
+    if not outcome.aside or letters is None:
+        return {}
+    _check(table, outcome, context)
+    versions = {planned.file.path: planned.file.folder.version for planned in load.files}
+    rows = [replace(row, version=versions.get(row.path, 0)) for row in outcome.aside.values()]
+    rows = [replace(row, letter=letters.path(table, row)) for row in rows]
+    context.ledger.patiently("keep rows that are set aside", partial(letters.put, table, rows))
+    return {row.id: row for row in rows}
+
+
+def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> None:
+    aside, known = outcome.task.target.aside, context.progress.bad_rows.get(table, {})
+    if aside is not None and len(known.keys() | outcome.aside.keys()) > aside.most:
+        error: TooManyBadRows = too_many(aside.most, next(reversed(outcome.aside.values())))
+        error.table = str(table)
+        raise error
+
+
+def tell(context: RoundContext, done: Sequence[LoadOutcome]) -> None:
+    """A note of each table with rows that were set aside."""
+    for outcome in done:
+        if found := list(outcome.aside.values()):
+            what = "1 row was" if len(found) == 1 else f"{len(found)} rows were"
+            text = f"{outcome.table}: {what} quarantined; the first: {first_of(found)}"
+            context.tell(Note(NoteKind.BAD_ROWS, text, outcome.table, len(found)))

@@ -1,0 +1,95 @@
+"""Rows that were set aside, as files of a folder or a bucket: one a row, a JSON object in one line."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from consumer.errors import BadConfig
+from consumer.model.bad_rows import BadRow
+from consumer.model.names import TableName
+from consumer.storage.open_files import open_files
+from consumer.storage.settings import StorageSettings
+
+_THREADS = 16
+_MOST_BYTES = 256 << 20
+_ABOUT = "about.txt"
+_TEXT = (
+    "Rows that the TiCDC storage-sink consumer has set aside (on-bad-row = quarantine).\n"
+    "A folder for each consumer name and table, one JSON object for each row.\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterFolder:
+    """A `ports.DeadLetters` of the consumer `name`."""
+
+    settings: StorageSettings
+    name: str
+
+    def check(self, upstream: str) -> None:
+        ours, theirs = (f"{identity.rstrip('/')}/" for identity in (self.settings.identity, upstream))
+        if ours.startswith(theirs):
+            raise BadConfig(
+                f"dead-letters is inside of the storage that TiCDC writes to: {self.settings.identity}",
+                hint="give another folder or prefix: nothing is ever written to the storage",
+            )
+        open_files(self.settings).write(_ABOUT, _TEXT.encode())
+
+    def put(self, table: TableName, rows: Collection[BadRow]) -> None:
+        files = open_files(self.settings)
+
+        def write(row: BadRow) -> None:
+            files.write(self.path(table, row), _line(self.name, table, row))
+
+        with ThreadPoolExecutor(_THREADS, "letters") as pool:
+            list(pool.map(write, rows))
+
+    def taken_in(self, table: TableName, rows: Collection[BadRow], moment: str) -> None:
+        files = open_files(self.settings)
+        for row in rows:
+            content = files.read_if_there(row.letter, _MOST_BYTES)
+            if content is not None:
+                files.write(row.letter, _as_line({**json.loads(content), "taken_in": moment}))
+
+    def path(self, table: TableName, row: BadRow) -> str:
+        own = self.name if self.name.strip(".") else f"_{self.name}"
+        parts = (own, f"{quote(table.database, safe='')}.{quote(table.table, safe='')}", f"{row.id}.json")
+        return "/".join(parts)
+
+
+def _line(name: str, table: TableName, row: BadRow) -> bytes:
+    body = {
+        "id": row.id,
+        "name": name,
+        "table": str(table),
+        "file": row.path or None,
+        "line": row.line or None,
+        "offset": None if row.offset < 0 else row.offset,
+        "version": row.version or None,
+        "commit_ts": row.commit_ts or None,
+        "commit_ts_str": str(row.commit_ts) if row.commit_ts else None,
+        "reason": row.reason,
+        "raw": _value(row.raw) if row.raw else None,
+        "row": [{"column": column, "value": _value(value)} for column, value in row.row] or None,
+    }
+    return _as_line(body)
+
+
+def _as_line(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _value(value: str | bytes | None) -> object:
+    """Bytes that are no text as ``{"base64": ..}``."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}

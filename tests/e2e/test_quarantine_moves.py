@@ -1,0 +1,128 @@
+"""Rows that were set aside: runs that die, checkpoints that go back, statements that move or remove their table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.app import parts
+from consumer.errors import BadConfig, ConsumerError
+from consumer.model.names import TableName
+from consumer.storage.dead_letters import LetterFolder
+from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.lettered import TABLE, Storage, recorded
+from tests.support.observers import Recorder
+
+
+@pytest.fixture(params=["canal-json", "csv"])
+def storage(tmp_path: Path, request: pytest.FixtureRequest) -> Storage:
+    return Storage(tmp_path, request.param)
+
+
+@pytest.fixture(params=["duckdb", "mariadb"])
+def target(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    if request.param == "mariadb":
+        return str(request.getfixturevalue("fresh_mariadb").url())
+    return f"duckdb:///{tmp_path}/replica.duckdb"
+
+
+def cut(line: bytes) -> bytes:
+    return line[:-4]
+
+
+def test_a_run_that_dies_at_any_moment_doubles_and_loses_nothing(
+    storage: Storage, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [storage.line((10 + n, str(n), "1", "a")) for n in range(6)]
+    storage.file(*lines[:2], cut(lines[2]), lines[3])
+    storage.file(cut(lines[4]), lines[5])
+    real_put, real_sink = LetterFolder.put, parts.sink_of
+    storage.feed.checkpoint(13)
+    moment = 0
+    while True:
+        fuse = Fuse(moment)
+        with monkeypatch.context() as patch:
+            patch.setattr(LetterFolder, "put", fuse.around(real_put))
+            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real_sink(settings), fuse))
+            try:
+                result = app.once(storage.settings(target), Recorder(), CrashingLoader(fuse))
+                break
+            except Crash:
+                moment += 1
+        storage.feed.checkpoint(13 + moment % 4)  # the next run may see more
+    assert moment > 5
+    assert result.exit_code == 3
+    storage.once(target, 100)
+    letters = storage.written()
+    assert len(letters) == 2
+    assert {letter["id"] for letter in letters} == recorded(target)[TABLE].keys()
+
+
+def test_a_checkpoint_that_goes_back(storage: Storage, target: str) -> None:
+    lines = [storage.line((10 + n, str(n), "1", "a")) for n in range(6)]
+    storage.file(lines[0], cut(lines[1]), *lines[2:4], cut(lines[4]), lines[5])
+    for checkpoint in (11, 13, 12, 10, 14, 100, 14):
+        storage.once(target, checkpoint)
+        letters = storage.written()
+        assert {letter["id"] for letter in letters} == recorded(target).get(TABLE, {}).keys()
+    assert [letter["line"] for letter in letters] == [2, 5]
+
+
+def test_rows_of_a_table_that_is_gone(storage: Storage, target: str) -> None:
+    storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    assert storage.once(target, 20).exit_code == 3
+    storage.feed.truncate("d.t", 30)
+    result = storage.once(target, 40)
+    assert (result.exit_code, result.tables[TABLE].quarantined) == (0, 0)
+    assert recorded(target) == {}
+
+
+def test_rows_of_a_table_that_was_dropped(storage: Storage, target: str) -> None:
+    storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    assert storage.once(target, 20).exit_code == 3
+    storage.feed.drop("d.t", 30)
+    assert storage.once(target, 40).exit_code == 0
+    assert recorded(target) == {}
+
+
+def test_rows_of_a_table_that_was_renamed(storage: Storage, target: str) -> None:
+    storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    (letter,) = (storage.once(target, 20), storage.written())[1]
+    storage.feed.rename("d.t", "d.u", 30)
+    renamed = TableName("d", "u")
+    result = storage.once(target, 40)
+    assert (result.exit_code, result.tables[renamed].quarantined) == (3, 1)
+    assert recorded(target)[renamed].keys() == {letter["id"]}
+    assert storage.written() == [letter]
+
+
+def test_rows_of_a_table_that_is_loaded_again(storage: Storage, target: str) -> None:
+    path = storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    storage.once(target, 20)
+    (storage.feed.folder / path).unlink()
+    storage.file(storage.line((10, "1", "1", "a")), storage.line((11, "2", "1", "a")), number=1)
+    storage.once(target, 20)
+    assert recorded(target)[TABLE]
+    result = app.resync(storage.settings(target), Recorder(), TABLE, CrashingLoader(Fuse()))
+    assert result.exit_code == 0
+    assert recorded(target) == {}
+
+
+def test_a_folder_that_cannot_be_written(storage: Storage, target: str) -> None:
+    storage.letters.write_text("a file")
+    storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    with pytest.raises(ConsumerError, match="cannot write") as caught:
+        storage.once(target, 20, max_wait="0")
+    assert caught.value.exit_code == 4
+    assert recorded(target) == {}
+
+
+def test_a_folder_inside_of_the_storage(storage: Storage, target: str) -> None:
+    inside = f"file://{storage.feed.folder}/letters"
+    with pytest.raises(BadConfig, match="inside of the storage") as caught:
+        storage.once(target, 20, dead_letters=inside)
+    assert "another folder" in caught.value.hint
+    assert not (storage.feed.folder / "letters").exists()
+    assert storage.once(target, 20).exit_code == 0
