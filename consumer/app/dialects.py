@@ -54,7 +54,7 @@ def _sniff(files: Files, catalog: Catalog, file: DataFile, schema: SchemaFile) -
     protocol = protocol_of_file(file.path)
     if protocol is None:
         return None
-    for size in _HEADS if protocol else ():
+    for size in _HEADS:
         content = files.read(file, 0, min(size, file.size))
         whole = len(content) == file.size
         found = protocol.sniff(content, whole, schema, catalog.declared)

@@ -56,7 +56,7 @@ def _options(detected: Detected) -> Iterator[tuple[str, str]]:
     levels += ["table ids (use-table-id-as-path)"] if detected.table_ids else []
     if levels:
         yield "paths", ", ".join(levels)
-    yield "written by", f"TiCDC's {detected.architecture} architecture" if detected.architecture else "not told"
+    yield "written by", f"TiCDC's {detected.architecture} architecture" if detected.architecture else "not known"
 
 
 def _shown(terminator: bytes) -> str:

@@ -59,7 +59,7 @@ def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]
             if told.get(name) != reason:
                 yield f"{name} is stopped: {reason}"
             elif lines:
-                yield f"{name} is stopped, as told above:"
+                yield f"{name} is stopped, for the reason above:"
             yield from lines
         yield from quarantined_lines(name, table)
 

@@ -19,7 +19,7 @@ Table = Annotated[
 Version = Annotated[
     str, typer.Option("--version", metavar="V", help="The statement's table version, as it is reported.")
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the progress.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; recorded with the progress.")]
 
 
 def skip_ddl(call: Invocation, table: Table, version: Version, reason: Reason = "skipped by hand") -> int:

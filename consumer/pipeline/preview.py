@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from consumer.ddl.changes import changes_of
 from consumer.errors import ConsumerError
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
@@ -69,8 +70,8 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
 
 def _removes(statement: Statement) -> bool:
     """Whether it takes rows or values away."""
-    several = statement.action is Action.MULTI_SCHEMA_CHANGE and "DROP COLUMN" in statement.file.query.upper()
-    return several or statement.action in REMOVING_ACTIONS
+    several = statement.action is Action.MULTI_SCHEMA_CHANGE and changes_of(statement.file).columns.dropped
+    return bool(several) or statement.action in REMOVING_ACTIONS
 
 
 class _Preview:

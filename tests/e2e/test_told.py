@@ -28,7 +28,7 @@ def test_why_a_table_is_stopped_is_told_once(damaged: CommandLine) -> None:
     left = damaged.run("once")
     assert left.err.count(reason) == 1
     assert "table=du.t error='du/t/" in left.err
-    assert "du.t is stopped, as told above:\n  check that `protocol`" in left.err
+    assert "du.t is stopped, for the reason above:\n  check that `protocol`" in left.err
     status = damaged.run("status").out
     assert status.count(reason) == 1
     assert "du.t is stopped: du/t/" in status
