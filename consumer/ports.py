@@ -14,7 +14,7 @@ from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.load import LoadOutcome, LoadPart, LoadTask
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
-from consumer.target import Comparer, Writer
+from consumer.target import ArrowTable, Comparer, Writer
 
 
 class Stored(Protocol):
@@ -72,7 +72,11 @@ Moved = Callable[[LoadPart], None]
 """Called with each part of a load that is done, on any thread. Never raises."""
 
 
-def unheard(_part: LoadPart) -> None:
+Found = Callable[[ArrowTable], None]
+"""Called with rows that differ (see consumer.spark.mending), on the caller's thread."""
+
+
+def unheard(_part: object) -> None:
     """Ignores parts."""
 
 
@@ -97,10 +101,16 @@ class Loader(Protocol):
         """`moved` is called with parts that are done before the whole load is."""
 
     def compare(
-        self, task: CheckTask, comparer: Comparer, reader: RangeReader, at_a_time: int, moved: Moved = unheard
+        self,
+        task: CheckTask,
+        comparer: Comparer,
+        reader: RangeReader,
+        at_a_time: int,
+        moved: Moved = unheard,
+        found: Found = unheard,
     ) -> Counted:
-        """Compare one table, reading at most `at_a_time` ranges of the target's at the same time. Raises what its tasks
-        met."""
+        """Compare one table, reading at most `at_a_time` ranges of the target's at the same time. If the task is
+        `mending`, `found` gets the rows that differ, some at a time, in bounded memory. Raises what its tasks met."""
 
     def abandon(self) -> None:
         """End all work at once: called if a signal ends the command in the middle of a load. Leaves no process."""

@@ -49,7 +49,8 @@ class LoadRequest:
     those of upstream's ENUMs and SETs, by lower-case column, whose numbers the rows carry, as far as they are known.
     `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
     RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget. `reading`: rows are to be compared,
-    not written, so columns that the target computes and keeps are wanted too."""
+    not written, so columns that the target computes and keeps are wanted too. `alone`: no row but those with the keys
+    of the changes may be touched, also where unique keys of the target are as fine as upstream's."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -62,6 +63,7 @@ class LoadRequest:
     collided: bool = False
     routed: TableName | None = None
     reading: bool = False
+    alone: bool = False
 
     @property
     def name(self) -> TableName:
@@ -136,6 +138,12 @@ class WriteSession(Protocol):
         then ``c0 .. cN``. One transaction, the table's progress (``window.upto``) included: applied once, however
         often it is called. If a row to remove does not exist in enough copies, nothing is changed and CannotBeExact
         is raised.
+        """
+
+    def write_copies(self, target: LoadTarget, rows: ArrowTable) -> Receipt:
+        """Write rows of a table with no key, apart from any load: of each of `rows` (``c0 .. cN``), all different, the
+        target has exactly ``n int64`` copies then, however many it had. The table's progress stays. It may be called
+        again with the same rows. The receipt counts the copies that were added and removed as far as they are known.
         """
 
 
@@ -223,6 +231,29 @@ class Comparer(Protocol):
         """The normal form of the rows that the target holds in a range, in batches, from one consistent snapshot.
         Raises TargetUnavailable."""
 
+    def changes(self, rows: ArrowTable) -> ArrowTable:
+        """The inverse of `expected`, for columns of a key and rows of a table with no key: `rows` of `held` as change
+        tables have them. A value that no change can have comes back as one that the target does not hold."""
+
+
+class Script(Protocol):
+    """The statements that make rows of one table right, for a person to run. Each ends with a line's end. Values are
+    quoted as the writer does it."""
+
+    def begin(self, watermark: int) -> bytes:
+        """Opens a transaction, and ends with an error where the table's progress is not at `watermark`."""
+
+    def write(self, target: LoadTarget, rows: ArrowTable, there: bool) -> Iterator[bytes]:
+        """For put changes of keys, of which the target has rows, or has none. Only columns of `target` are set."""
+
+    def remove(self, target: LoadTarget, rows: ArrowTable) -> Iterator[bytes]:
+        """For the keys of `rows`."""
+
+    def copies(self, target: LoadTarget, rows: ArrowTable) -> Iterator[bytes]:
+        """As `WriteSession.write_copies`; ``held int64`` copies are there."""
+
+    def end(self) -> bytes: ...
+
 
 class ComparePort(Protocol):
     """Reads the target to compare it. Changes nothing in it."""
@@ -232,6 +263,9 @@ class ComparePort(Protocol):
         written, and epochs stay. Called instead of `acquire`. Raises LeaseHeld, TargetUnavailable, BadConfig."""
 
     def comparer(self, target: LoadTarget) -> Comparer:
+        """For a table that `prepare` has answered for. Of the one writer, it reads after `rest`."""
+
+    def script(self, target: LoadTarget) -> Script:
         """For a table that `prepare` has answered for."""
 
 

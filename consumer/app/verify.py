@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
-from consumer.app.parts import READS_CHECKPOINT, listing_of, open_parts, other_upstream
+from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts, other_upstream
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
-from consumer.model.check import VerifyResult
+from consumer.model.check import Repairing, VerifyResult
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
+from consumer.model.progress import Progress
 from consumer.model.timekeeper import now
+from consumer.pipeline.retry import patiently
 from consumer.ports import Loader, Observer
-from consumer.verify.verify import Verifier
+
+if TYPE_CHECKING:
+    from consumer.verify.mend import Mender
+
+_HEAD = b"""-- These statements make the rows of the target what the storage says. Run them once, while no consumer
+-- of this name runs, with a client that stops at the first error (mysql without --force, duckdb with -bail).
+"""
 
 
 def verify(
@@ -22,22 +34,20 @@ def verify(
     show: int = 10,
     ranges_at_a_time: int = 2,
     loader: Loader | None = None,
+    repairing: Repairing = Repairing(),  # noqa: B008
 ) -> VerifyResult:
     """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark.
 
-    Changes nothing. Raises BadConfig for a target that has nothing of this name, LeaseHeld while its consumer runs.
+    Changes nothing, unless it is `repairing`. Raises BadConfig for a target that has nothing of this name and for a
+    file that cannot be written, LeaseHeld while its consumer runs.
     """
+    from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
+
     started = now()
     with open_parts(settings, loader) as parts:
-        if parts.sink.progress().is_empty:
-            raise BadConfig(
-                f"nothing was applied under the name {settings.name!r} yet: there is nothing to compare",
-                hint="run `once` first, or give the --name that was used",
-            )
+        _check_name(settings, parts)
         observer.tell(NowDoing("asks the target for its progress"))
-        with parts.sink.still() as progress:
-            for note in other_upstream(settings, parts.reader, progress):
-                raise BadConfig(note, hint="give the --name, --tz and --upstream-uri of the run that filled the target")
+        with _taken(settings, parts, observer, repairing) as progress, _mender(parts, repairing) as mender:
             observer.tell(NowDoing(READS_CHECKPOINT))
             listing = listing_of(settings, parts.reader)
             verifier = Verifier(
@@ -49,9 +59,57 @@ def verify(
                 lambda name: not tables or name in tables,
                 show,
                 ranges_at_a_time,
+                mender,
             )
             found = verifier.tables(listing, progress)
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
         return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds)
+
+
+def _check_name(settings: Settings, parts: Parts) -> None:
+    """Raises BadConfig where there is nothing to compare, or another upstream's."""
+    progress = parts.sink.progress()
+    if progress.is_empty:
+        raise BadConfig(
+            f"nothing was applied under the name {settings.name!r} yet: there is nothing to compare",
+            hint="run `once` first, or give the --name that was used",
+        )
+    for note in other_upstream(settings, parts.reader, progress):
+        raise BadConfig(note, hint="give the --name, --tz and --upstream-uri of the run that filled the target")
+
+
+@contextmanager
+def _taken(settings: Settings, parts: Parts, observer: Observer, repairing: Repairing) -> Iterator[Progress]:
+    """The progress, while no consumer of this name changes the target; who writes to it becomes its consumer."""
+    if not repairing.write:
+        with parts.sink.still() as progress:
+            yield progress
+        return
+    acquire = partial(parts.sink.acquire, parts.reader.identity)
+    progress = patiently("reach the target", acquire, observer, settings.max_wait)
+    parts.sink.rest()
+    yield progress
+
+
+@contextmanager
+def _mender(parts: Parts, repairing: Repairing) -> Iterator[Mender | None]:
+    """The file of statements gets its name when it is complete."""
+    from consumer.verify.mend import Repair, Statements
+
+    if not repairing.sql:
+        yield Repair(parts.sink, parts.options.dialect) if repairing.write else None
+        return
+    begun = f"{repairing.sql}.part"
+    try:
+        try:
+            with open(begun, "wb") as file:
+                file.write(_HEAD)
+                yield Statements(parts.sink, file)
+            os.replace(begun, repairing.sql)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(begun)
+    except OSError as error:
+        raise BadConfig(f"{repairing.sql} cannot be written: {error.strerror}", hint="name another file") from error

@@ -12,7 +12,7 @@ from typing import Any
 
 from consumer.cli.text import time_text
 from consumer.errors import ConsumerError
-from consumer.model.check import Difference, TableCheck, VerifyResult
+from consumer.model.check import Counted, Difference, TableCheck, VerifyResult
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.names import TableName
 from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus
@@ -125,19 +125,23 @@ def verify_as_json(result: VerifyResult, error: ConsumerError | None) -> dict[st
 
 def _check(check: TableCheck) -> dict[str, Any]:
     """Columns stand in lists: their names can be any, also such as those of TSOs."""
-    counted = {name: value for name, value in asdict(check.counted).items() if name not in ("shown", "unknown")}
     return {
         "state": check.state,
         "watermark": check.watermark,
-        **counted,
-        "unknown": [{"column": name, "rows": rows} for name, rows in check.counted.unknown.items()],
-        "shown": [_difference(row) for row in check.counted.shown],
+        **_counted(check.counted),
+        "repaired": None if check.repaired is None else _counted(check.repaired),
         "notes": list(check.notes),
         "seconds": round(check.seconds, 3),
     } | {
         "error": None if check.error is None else check.error.sentence(),
         "hint": None if check.error is None else check.error.hint or None,
     }
+
+
+def _counted(counted: Counted) -> dict[str, Any]:
+    numbers = {name: value for name, value in asdict(counted).items() if name not in ("shown", "unknown")}
+    unknown = [{"column": name, "rows": rows} for name, rows in counted.unknown.items()]
+    return {**numbers, "unknown": unknown, "shown": [_difference(row) for row in counted.shown]}
 
 
 def _difference(row: Difference) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from consumer.cli.session import Invocation, tell
 from consumer.cli.table_names import parse_table
 from consumer.cli.verify_text import print_verify
 from consumer.errors import BadConfig
+from consumer.model.check import Repairing
 
 Table = Annotated[
     list[str] | None,
@@ -25,18 +26,35 @@ Ranges = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="Exit with 3 if anything could not be compared, though nothing differs.")
 ]
+MakeRight = Annotated[
+    bool, typer.Option("--repair", help="Write the rows that differ as the storage has them, and compare them again.")
+]
+RepairSql = Annotated[
+    str,
+    typer.Option("--repair-sql", metavar="FILE", help="Write to FILE the statements that make the rows right."),
+]
 
 
 def verify(
-    call: Invocation, table: Table = None, show: Show = 10, ranges_at_a_time: Ranges = 2, strict: Strict = False
+    call: Invocation,
+    table: Table = None,
+    show: Show = 10,
+    ranges_at_a_time: Ranges = 2,
+    strict: Strict = False,
+    repair: MakeRight = False,
+    repair_sql: RepairSql = "",
 ) -> int:
-    """Compare the rows of the target with the storage, and print what differs. Changes nothing."""
+    """Compare the rows of the target with the storage, and print what differs. Changes nothing without --repair."""
     from consumer import app
 
     if show < 0 or ranges_at_a_time < 1:
         raise BadConfig("--show must not be below 0, and --ranges-at-a-time not below 1")
+    if repair and repair_sql:
+        raise BadConfig("--repair writes the rows, --repair-sql only statements: give one of the two")
     names = [parse_table(text) for text in table or ()]
-    result = app.verify(call.settings, call.observer, names, show, ranges_at_a_time)
+    result = app.verify(
+        call.settings, call.observer, names, show, ranges_at_a_time, repairing=Repairing(repair, repair_sql)
+    )
     error = result.verdict(strict)
     code = 0 if error is None else error.exit_code
     call.show(lambda: verify_as_json(result, error), lambda: print_verify(result), code)

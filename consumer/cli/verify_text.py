@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.cli.text import out, print_table, time_text
-from consumer.model.check import Difference, TableCheck, VerifyResult
+from consumer.model.check import Counted, Difference, TableCheck, VerifyResult
 from consumer.model.names import behind_name
 from consumer.model.texts import duration_text
 
@@ -34,15 +34,23 @@ def _row(check: TableCheck) -> tuple[str, ...]:
 
 
 def _lines(check: TableCheck) -> Iterator[str]:
-    for difference in check.counted.shown:
-        yield f"{check.table} {_difference(difference)}"
-    left = check.counted.differences - sum(difference.copies for difference in check.counted.shown)
-    if left > 0:
-        yield f"{check.table} ... and {left:,} more (--show)"
+    if check.repaired is not None:
+        yield from _differences(f"{check.table} was", check.repaired)
+        right = max(check.repaired.differences - check.counted.differences, 0)
+        yield f"{check.table}: {right:,} of {check.repaired.differences:,} rows that differed are right now"
+    yield from _differences(str(check.table), check.counted)
     for note in check.notes:
         yield f"note: {check.table}: {note}"
     if check.error is not None:
         yield f"{check.table} was not compared: {behind_name(check.table, check.error.sentence())}"
+
+
+def _differences(head: str, counted: Counted) -> Iterator[str]:
+    for difference in counted.shown:
+        yield f"{head} {_difference(difference)}"
+    left = counted.differences - sum(difference.copies for difference in counted.shown)
+    if left > 0:
+        yield f"{head} ... and {left:,} more (--show)"
 
 
 def _difference(row: Difference) -> str:

@@ -27,19 +27,31 @@ class Era:
     kept: bool = True
 
 
+Key = tuple[str | bytes | None, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class CheckTask:
     """One table: its eras in their order, and the target's table as `target`. `whole`: every row of the table is in the
-    eras, so that a row that is not must not be in the target. `show` is the most differences to give."""
+    eras, so that a row that is not must not be in the target. `show` is the most differences to give. `mending`: the
+    rows that differ are wanted too. `keys`: only rows with one of these are looked at: their values, as change tables
+    have them, in the columns of the target's key, in all columns of a table with no key."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
     whole: bool
     show: int
+    mending: bool = False
+    keys: tuple[Key, ...] | None = None
 
     @property
     def bytes(self) -> int:
         return sum(era.task.bytes for era in self.eras)
+
+    @property
+    def groups(self) -> tuple[tuple[bool, ...], ...]:
+        """Each combination of columns whose values the eras know, first that of all columns."""
+        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *(era.known for era in self.eras))))
 
     @property
     def compared(self) -> tuple[int, ...]:
@@ -93,7 +105,7 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class TableCheck:
     """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
-    table. `notes` say what was not compared."""
+    table. `notes` say what was not compared. `repaired` is what was found before it was made right."""
 
     table: TableName
     watermark: int
@@ -102,6 +114,7 @@ class TableCheck:
     error: ConsumerError | None = None
     refused: bool = False
     seconds: float = 0.0
+    repaired: Counted | None = None
 
     @property
     def is_unproven(self) -> bool:
@@ -115,6 +128,14 @@ class TableCheck:
         if self.counted.differences:
             return "differs"
         return "equal in part" if self.notes else "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class Repairing:
+    """What is done with rows that differ: `write` them, or write statements to the file `sql` ("" for none)."""
+
+    write: bool = False
+    sql: str = ""
 
 
 @dataclass(frozen=True, slots=True)

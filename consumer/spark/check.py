@@ -7,8 +7,9 @@ import pickle
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from consumer.model.check import CheckTask
-from consumer.ports import Moved, RangeReader
+from consumer.errors import ConsumerError
+from consumer.model.check import CheckTask, Counted
+from consumer.ports import Found, Moved, RangeReader
 from consumer.target import Comparer
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def compared(
     at_a_time: int,
     tell: Moved,
 ) -> DataFrame:
-    """Rows with a pickled Counted or ConsumerError each."""
+    """Rows with a pickled result of `compare_parts` each."""
 
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import told_buckets
@@ -68,6 +69,25 @@ def compared(
         parts = parts.union(spark.range(0, len(groups), 1, len(groups)).mapInArrow(told, _PART))
     shuffled = parts.repartitionById(buckets, "partition")
     return shuffled.mapInArrow(compare, "body binary")
+
+
+def added(results: DataFrame, task: CheckTask, found: Found) -> Counted:
+    """What all buckets of `compared` found together; `found` gets their rows to mend. Raises what a bucket met."""
+    from consumer.spark.check_tasks import first_error
+
+    rows = results.toLocalIterator(prefetchPartitions=True) if task.mending else results.collect()
+    counted, errors = Counted(), []
+    for row in rows:
+        result = pickle.loads(row.body)
+        if isinstance(result, ConsumerError):
+            errors.append(result)
+            continue
+        counted = counted.plus(result[0], task.show)
+        if result[1] is not None and not errors:
+            found(result[1])
+    if (met := first_error(errors)) is not None:
+        raise met
+    return counted
 
 
 def _part_batch(part: tuple[int, bytes]) -> pa.RecordBatch:

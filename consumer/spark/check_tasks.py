@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from consumer.codec.batches import META, change_schema
 from consumer.errors import ConsumerError, Retryable
-from consumer.fold.identity import identities
+from consumer.fold.identity import identities, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import fold_keyless
 from consumer.model.check import CheckTask, Counted, Era
 from consumer.model.load import FileSlice, LoadPart
-from consumer.ports import Moved, RangeReader, unheard
-from consumer.spark.compare import compare_keyed, compare_multisets
+from consumer.ports import Found, Moved, RangeReader, unheard
+from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.tasks import FAILED, as_stream, decode_files, decode_folded, of_table
 from consumer.target import Comparer
 
@@ -44,12 +44,15 @@ def told_buckets(
     era = task.eras[number]
     try:
         rows = decode_folded(pieces, era.task, reader)[1] if task.target.key else _net(era, reader)
-        told = comparer.expected(_as_now(rows, era, task))
+        now = _as_now(rows, era, task)
+        told = comparer.expected(now)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
         meta = [name for name in rows.column_names if not _is_value(name)]
         for position, name in enumerate(meta):
             told = told.add_column(position, name, rows.column(name))
-        yield from _split(told, task, buckets, number)
+        for position in range(len(now.columns)) if task.mending else ():
+            told = told.append_column(f"r{position}", now.column(position))
+        yield from _split(_chosen(told, task, comparer), task, buckets, number)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
@@ -59,12 +62,12 @@ def held_buckets(numbers: Iterable[int], task: CheckTask, comparer: Comparer, bu
     try:
         for number in numbers:
             for rows in comparer.held(number):
-                yield from _split(rows, task, buckets, HELD)
+                yield from _split(_chosen(rows, task, comparer), task, buckets, HELD)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
 
-def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Counted:
+def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Compared:
     """What differs in one bucket. Raises CannotBeExact."""
     by_era: dict[int, list[pa.Table]] = {}
     for body in bodies:
@@ -81,7 +84,7 @@ def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table
     return {n: fold_keyed(rows, task.target.key, True, task.eras[n].task.parts) for n, rows in eras.items()}
 
 
-def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Counted | ConsumerError:
+def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Compared | ConsumerError:
     """`compare_bucket` for all parts of one partition, which has one bucket."""
     failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
     try:
@@ -97,9 +100,14 @@ def first_error(results: Iterable[object]) -> ConsumerError | None:
 
 
 def compare_alone(
-    task: CheckTask, comparer: Comparer, reader: RangeReader, buckets: int = 1, moved: Moved = unheard
+    task: CheckTask,
+    comparer: Comparer,
+    reader: RangeReader,
+    buckets: int = 1,
+    moved: Moved = unheard,
+    found: Found = unheard,
 ) -> Counted:
-    """All of a table in this process. Raises what its parts met."""
+    """All of a table in this process; `found` gets the rows to mend. Raises what its parts met."""
     parts: dict[int, list[bytes]] = {}
     for number, era in enumerate(task.eras):
         for bucket, body in told_buckets(number, era.task.slices, task, comparer, reader, buckets, moved):
@@ -110,7 +118,10 @@ def compare_alone(
         parts.setdefault(bucket, []).append(body)
     counted = Counted()
     for bucket in sorted(parts):
-        counted = counted.plus(compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task), task.show)
+        more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task)
+        counted = counted.plus(more, task.show)
+        if rows is not None:
+            found(rows)
     return counted
 
 
@@ -143,6 +154,21 @@ def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:
         else:
             columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
     return pa.table(columns)
+
+
+def _chosen(rows: pa.Table, task: CheckTask, comparer: Comparer) -> pa.Table:
+    """Those of `rows`, in their normal form, that have one of the task's keys."""
+    if task.keys is None:
+        return rows
+    schema = change_schema(task.target)
+    positions = task.target.key or tuple(range(len(task.target.columns)))
+    columns = [pa.nulls(len(task.keys), kind) for kind in schema.types[META:]]
+    for number, position in enumerate(positions):
+        columns[position] = pa.array([key[number] for key in task.keys], columns[position].type)
+    wanted = comparer.expected(pa.table(columns, names=schema.names[META:]))
+    names = [f"c{position}" for position in positions]
+    codes, _ = row_codes(pa.concat_tables([rows.select(names), wanted.select(names)]).columns)
+    return rows.filter(pa.array(np.isin(codes[: rows.num_rows], codes[rows.num_rows :])))
 
 
 def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[Part]:

@@ -12,11 +12,16 @@ from consumer.codec.batches import Flags, Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import key_codes, row_codes
 from consumer.model.check import CheckTask, Counted, Difference
+from consumer.spark.mending import ANEW, DELETE, INSERT, UPDATE, copies_to_mend, rows_to_mend
 
 _NONE = -1
 
 
-def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Counted:
+Compared = tuple[Counted, "pa.Table | None"]
+"""What differs, counted; and of a task that is `mending` the rows to mend (see `consumer.spark.mending`)."""
+
+
+def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Compared:
     """`eras` are the folded changes of each era, `held` the target's rows; all values in their normal form.
 
     The change of the last era that has one decides about a key. Each copy of a key but one is an extra row.
@@ -52,7 +57,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         *_keys(task, "extra", held, np.flatnonzero(again)),
         *_differing(task, told, held, newest[both], there[both], values, wrong),
     ]
-    return Counted(
+    counted = Counted(
         expected=int(expected.sum()),
         found=len(own),
         missing=int(missing.sum()),
@@ -63,16 +68,23 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         unknown=unknown,
         shown=tuple(shown),
     )
+    if not task.mending:
+        return counted, None
+    kinds = np.zeros(count, np.int8)
+    kinds[missing], kinds[both[wrong]], kinds[extra] = INSERT, UPDATE, DELETE
+    kinds[own[again]] = np.where(expected[own[again]], ANEW, kinds[own[again]])
+    return counted, rows_to_mend(task, kinds, told, era, newest, held, there)
 
 
-def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Counted:
+def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Compared:
     """`eras` have the net copies ``n`` of each row. Raises CannotBeExact where more of a row went than came."""
     names = [f"c{position}" for position in task.compared]
-    parts = [rows.select(["n", *names]) for rows in eras.values()]
+    as_told = [f"r{position}" for position in range(len(task.target.columns))] if task.mending else []
+    parts = [_marked(rows.select(["n", *names, *as_told]), told=True) for rows in eras.values()]
     if held is not None:
         ones = pa.chunked_array([np.ones(held.num_rows, np.int64)])
-        parts.append(held.select(names).add_column(0, "n", ones))
-    rows = pa.concat_tables(parts)
+        parts.append(_marked(held.select(names).add_column(0, "n", ones), told=False))
+    rows = pa.concat_tables(parts, promote_options="default")
     codes, count = row_codes([rows.column(name) for name in names])
     copies: Ints = rows.column("n").to_numpy()
     found = 0 if held is None else held.num_rows
@@ -85,7 +97,7 @@ def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Ta
     first = np.full(count, _NONE)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
     more = told - own
-    return Counted(
+    counted = Counted(
         expected=int(told.sum()),
         found=found,
         missing=int(more[more > 0].sum()),
@@ -93,6 +105,14 @@ def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Ta
         unknown={task.target.names[n]: found for n in range(len(task.target.names)) if n not in task.compared},
         shown=tuple(_copies(task, rows, first, more)),
     )
+    differing = np.flatnonzero(more)
+    if not task.mending or len(names) < len(task.target.columns) or not len(differing):
+        return counted, None
+    return counted, copies_to_mend(task, rows, first[differing], told[differing], own[differing])
+
+
+def _marked(rows: pa.Table, told: bool) -> pa.Table:
+    return rows.append_column("told", pa.repeat(pa.scalar(told), rows.num_rows))
 
 
 def _copies(task: CheckTask, rows: pa.Table, first: Ints, more: Ints) -> Iterator[Difference]:

@@ -12,14 +12,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.codec.registry import protocol_of
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Moved, RangeReader, unheard
+from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
 from consumer.target import Comparer, Writer
@@ -85,14 +85,20 @@ class SparkLoader:
         return [_outcome(task, results[task.number]) for task in tasks]
 
     def compare(
-        self, task: CheckTask, comparer: Comparer, reader: RangeReader, at_a_time: int, moved: Moved = unheard
+        self,
+        task: CheckTask,
+        comparer: Comparer,
+        reader: RangeReader,
+        at_a_time: int,
+        moved: Moved = unheard,
+        found: Found = unheard,
     ) -> Counted:
         """A small table in this process, a large one as a job. Raises BadConfig and TargetUnavailable as `load`."""
-        from consumer.spark.check_tasks import compare_alone, first_error
+        from consumer.spark.check_tasks import compare_alone
 
         if sum(_weight(era.task) for era in task.eras) <= PACKED_BYTES and comparer.ranges == 1:
-            return compare_alone(task, comparer, reader, moved=moved)
-        from consumer.spark.check import compared
+            return compare_alone(task, comparer, reader, moved=moved, found=found)
+        from consumer.spark.check import added, compared
 
         session = self._started()
         keyed = bool(task.target.key)
@@ -105,14 +111,13 @@ class SparkLoader:
         buckets = max(-(-weight // BUCKET_BYTES), comparer.ranges, session.cores)
         try:
             with session.parts.of_load(moved) as tell:
-                rows = compared(session.spark, task, groups, comparer, reader, buckets, at_a_time, tell).collect()
+                rows = compared(session.spark, task, groups, comparer, reader, buckets, at_a_time, tell)
+                return added(rows, task, found)
+        except ConsumerError:
+            raise
         except Exception as error:
             self._lose(session)
             raise told(error, self._settings) from error
-        results = [pickle.loads(row.body) for row in rows]
-        if (met := first_error(results)) is not None:
-            raise met
-        return reduce(lambda one, other: one.plus(other, task.show), results, Counted())
 
     def abandon(self) -> None:
         """Leave the jobs in hand, or Spark's start: writers are locked out by the next run."""

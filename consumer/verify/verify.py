@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from consumer.errors import (
@@ -29,8 +29,10 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.ports import Loader, Observer, StorageReader
-from consumer.target import Sink
+from consumer.target import Comparer, Sink
+from consumer.verify.differing import Differing
 from consumer.verify.eras import TableHistory
+from consumer.verify.mend import Mender, defaulted, write_targets
 
 _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 
@@ -38,7 +40,9 @@ _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 @dataclass(frozen=True)
 class Verifier:
     """`chosen` are the tables to compare; `show` the most differences to give of each, `at_a_time` the most ranges of
-    the target's rows that are read at the same time."""
+    the target's rows that are read at the same time. `mender` makes right what differs, which is then compared again.
+    `keys`: of a table that is named there only rows that have, in the columns of its key (in all columns where it has
+    none), the values of one of these are looked at; by upstream's names of columns, as change tables have values."""
 
     reader: StorageReader
     sink: Sink
@@ -48,6 +52,8 @@ class Verifier:
     chosen: Callable[[TableName], bool]
     show: int
     at_a_time: int
+    mender: Mender | None = None
+    keys: Mapping[TableName, Sequence[Mapping[str, str | bytes | None]]] = field(default_factory=dict)
 
     def tables(self, listing: Listing, progress: Progress) -> list[TableCheck]:
         """One after the other, those of `progress` that exist. Raises Retryable for what all of them need."""
@@ -130,35 +136,64 @@ class Verifier:
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
         """What the target says of the tables, asked in one call."""
-        if not histories:
-            return []
-        catalog, dialect, naming = histories[0].assembly.catalog, self.options.dialect, self.options.naming
-        loads = (history.request_load() for history in histories)
-        asked = [TableVersionConsumer(load, catalog, dialect, naming=naming).request() for load in loads]
+        asked = [self._version(history).request() for history in histories]
         return self.sink.prepare([replace(request, reading=True) for request in asked])
+
+    def _version(self, history: TableHistory) -> TableVersionConsumer:
+        load, catalog = history.request_load(), history.assembly.catalog
+        return TableVersionConsumer(load, catalog, self.options.dialect, naming=self.options.naming)
 
     def _task(
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
     ) -> CheckTask:
-        return CheckTask(target, history.eras(target, self.reader, absent or {}), whole, self.show)
+        eras, mending = history.eras(target, self.reader, absent or {}), self.mender is not None
+        names = [target.columns[position].name for position in target.key or range(len(target.columns))]
+        rows = self.keys.get(history.name)
+        keys = None if rows is None else tuple(tuple(row[name] for name in names) for row in rows)
+        return CheckTask(target, eras, whole, self.show, mending, keys)
 
     def _run(self, history: TableHistory, task: CheckTask, untold: str) -> TableCheck:
-        comparer, ranges = self.sink.comparer(task.target), self.reader.range_reader()
+        comparer = self.sink.comparer(task.target)
         absent: dict[int, tuple[str, ...]] = {}
         while True:
-            files = {piece.path for era in task.eras for piece in era.task.slices}
-            work = Work((history.name,), len(files), task.bytes)
-            self.observer.tell(WorkStarted(work))
             try:
-                counted = self.loader.compare(task, comparer, ranges, self.at_a_time, partial(self._moved, work))
-                break
+                with Differing(task, comparer) as rows:
+                    counted = self._counted(history, task, comparer, rows)
+                    found = TableCheck(history.name, history.upto, counted, tuple(_notes(task, counted, untold)))
+                    return self._mended(history, task, rows, found)
             except RowsVary as error:
                 if not _learnt(absent, error, len(task.eras)):
                     raise
                 task = self._task(history, task.target, task.whole, absent)
-            finally:
-                self.observer.tell(WorkEnded(work))
-        return TableCheck(history.name, history.upto, counted, tuple(_notes(task, counted, untold)))
+
+    def _counted(self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing) -> Counted:
+        files = {piece.path for era in task.eras for piece in era.task.slices}
+        work = Work((history.name,), len(files), task.bytes)
+        self.observer.tell(WorkStarted(work))
+        try:
+            reader, moved = self.reader.range_reader(), partial(self._moved, work)
+            return self.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add)
+        finally:
+            self.observer.tell(WorkEnded(work))
+
+    def _mended(self, history: TableHistory, task: CheckTask, rows: Differing, found: TableCheck) -> TableCheck:
+        """`found`, or what is found once its rows were written."""
+        if self.mender is None or not found.counted.differences:
+            return found
+        if rows.is_empty:
+            return replace(found, notes=(*found.notes, "not made right: the storage does not tell which rows to leave"))
+        try:
+            targets = write_targets(self.sink, self._version(history), task, rows.groups)
+            place = history.progress.table(history.name).applied_ts
+            has_changed = self.mender.mend(rows, targets, place)
+        except (LeaseHeld, ProgressMoved):
+            raise
+        except (TableError, Retryable) as error:
+            return replace(found, notes=(*found.notes, f"not made right: {error.sentence()}"))
+        if has_changed:
+            (answer,) = self._targets([history])
+            found = replace(replace(self, mender=None)._checked(history, answer), repaired=found.counted)
+        return replace(found, notes=(*found.notes, *defaulted(rows, targets)))
 
     def _moved(self, work: Work, part: LoadPart) -> None:
         self.observer.tell(WorkMoved(work, part))

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
 
-from consumer.errors import LeaseHeld
+from consumer.errors import LeaseHeld, RowsCollide
 from consumer.model.load import LoadTarget
-from consumer.target import Comparer, Sink
-from tests.contract.acts import UPSTREAM, changes, create_item, load, prepared
+from consumer.model.names import MAX_TSO
+from consumer.model.progress import ProgressChange
+from consumer.model.steps import Window
+from consumer.target import Comparer, LoadRequest, Sink
+from tests.contract.acts import (
+    ID,
+    LOG,
+    LOG_COLUMNS,
+    NAME,
+    SHOP,
+    UPSTREAM,
+    WINDOW,
+    changes,
+    create_item,
+    create_log,
+    load,
+    load_net,
+    net,
+    outcome,
+    prepared,
+)
 from tests.contract.targets import Target
 
 LARGE = pa.schema([("c0", pa.large_string()), ("c1", pa.large_string())])
@@ -21,6 +42,10 @@ PUTS = ((True, ("1", "a")), (True, ("2", None)), (True, ("3", "it's \\ 'so'")))
 def rows_of(tables: Sequence[pa.Table], target: LoadTarget) -> set[tuple[str | None, ...]]:
     names = [f"c{position}" for position in range(len(target.columns))]
     return {tuple(row[name] for name in names) for table in tables for row in table.to_pylist()}
+
+
+def copies(comparer: Comparer) -> Counter[tuple[str | None, ...]]:
+    return Counter(tuple(row.values()) for table in held(comparer) for row in table.to_pylist())
 
 
 def held(comparer: Comparer) -> list[pa.Table]:
@@ -42,6 +67,45 @@ def test_what_was_written_is_held_as_it_is_expected(target: Target, sink: Sink) 
         assert all(told.schema.field(name).type == table.schema.field(name).type for table in held(comparer)
                    for name in ("c0", "c1"))  # fmt: skip
     looking.close()
+
+
+def test_what_is_held_can_be_written_again(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    answer = prepared(sink)
+    load(sink, answer, changes(*PUTS))
+    sink.rest()
+    comparer = sink.comparer(answer)
+    (rows,) = held(comparer)
+    assert rows_of([comparer.expected(comparer.changes(rows))], answer) == rows_of([rows], answer)
+
+
+def test_of_each_row_there_are_as_many_copies_as_asked_for(target: Target, sink: Sink) -> None:
+    create_log(sink)
+    answer = prepared(sink, LOG, LOG_COLUMNS)
+    load_net(sink, answer, net((2, ("1", "x")), (1, ("2", "y")), (3, (None, None))), WINDOW)
+    after = sink.progress()
+    asked = net((1, ("1", "x")), (4, ("2", "y")), (0, (None, None)), (2, ("3", "z")))
+    for _ in range(2):
+        writer = sink.writer()
+        with writer.session() as session:
+            receipt = session.write_copies(answer, asked)
+        sink.end(writer)
+        sink.commit([outcome(answer, [receipt], Window(WINDOW.upto, MAX_TSO))], ProgressChange())
+    sink.rest()
+    assert copies(sink.comparer(answer)) == {("1", "x"): 1, ("2", "y"): 4, ("3", "z"): 2}
+    assert sink.progress() == after
+
+
+def test_a_put_that_is_alone_touches_no_other_row(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    load(sink, prepared(sink), changes((True, ("1", "a")), (True, ("2", "b"))))
+    told = frozenset([frozenset(["name"])])
+    (answer,) = sink.prepare([LoadRequest(SHOP, (ID, NAME), told_unique=told, alone=True)])
+    assert isinstance(answer, LoadTarget)
+    with suppress(RowsCollide):  # of a target that has the unique key
+        load(sink, answer, changes((True, ("3", "b"))))
+    sink.rest()
+    assert {("1", "a"), ("2", "b")} <= copies(sink.comparer(answer)).keys()
 
 
 def test_a_consumer_at_work_is_not_looked_at(target: Target, sink: Sink) -> None:

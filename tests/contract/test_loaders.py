@@ -183,6 +183,9 @@ class Held:
     def expected(self, rows: pa.Table) -> pa.Table:
         return rows
 
+    def changes(self, rows: pa.Table) -> pa.Table:
+        return rows
+
     def held(self, number: int) -> Iterator[pa.Table]:
         columns = zip(*self.rows[number], strict=True)
         yield pa.table([pa.array(column, pa.large_string()) for column in columns], names=["c0", "c1"])

@@ -56,6 +56,7 @@ def test_every_command_prints_what_the_schema_says(consumer: CommandLine) -> Non
     assert done["lag_seconds"] > 0
     checked(consumer.run("once", "--json"), "run")
     checked(consumer.run("verify", "--json"), "verify")
+    checked(consumer.run("verify", "--repair", "--json"), "verify")
     checked(consumer.run("resync", "--table", "du.t", "--json"), "run")
     checked(
         consumer.run("replay", "--from-ts", "470611618363867137", "--downstream-uri", "memory://r", "--json"), "run"

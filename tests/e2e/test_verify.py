@@ -58,6 +58,37 @@ def test_what_was_changed_by_hand_is_named_and_mended(consumer: CommandLine) -> 
     assert consumer.run("verify").code == 0
 
 
+def test_rows_are_made_right(consumer: CommandLine) -> None:
+    assert consumer.run("once").code == 0
+    by_hand(consumer, "UPDATE du.s SET id = 101", "INSERT INTO du.n VALUES (2, 3)")
+    script = consumer.storage.parent / "right.sql"
+    left = consumer.run("verify", "--repair-sql", str(script))
+    assert left.code == 6
+    assert script.read_text().count("BEGIN TRANSACTION") == 2
+    assert consumer.run("verify", "--repair", "--repair-sql", str(script)).code == 2
+    left = consumer.run("verify", "--repair", "--json")
+    assert (left.code, left.json["differences"]) == (0, 0)
+    assert left.json["tables"]["du.s"]["repaired"]["missing"] == 1
+    assert left.json["tables"]["du.t"]["repaired"] is None
+    by_hand(consumer, "UPDATE du.s SET id = 101")
+    left = consumer.run("verify", "--repair")
+    assert left.code == 0
+    assert "du.s was missing: id='100'" in left.out
+    assert "du.s: 2 of 2 rows that differed are right now" in left.out
+    assert consumer.run("verify").code == 0
+    assert consumer.run("once").code == 0
+    assert not script.with_suffix(".sql.part").exists()
+
+
+def test_a_file_of_statements_that_cannot_be_written(consumer: CommandLine) -> None:
+    assert consumer.run("once").code == 0
+    left = consumer.run("verify", "--repair-sql", str(consumer.storage / "nowhere" / "right.sql"))
+    assert left.code == 2
+    assert "right.sql cannot be written: No such file or directory" in left.err
+    assert "name another file" in left.err
+    assert consumer.run("verify", "--repair-sql", str(consumer.storage.parent / "right.sql")).code == 0
+
+
 def test_a_checkpoint_that_went_back(consumer: CommandLine) -> None:
     assert consumer.run("once").code == 0
     whole = (consumer.storage / "metadata").read_bytes()

@@ -1,4 +1,5 @@
-"""`verify` compares every type of the type cases: equal as they were applied, each changed cell is found."""
+"""`verify` compares every type of the type cases: equal as they were applied, each changed cell is found, and made
+right by the consumer and by statements that the target's own client runs."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ import duckdb
 import pytest
 
 from consumer import app
-from consumer.model.check import VerifyResult
+from consumer.config.settings import Settings
+from consumer.model.check import Repairing, VerifyResult
 from tests.e2e.test_types import FORMATS, apply
 from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
+from tests.support.scripts import run_on_file, run_on_server
 from tests.support.type_cases import ZONE
 from tests.support.type_storage import DATABASE, CaseTable, TypeStorage
 
@@ -40,7 +43,12 @@ def test_on_a_server(storage: TypeStorage, kind: str, request: pytest.FixtureReq
             f"SET t.`{column}` = o.`{column}` WHERE t.id = {key}",
         )
 
-    _each_change_is_found(storage, lambda: app.verify(settings, Recorder(), show=1000, loader=InlineLoader()), change)
+    script = Path(storage.folder).parent / "right.sql"
+    for repairing in (Repairing(sql=str(script)), Repairing(write=True)):
+        _each_change_is_found(storage, settings, repairing, change)
+        if repairing.sql:
+            run_on_server(script, server)
+        assert [table.state for table in verified(settings).tables if table.state != "equal"] == []
 
 
 def test_on_a_file(storage: TypeStorage, tmp_path: Path) -> None:
@@ -55,14 +63,26 @@ def test_on_a_file(storage: TypeStorage, tmp_path: Path) -> None:
                 f"WHERE id = {key}"
             )
 
-    _each_change_is_found(storage, lambda: app.verify(settings, Recorder(), show=1000, loader=InlineLoader()), change)
+    script = tmp_path / "right.sql"
+    for repairing in (Repairing(sql=str(script)), Repairing(write=True)):
+        _each_change_is_found(storage, settings, repairing, change)
+        if repairing.sql:
+            run_on_file(script, file)
+        assert [table.state for table in verified(settings).tables if table.state != "equal"] == []
+
+
+def verified(settings: Settings, repairing: Repairing = Repairing()) -> VerifyResult:  # noqa: B008
+    return app.verify(settings, Recorder(), show=1000, loader=InlineLoader(), repairing=repairing)
 
 
 def _each_change_is_found(
-    storage: TypeStorage, verify: Callable[[], VerifyResult], change: Callable[[CaseTable, str, int, int], None]
+    storage: TypeStorage,
+    settings: Settings,
+    repairing: Repairing,
+    change: Callable[[CaseTable, str, int, int], None],
 ) -> None:
     """A cell of each column gets the value of another row, each in a row of its own where there are enough."""
-    first = verify()
+    first = verified(settings)
     assert [(str(t.table), t.state, t.counted.shown, t.error) for t in first.tables if t.state != "equal"] == []
     assert {t.table.table: t.counted.expected for t in first.tables} == {t.name: len(t.final) for t in storage.tables}
     changed: set[Cell] = set()
@@ -79,8 +99,8 @@ def _each_change_is_found(
                 changed.add((table.name, case.column.name, str(key)))
     found = {
         (check.table.table, name, str(dict(row.key)["id"]))
-        for check in verify().tables
-        for row in check.counted.shown
+        for check in verified(settings, repairing).tables
+        for row in (check.repaired or check.counted).shown
         for name, _, _ in row.values
     }
     assert found == changed

@@ -1,5 +1,5 @@
 """Random histories applied to a file: `verify` says equal. Then one row of it is changed, taken away or put in,
-anywhere, and `verify` names exactly that row."""
+anywhere, and `verify` names exactly that row, and makes it right."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from hypothesis import strategies as st
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
-from consumer.model.check import VerifyResult
+from consumer.model.check import Repairing, VerifyResult
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
+from tests.support.scripts import run_on_file
 from tests.support.upstream import DATABASE, Storage, Upstream
 
 Found = set[tuple[str, str, str, tuple[str, ...]]]
 """Kind, table, key, and columns that differ."""
 
 
-def verified(given: Settings, buckets: int) -> VerifyResult:
-    return app.verify(given, Recorder(), show=100, loader=InlineLoader(buckets))
+def verified(given: Settings, buckets: int, repairing: Repairing = Repairing()) -> VerifyResult:  # noqa: B008
+    return app.verify(given, Recorder(), show=100, loader=InlineLoader(buckets), repairing=repairing)
 
 
 def found(result: VerifyResult) -> Found:
@@ -33,6 +34,18 @@ def found(result: VerifyResult) -> Found:
         for check in result.tables
         for row in check.counted.shown
     }
+
+
+def rows_of(file: Path) -> dict[str, list[str]]:
+    """By table, with all columns."""
+    with duckdb.connect(str(file), read_only=True) as connection:
+        tables = connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE schema_name = ?", [DATABASE]
+        ).fetchall()
+        return {
+            name: sorted(map(repr, connection.execute(f'SELECT * FROM {DATABASE}."{name}"').fetchall()))
+            for (name,) in tables
+        }
 
 
 def one_change(rnd: random.Random, file: Path, known: dict[str, set[str]]) -> Found:
@@ -65,8 +78,8 @@ def one_change(rnd: random.Random, file: Path, known: dict[str, set[str]]) -> Fo
 
 
 @settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 2**32), buckets=st.sampled_from([1, 3]), old_folders=st.booleans())
-def test_one_changed_row_is_named(seed: int, buckets: int, old_folders: bool) -> None:
+@given(seed=st.integers(0, 2**32), buckets=st.sampled_from([1, 3]), old_folders=st.booleans(), by_file=st.booleans())
+def test_one_changed_row_is_named_and_made_right(seed: int, buckets: int, old_folders: bool, by_file: bool) -> None:
     rnd = random.Random(seed)
     upstream = Upstream(rnd)
     with tempfile.TemporaryDirectory() as work:
@@ -96,5 +109,16 @@ def test_one_changed_row_is_named(seed: int, buckets: int, old_folders: bool) ->
             for check in compared
             if check.table.table in upstream.tables
         }
+        right = rows_of(file)
         expected = one_change(rnd, file, known)
         assert found(verified(given, buckets)) == expected
+        before = rows_of(file)
+        if by_file:
+            script = Path(work) / "right.sql"
+            assert found(verified(given, buckets, Repairing(sql=str(script)))) == expected
+            assert rows_of(file) == before
+            run_on_file(script, file)
+        else:
+            assert found(verified(given, buckets, Repairing(write=True))) == set()
+        assert found(verified(given, buckets)) == set()
+        assert rows_of(file) == right

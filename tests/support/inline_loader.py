@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Moved, RangeReader, unheard
+from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.check_tasks import compare_alone
 from consumer.spark.tasks import FAILED, decode_to_buckets, load_whole, write_buckets
 from consumer.target import Comparer, Writer, WriteSession
@@ -64,9 +64,15 @@ class InlineLoader:
         return [pickle.loads(body) for body in write_buckets(((b, pa.py_buffer(x)) for b, x in rows), task, writer)]
 
     def compare(
-        self, task: CheckTask, comparer: Comparer, reader: RangeReader, at_a_time: int, moved: Moved = unheard
+        self,
+        task: CheckTask,
+        comparer: Comparer,
+        reader: RangeReader,
+        at_a_time: int,
+        moved: Moved = unheard,
+        found: Found = unheard,
     ) -> Counted:
-        return compare_alone(pickle.loads(pickle.dumps(task)), comparer, reader, self._keyed or 1, moved)
+        return compare_alone(pickle.loads(pickle.dumps(task)), comparer, reader, self._keyed or 1, moved, found)
 
     def abandon(self) -> None:
         pass

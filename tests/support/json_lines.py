@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from consumer.codec.batches import META, change_schema
-from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
+from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
@@ -35,7 +35,7 @@ from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import kept_in, taken
-from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> JsonLinesSink:
@@ -205,6 +205,9 @@ class JsonLinesSink:
     def comparer(self, target: LoadTarget) -> Comparer:
         return JsonLinesComparer(self._path, target)
 
+    def script(self, target: LoadTarget) -> Script:
+        raise BadConfig("a folder of JSON lines takes no statements from a file")
+
     # Rows
 
     def writer(self) -> Writer:
@@ -270,6 +273,9 @@ class JsonLinesComparer:
     ranges: int = 1
 
     def expected(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def changes(self, rows: pa.Table) -> pa.Table:
         return rows
 
     def held(self, number: int) -> Iterator[pa.Table]:

@@ -342,13 +342,15 @@ FOLLOWED = {
         "storage/files.py:changed",
     ],
     "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
-    "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:verify"],
+    "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],
+    "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["app/verify.py:_mender"],
     "test_verify.py::test_a_checkpoint_that_went_back": ["verify/verify.py:_compared"],
 }
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
 ADVICE = {
     "cli/starved.py:starved", "sink/columnar/writer.py:_save", "sink/duckdb/tables/prepare.py:_answer",
+    "sink/mysql/rows/multiset.py:_execute",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
     "spark/failures.py:told", "spark/session.py:_check", "spark/session.py:_why_not", "spark/waiting.py:add",
     "storage/files.py:check_length", "storage/remote.py:_connected",

@@ -1,6 +1,7 @@
 """Writes folded changes to Parquet in the staging folder, on executors. The driver publishes them.
 
-A staged file has ``put`` (or ``n``, the copies of a table with no key), ``row``, which identifies the row (see
+A staged file has ``put`` (or, of a table with no key, ``n``, by how many copies more or fewer, or ``copies``, how many
+there must be), ``row``, which identifies the row (see
 `fold.identity.identities`), and for each column of the target either ``cN`` of its own type, or ``tN`` as text where a
 value is none of that type.
 """
@@ -60,6 +61,11 @@ class ParquetSession:
         removed = pc.sum(pc.filter(copies, pc.less(copies, 0)), min_count=0).as_py()
         staged = self._stage(target, changes, {"n": copies})
         return Receipt(int(added), -int(removed), staged)
+
+    def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
+        """Stage how many copies of rows there must be."""
+        copies = rows.column("n")
+        return Receipt(0, 0, self._stage(target, rows, {"copies": copies}))
 
     def _stage(self, target: LoadTarget, changes: pa.Table, columns: dict[str, pa.ChunkedArray]) -> str:
         assert isinstance(target.settings, ColumnarTarget)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -22,7 +23,7 @@ from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.staging import begin_load, begin_staging, end_load, end_staging, staged_file
 from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.completed import completed
-from consumer.sink.duckdb.connection import Database, lacks_memory
+from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
 from consumer.sink.duckdb.progress.lease import check_epoch, raise_epoch
 from consumer.sink.duckdb.progress.migrate import ensure_schema
 from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_applied_ts
@@ -35,7 +36,10 @@ from consumer.sink.duckdb.tables.prepare import prepare
 from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
-from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import DdlOutcome, LoadRequest, Script, TargetOptions, Writer
+
+if TYPE_CHECKING:
+    from consumer.sink.duckdb.rows.compare import DuckDbComparer
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +156,7 @@ class DuckDbSink:
         finally:
             self._lock.release()
 
-    def comparer(self, target: LoadTarget) -> Comparer:
+    def comparer(self, target: LoadTarget) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
 
         with self._database.reader() as connection:
@@ -160,6 +164,15 @@ class DuckDbSink:
             if connection is None or table is None:
                 raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
             return DuckDbComparer(self._settings.path, table, target, rows_of(connection, table))
+
+    def script(self, target: LoadTarget) -> Script:
+        from consumer.sink.duckdb.rows.script import DuckDbScript
+
+        comparer = self.comparer(target)
+        with self._database.reader() as connection:
+            assert connection is not None
+            table = qualified(connection, comparer.table.name)
+            return DuckDbScript(comparer, catalog(connection), table, self._settings.name)
 
     def rest(self) -> None:
         self._made_empty = False

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
+from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
@@ -18,7 +18,7 @@ from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import kept_in, taken
-from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -107,6 +107,9 @@ class MemorySink:
 
     def comparer(self, target: LoadTarget) -> Comparer:
         return MemoryComparer(self._label, target)
+
+    def script(self, target: LoadTarget) -> Script:
+        raise BadConfig("a target in memory takes no statements from a file")
 
     def rest(self) -> None:
         """Others are in the same process."""
@@ -232,6 +235,9 @@ class MemorySession:
         added = sum(max(row["n"], 0) for row in rows)
         return Receipt(added, added - sum(row["n"] for row in rows), self._stage(rows))
 
+    def write_copies(self, target: LoadTarget, rows: ArrowTable) -> Receipt:
+        return Receipt(0, 0, self._stage([{**row, "copies": row["n"]} for row in rows.to_pylist()]))
+
     def _stage(self, rows: list[Row]) -> str:
         if self._number not in self._store.at_work:
             raise LeaseHeld("this writer was locked out")
@@ -249,6 +255,9 @@ class MemoryComparer:
     ranges: int = 1
 
     def expected(self, rows: ArrowTable) -> ArrowTable:
+        return rows
+
+    def changes(self, rows: ArrowTable) -> ArrowTable:
         return rows
 
     def held(self, number: int) -> Iterator[ArrowTable]:

@@ -72,10 +72,12 @@ def _default(column: Column, target: LoadTarget) -> str | None:
 
 
 def merge_multiset(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> None:
-    """Add and remove the copies of rows of a table with no key. Raises CannotBeExact."""
+    """Add and remove the copies of rows of a table with no key, or make as many as there must be. Raises
+    CannotBeExact."""
     rows = Counter(tuple(row[name] for name in target.names) for row in table.rows)
     for change in changes:
-        rows[tuple(_values(target, change).values())] += change["n"]
+        image = tuple(_values(target, change).values())
+        rows[image] = change["copies"] if "copies" in change else rows[image] + change["n"]
     if any(count < 0 for count in rows.values()):
         raise CannotBeExact(f"a row to remove from {target.table} is not there", table=str(target.table))
     table.rows = [dict(zip(target.names, values, strict=True)) for values in rows.elements()]

@@ -33,7 +33,7 @@ from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing, referred_columns
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
-from consumer.target import Comparer, DdlOutcome, LoadRequest, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -183,6 +183,11 @@ class MySqlSink:
                 return MySqlComparer(self._settings, target, bounds_of(cursor, target))
 
         return self._driver.retried(look)
+
+    def script(self, target: LoadTarget) -> Script:
+        from consumer.sink.mysql.rows.script import MySqlScript
+
+        return MySqlScript(self._settings, target)
 
     def rest(self) -> None:
         """Others use the server beside this one."""

@@ -13,7 +13,7 @@ import pytest
 
 import consumer
 from consumer.cli.main import main
-from consumer.model.check import VerifyResult
+from consumer.model.check import Repairing, VerifyResult
 from consumer.model.inspection import InspectResult
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult, StatusResult
@@ -55,9 +55,15 @@ class FakeApp:
         return self.answer("status", settings, observer)
 
     def verify(
-        self, settings: Any, observer: Any, tables: Sequence[TableName], show: int, ranges_at_a_time: int
+        self,
+        settings: Any,
+        observer: Any,
+        tables: Sequence[TableName],
+        show: int,
+        ranges_at_a_time: int,
+        repairing: Repairing,
     ) -> VerifyResult:
-        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time)
+        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time, repairing)
 
     def resync(self, settings: Any, observer: Any, table: TableName) -> RunResult:
         return self.answer("resync", settings, observer, table)

@@ -55,14 +55,15 @@ def publish(
         if target.key:
             defaulted = _merge_keyed(connection, target, table, staged)
         else:
-            _merge_multiset(connection, target, table.name, staged)
+            _merge_multiset(connection, target, table.name, staged, counted="copies" in present)
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.IntegrityError) as error:
         values = dict(zip(target.names, _values(target, types, present), strict=True))
+        puts = "put" if target.key else "copies > 0" if "copies" in present else "n > 0"
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
             hint=f"let the column take the value, or empty and reload the table: {resync_command(target.table)}",
             table=str(target.table),
-            row=refused_row(connection, table.name, source, values, "put" if target.key else "n > 0"),
+            row=refused_row(connection, table.name, source, values, puts),
         ) from error
     return Published(widened, defaulted)
 
@@ -134,14 +135,23 @@ def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: 
 
 
 def _merge_multiset(
-    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged
+    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: TableName, staged: _Staged, counted: bool
 ) -> None:
+    """`counted`: how many copies there must be is staged, not how many more or fewer."""
     name = qualified(connection, table)
     aliases = ", ".join(f"v{position}" for position in range(len(target.names)))
     selected = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
+    asked_for = f"SELECT {'copies AS n' if counted else 'n'}, {selected} FROM {staged.source}"
+    if counted:
+        held = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
+        wanted = f"(SELECT {aliases} FROM ({asked_for})) s"
+        same = " AND ".join(
+            f"h.v{position} IS NOT DISTINCT FROM s.v{position}" for position in range(len(target.names))
+        )
+        asked_for += f" UNION ALL SELECT -1, h.* FROM (SELECT {held} FROM {name} t) h SEMI JOIN {wanted} ON {same}"
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE net AS SELECT CAST(sum(n) AS BIGINT) AS n, row_number() OVER () AS id, "
-        f"{aliases} FROM (SELECT n, {selected} FROM {staged.source}) GROUP BY ALL HAVING sum(n) <> 0"
+        f"{aliases} FROM ({asked_for}) GROUP BY ALL HAVING sum(n) <> 0"
     )
     (asked,) = connection.execute("SELECT coalesce(-sum(n), 0) FROM net WHERE n < 0").fetchall()[0]
     if asked:

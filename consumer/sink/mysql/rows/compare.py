@@ -62,6 +62,9 @@ class MySqlComparer:
         finally:
             connection.close()
 
+    def changes(self, rows: pa.Table) -> pa.Table:
+        return normal_form.changes(self.target, rows)
+
     def _where(self, number: int) -> tuple[str, list[Any]]:
         if not self.bounds:
             return "", []

@@ -26,20 +26,28 @@ _LISTED = (Family.INTEGER, Family.DECIMAL, Family.BIT, Family.ENUM, Family.YEAR,
 """Families whose literals have the column's own type, so that IN compares like =."""
 
 
-def delete_statements(target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
+def delete_statements(target: LoadTarget, rows: pa.Table, plain: bool = False) -> Iterator[bytes]:
     """Statements that remove the rows with the keys of `rows` (the key columns of ``c0 .. cN``). Raises CorruptFile."""
     settings = mysql_target(target)
     head = f"DELETE FROM {qualified(settings.database, settings.table)} WHERE "
-    literals = key_literals(target, rows, target.key)
+    literals = key_literals(target, rows, target.key, plain)
     if len(literals) == 1 and target.columns[target.key[0]].family in _LISTED:
         start = f"{head}{quote(target.names[target.key[0]])} IN (".encode()
         for piece in joined(sql(literals[0], ","), b",", _LIST_ROWS, _BYTES):
             yield start + piece.text + b")"
         return
-    conditions = [_equal(target, position, value) for position, value in zip(target.key, literals, strict=True)]
-    rendered = sql("(", sql(*conditions, between=" AND "), ") OR ")
-    for piece in joined(rendered, b" OR ", _CONDITION_ROWS, _BYTES):
+    for piece in joined(sql("(", _have(target, literals), ") OR "), b" OR ", _CONDITION_ROWS, _BYTES):
         yield head.encode() + piece.text
+
+
+def key_conditions(target: LoadTarget, rows: pa.Table, plain: bool = False) -> pa.Array:
+    """Of each of `rows`, the condition that a row has its key. Raises CorruptFile."""
+    return _have(target, key_literals(target, rows, target.key, plain))
+
+
+def _have(target: LoadTarget, literals: list[pa.Array]) -> pa.Array:
+    equal = [_equal(target, position, value) for position, value in zip(target.key, literals, strict=True)]
+    return sql(*equal, between=" AND ")
 
 
 def same_bytes(name: str, literal: pa.Array) -> pa.Array:

@@ -58,6 +58,21 @@ def apply(
     return receipt
 
 
+def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int) -> tuple[int, int]:
+    """Make of each of `rows` the ``n`` copies that must be there, in the transaction at hand; how many copies it has
+    added and removed. Raises RowRefused, CorruptFile, CannotBeExact; pymysql's errors pass through."""
+    head = f"SELECT COUNT(*) FROM {_table(target)} WHERE ".encode()
+    held = []
+    for condition in conditions(target, rows):
+        _execute(cursor, target, head + condition + b" FOR UPDATE", packet)
+        held.append(cursor.fetchone()[0])
+    more = rows.set_column(rows.column_names.index("n"), "n", pc.subtract(rows.column("n"), pa.array(held, pa.int64())))
+    added, removed = (more.filter(wanted(more.column("n"), 0)) for wanted in (pc.greater, pc.less))
+    _remove(cursor, target, removed, packet)
+    replace.put(cursor, target, _copies(added), packet, "INSERT")
+    return _total(added), -_total(removed)
+
+
 def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName) -> int:
     """The table's applied-ts, which no other transaction can move until this one ends.
 
@@ -89,17 +104,8 @@ def _copies(changes: pa.Table) -> pa.Table:
 
 
 def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Table, packet: int) -> None:
-    settings = mysql_target(target)
-    head = f"DELETE FROM {qualified(settings.database, settings.table)} WHERE ".encode()
-    for condition, count in zip(_conditions(target, changes), changes.column("n").to_pylist(), strict=True):
-        statement = b"%b%b LIMIT %d" % (head, condition, -count)
-        if len(statement) >= packet:
-            raise RowRefused(
-                f"a row to be removed takes {len(statement)} bytes, the target's max_allowed_packet is {packet}",
-                hint="raise max_allowed_packet on the target's server, then run again",
-                table=str(target.table),
-            )
-        cursor.execute(statement)
+    for condition, count in zip(conditions(target, changes), changes.column("n").to_pylist(), strict=True):
+        _execute(cursor, target, delete_copies(target, condition, -count), packet)
         if cursor.rowcount != -count:
             shown = condition[:300].decode(errors="replace")
             raise CannotBeExact(
@@ -109,10 +115,30 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
             )
 
 
-def _conditions(target: LoadTarget, changes: pa.Table) -> Iterator[bytes]:
+def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:
+    """The statement that removes `count` of the rows that meet `condition`."""
+    return b"DELETE FROM %b WHERE %b LIMIT %d" % (_table(target).encode(), condition, count)
+
+
+def _table(target: LoadTarget) -> str:
+    settings = mysql_target(target)
+    return qualified(settings.database, settings.table)
+
+
+def _execute(cursor: pymysql.cursors.Cursor, target: LoadTarget, statement: bytes, packet: int) -> None:
+    if len(statement) >= packet:
+        raise RowRefused(
+            f"a row to be removed takes {len(statement)} bytes, the target's max_allowed_packet is {packet}",
+            hint="raise max_allowed_packet on the target's server, then run again",
+            table=str(target.table),
+        )
+    cursor.execute(statement)
+
+
+def conditions(target: LoadTarget, changes: pa.Table, plain: bool = False) -> Iterator[bytes]:
     """One a row: every column holds the very value."""
     positions = tuple(range(len(target.columns)))
-    literals = key_literals(target, changes, positions)
+    literals = key_literals(target, changes, positions, plain)
     parts = [_same(target, position, literal) for position, literal in zip(positions, literals, strict=True)]
     return iter(sql(*parts, between=" AND ").to_pylist())
 

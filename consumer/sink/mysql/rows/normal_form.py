@@ -34,6 +34,16 @@ def held(target: LoadTarget, columns: list[pa.Array]) -> pa.Table:
     return _table([_normal(target, position, values) for position, values in enumerate(columns)])
 
 
+def changes(target: LoadTarget, rows: pa.Table) -> pa.Table:
+    """The inverse of `expected`: all normal forms but that of vectors are values that the writer takes."""
+    columns = [rows.column(f"c{position}").combine_chunks() for position in range(len(target.columns))]
+    families = (column.family for column in target.columns)
+    vectors = (family is Family.VECTOR for family in families)
+    return _table(
+        [_each(texts, _numbers) if a_vector else texts for texts, a_vector in zip(columns, vectors, strict=True)]
+    )
+
+
 def expressions(target: LoadTarget) -> list[str]:
     """What to select of each column: numbers as numbers, whatever its text form cuts off or pads."""
     return [_expression(target, position, quote(name)) for position, name in enumerate(target.names)]
@@ -122,6 +132,11 @@ def _vector(text: str) -> str:
         return struct.pack(f"<{len(numbers)}f", *numbers).hex()
     except (ValueError, TypeError, struct.error):
         return text
+
+
+def _numbers(text: str) -> str:
+    packed = bytes.fromhex(text)
+    return json.dumps(struct.unpack(f"<{len(packed) // 4}f", packed))
 
 
 def _table(columns: list[pa.Array]) -> pa.Table:

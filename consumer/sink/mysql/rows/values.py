@@ -25,6 +25,8 @@ _VECTOR_FROM_TEXT = {"mysql": "STRING_TO_VECTOR", "mariadb": "VEC_FromText", "ti
 _NUMBERS = (Family.BIT, Family.ENUM, Family.SET)
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _WHOLE = r"^[0-9]+$"
+_CONTROLS = ((b"\0", b"0"), (b"\n", b"n"), (b"\r", b"r"), (b"\x1a", b"Z"))
+"""What a client that reads statements from a file does not send as it is."""
 _DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
 
 
@@ -65,17 +67,18 @@ def texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
     return [_text(column, _array(rows, position)) for position, column in enumerate(target.columns)]
 
 
-def literals(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
-    """Columns ``c0 .. cN`` as SQL literals for writing, in bytes; null is the word NULL. Raises CorruptFile."""
-    return [_literal(target, position, _array(rows, position)) for position in range(len(target.columns))]
+def literals(target: LoadTarget, rows: pa.Table, plain: bool = False) -> list[pa.Array]:
+    """Columns ``c0 .. cN`` as SQL literals for writing, in bytes; null is the word NULL. `plain`: all is text in one
+    line, for a file. Raises CorruptFile."""
+    return [_literal(target, position, _array(rows, position), plain) for position in range(len(target.columns))]
 
 
-def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...]) -> list[pa.Array]:
+def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...], plain: bool = False) -> list[pa.Array]:
     """The columns at `positions` as SQL literals, in bytes, to compare their columns with: exact, and by an index.
 
     Raises CorruptFile for what is not a value of its type.
     """
-    return [_key_literal(target, position, _array(rows, position)) for position in positions]
+    return [_key_literal(target, position, _array(rows, position), plain) for position in positions]
 
 
 def as_signed(column: Column, numbers: pa.Array) -> pa.Array:
@@ -152,23 +155,25 @@ def _text(column: Column, values: pa.Array) -> pa.Array:
             return values
 
 
-def _literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
+def _literal(target: LoadTarget, position: int, values: pa.Array, plain: bool) -> pa.Array:
     column = target.columns[position]
     match form_of(target, position):
         case Form.NUMBER:
             return _bare(_checked(column, values, _WHOLE))
+        case Form.HEX if plain:
+            return _quoted(binary_to_hex(values), "X'")
         case Form.HEX:
             return _quoted(values, "_binary'")  # digits would double it, and a statement has a greatest size
         case Form.VECTOR:
             return _quoted(values, f"{_VECTOR_FROM_TEXT[mysql_target(target).flavor]}('", "')")
         case Form.TEXT:
-            return _quoted(_text(column, values), "'")
+            return _quoted(_text(column, values), "'", plain=plain)
 
 
-def _key_literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
+def _key_literal(target: LoadTarget, position: int, values: pa.Array, plain: bool) -> pa.Array:
     column = target.columns[position]
     if mysql_target(target).collations[position]:  # a text next to a number is compared as a double
-        return _literal(target, position, values)
+        return _literal(target, position, values, plain)
     match column.family:
         case Family.INTEGER | Family.DECIMAL:
             return _bare(_checked(column, values, _DECIMAL))
@@ -177,7 +182,7 @@ def _key_literal(target: LoadTarget, position: int, values: pa.Array) -> pa.Arra
         case Family.FLOAT | Family.DOUBLE:
             return _bare(_double(column, values))
         case _:
-            return _literal(target, position, values)
+            return _literal(target, position, values, plain)
 
 
 def _double(column: Column, values: pa.Array) -> pa.Array:
@@ -206,12 +211,14 @@ def _not_a_value(column: Column, what: str) -> CorruptFile:
     )
 
 
-def _quoted(values: pa.Array, opening: str, closing: str = "'") -> pa.Array:
+def _quoted(values: pa.Array, opening: str, closing: str = "'", plain: bool = False) -> pa.Array:
     """Texts or bytes between quotes. The connection speaks UTF-8, where neither a quote nor a backslash is a part of
     another character."""
     escaped = pc.cast(values, pa.binary())
     for byte in (b"\\", b"'"):
         escaped = pc.replace_substring(escaped, byte, b"\\" + byte)
+    for byte, letter in _CONTROLS if plain else ():
+        escaped = pc.replace_substring(escaped, byte, b"\\" + letter)
     return _bare(sql(opening, escaped, closing))
 
 

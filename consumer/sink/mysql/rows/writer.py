@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from types import TracebackType
 
@@ -120,6 +121,18 @@ class MySqlSession:
         with rows_told(target, changes):
             receipt = self._transactions.run(str(target.table), work)
         return dataclasses.replace(receipt, proofs=self._transactions.proofs())
+
+    def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
+        """In transactions of bounded size."""
+        added = removed = 0
+        with rows_told(target, rows):
+            for piece in pieces(rows, _DELETE_ROWS, _PUT_BYTES):
+                more, less = self._transactions.run(str(target.table), partial(self._make_copies, target, piece))
+                added, removed = added + more, removed + less
+        return Receipt(added, removed, proofs=self._transactions.proofs())
+
+    def _make_copies(self, target: LoadTarget, rows: pa.Table, cursor: pymysql.cursors.Cursor) -> tuple[int, int]:
+        return multiset.make_copies(cursor, target, rows, self._transactions.max_allowed_packet)
 
     def _write(self, target: LoadTarget, batch: _Batch) -> int:
         """Returns how many of the rows took the target's defaults."""

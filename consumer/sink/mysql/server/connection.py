@@ -157,6 +157,15 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
 
 
+def file_session(flavor: str) -> str:
+    """The statement that sets a session in which statements of a file write rows as those of "dml" do."""
+    values = (
+        f"NAMES utf8mb4 COLLATE utf8mb4_bin, SESSION sql_mode = '{_SQL_MODES['dml']}', SESSION foreign_key_checks = 0"
+    )
+    more = ", SESSION allow_auto_random_explicit_insert = 1" if flavor == "tidb" else ""
+    return f"SET {values}, SESSION unique_checks = 1, SESSION time_zone = '+00:00'{more}"
+
+
 def is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:
     """Whether it is a node of a Galera cluster."""
     cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")

@@ -106,15 +106,18 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     own = own_columns(request, table, names, key)
     trust = trust_in(request, table, names, key)
     blanks = shared.blanks.get(table.name)
-    checked = bool(key) and bool(trust.unproven or request.collided or (trust.padded and blanks and blanks.found))
+    handle = {same_name(names[position]) for position in key}
+    secondary = any(_folded(unique.columns) != handle for unique in table.unique_keys)
+    alone = request.alone and (secondary or bool(trust.padded))
+    doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
+    checked = bool(key) and (doubtful or request.collided or alone)
     if not key and table.engine.lower() not in _TRANSACTIONAL:
         raise CannotBeExact(
             f"a table with no key needs transactions, its engine {table.engine} has none",
             hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
             table=str(request.table),
         )
-    handle = {same_name(names[position]) for position in key}
-    whole = own.together or (checked and (request.together or request.collided))
+    whole = own.together or (checked and (request.together or request.collided or request.alone))
     return LoadTarget(
         table=request.table,
         columns=tuple(_with_labels(column, target, shared.flavor) for column, target in columns),
@@ -128,7 +131,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             collations=tuple(target.collation for _, target in columns),
             flavor=shared.flavor.name,
             local_infile=shared.local_infile,
-            secondary_unique=any(_folded(unique.columns) != handle for unique in table.unique_keys),
+            secondary_unique=secondary,
             database=table.name.database,
             table=table.name.table,
             auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),

@@ -1,0 +1,105 @@
+"""The statements that make rows of one table right, for a person to run with DuckDB's own client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.model.load import LoadTarget
+from consumer.sink.columnar.sql import literal, quote
+from consumer.sink.duckdb.progress.schema import SCHEMA
+from consumer.sink.duckdb.rows.compare import DuckDbComparer
+from consumer.types.blobs import binary_to_hex
+
+_ROWS = 500
+_BLOB = "BLOB"
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDbScript:
+    """`table` is the table's name in statements, `catalog` the file's, `name` the consumer's."""
+
+    comparer: DuckDbComparer
+    catalog: str
+    table: str
+    name: str
+
+    def begin(self, watermark: int) -> bytes:
+        table, name, schema = self.comparer.target.table, literal(self.name), f"{quote(self.catalog)}.{SCHEMA}"
+        own = f"database_name = {literal(table.database)} AND table_name = {literal(table.table)}"
+        place = (
+            f"coalesce((SELECT applied_ts FROM {schema}.table_progress WHERE name = {name} AND {own}),"
+            f" (SELECT applied_ts FROM {schema}.consumer WHERE name = {name}))"
+        )
+        moved = f"CASE WHEN {place} IS DISTINCT FROM {watermark} THEN error('the consumer has gone on') END"
+        return f"BEGIN TRANSACTION;\nSELECT {moved} AS stays;\n".encode()
+
+    def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
+        if not there:
+            columns = ", ".join(map(quote, target.names))
+            for source in self._sources(target, rows):
+                yield _statement(f"INSERT INTO {self.table} ({columns}) SELECT {self._values(target)} FROM {source}")
+            return
+        others = [position for position in range(len(target.names)) if position not in target.key]
+        if others:
+            changed = ", ".join(f"{quote(target.names[n])} = {self._value(target, n)}" for n in others)
+            for source in self._sources(target, rows):
+                same = self._same(target, target.key)
+                yield _statement(f"UPDATE {self.table} AS t SET {changed} FROM {source} WHERE {same}")
+
+    def remove(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
+        for source in self._sources(target, rows):
+            yield _statement(f"DELETE FROM {self.table} AS t USING {source} WHERE {self._same(target, target.key)}")
+
+    def copies(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
+        """All copies go, and as many as there must be come: no number tells equal rows apart in a table that has a
+        column named rowid."""
+        columns, every = ", ".join(map(quote, target.names)), range(len(target.names))
+        for source in self._sources(target, rows, counted=True):
+            yield _statement(f"DELETE FROM {self.table} AS t USING {source} WHERE {self._same(target, every)}")
+            again = f"(SELECT *, unnest(range(CAST(n AS BIGINT))) FROM {source}) AS s"
+            yield _statement(f"INSERT INTO {self.table} ({columns}) SELECT {self._values(target)} FROM {again}")
+
+    def end(self) -> bytes:
+        return b"COMMIT;\n"
+
+    def _values(self, target: LoadTarget) -> str:
+        return ", ".join(self._value(target, position) for position in range(len(target.names)))
+
+    def _value(self, target: LoadTarget, position: int) -> str:
+        """A value of `_sources` as its column takes it."""
+        kind = self.comparer.table.types[target.names[position]]
+        return f"from_hex(s.v{position})" if kind == _BLOB else f"CAST(s.v{position} AS {kind})"
+
+    def _same(self, target: LoadTarget, positions: Sequence[int]) -> str:
+        pairs = ((f"t.{quote(target.names[n])}", self._value(target, n)) for n in positions)
+        return " AND ".join(f"{name} IS NOT DISTINCT FROM {value}" for name, value in pairs)
+
+    def _sources(self, target: LoadTarget, rows: pa.Table, counted: bool = False) -> Iterator[str]:
+        """`rows` as tables ``s`` of texts ``v0 .. vN``, of bounded size."""
+        texts = replace(self.comparer, target=target).expected(rows)
+        columns = [_literals(texts.column(f"c{position}")) for position in range(len(target.names))]
+        names = [f"v{position}" for position in range(len(columns))]
+        if counted:
+            columns.append(_literals(pc.cast(rows.column("n"), pa.large_string())))
+            names.append("n")
+        tuples = pc.binary_join_element_wise("(", pc.binary_join_element_wise(*columns, ", "), ")", "")
+        for start in range(0, len(tuples), _ROWS):
+            yield f"(VALUES {', '.join(tuples.slice(start, _ROWS).to_pylist())}) AS s({', '.join(names)})"
+
+
+def _statement(text: str) -> bytes:
+    return f"{text};\n".encode()
+
+
+def _literals(values: pa.ChunkedArray) -> pa.Array:
+    array = values.combine_chunks()
+    if pa.types.is_large_binary(array.type) or pa.types.is_binary(array.type):
+        array = binary_to_hex(array)
+    text = pc.replace_substring(array.cast(pa.string()), "'", "''")
+    for control in "\0\r":  # no statement can hold the one, and not each client keeps the other
+        text = pc.replace_substring(text, control, f"' || chr({ord(control)}) || '")
+    return pc.fill_null(pc.binary_join_element_wise("'", text, "'", ""), "NULL")

@@ -1,0 +1,96 @@
+"""The statements that make rows of one table right, for a person to run with the server's own client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.progress.schema import SCHEMA
+from consumer.sink.mysql.rows.batches import joined
+from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
+from consumer.sink.mysql.rows.multiset import conditions, delete_copies
+from consumer.sink.mysql.rows.staged import is_staged
+from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql
+from consumer.sink.mysql.server.connection import file_session, qualified, quote
+from consumer.sink.mysql.settings import MySqlSettings
+
+_ROWS, _BYTES = 500, 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlScript:
+    """A table where a put could remove another row, or has no value for a column, is written by UPDATE and INSERT: they
+    end with an error where two rows would have one unique key."""
+
+    settings: MySqlSettings
+    target: LoadTarget
+
+    def begin(self, watermark: int) -> bytes:
+        """The transaction is over before it begins where the progress is elsewhere: a subquery has two rows then."""
+        table, name = self.target.table, _text(self.settings.name)
+        own = f"database_name = {_text(table.database)} AND table_name = {_text(table.table)}"
+        place = (
+            f"COALESCE((SELECT applied_ts FROM {SCHEMA}.table_progress WHERE name = {name} AND {own} FOR UPDATE),"
+            f" (SELECT applied_ts FROM {SCHEMA}.consumer WHERE name = {name}))"
+        )
+        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {place} <=> {watermark}"
+        return f"{self._session()};\nSTART TRANSACTION;\nSET @storage_consumer_moved = ({moved});\n".encode()
+
+    def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
+        odd = pc.greater(error_values(target, rows), 0)
+        yield from self._puts(target, rows.filter(pc.invert(odd)), there)
+        if pc.any(odd).as_py():
+            yield b"SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '');\n"
+            yield from self._puts(target, rows.filter(odd), there)
+            yield f"{self._session()};\n".encode()
+
+    def remove(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
+        yield from (statement + b";\n" for statement in delete_statements(target, rows, plain=True))
+
+    def copies(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
+        more = pc.subtract(rows.column("n"), rows.column("held")).to_pylist()
+        images = self._tuples(target, rows).to_pylist()
+        for image, condition, count in zip(images, conditions(target, rows, plain=True), more, strict=True):
+            if count < 0:
+                yield delete_copies(target, condition, -count) + b";\n"
+            for _ in range(count):
+                yield self._head("INSERT", target) + image[:-1] + b";\n"
+
+    def end(self) -> bytes:
+        return b"COMMIT;\n"
+
+    def _session(self) -> str:
+        return file_session(mysql_target(self.target).flavor)
+
+    def _puts(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
+        settings = mysql_target(target)
+        safe = not (is_staged(target) or settings.secondary_unique or settings.padded)
+        if safe or not there:
+            head = self._head("REPLACE" if safe else "INSERT", target)
+            for piece in joined(self._tuples(target, rows), b",", _ROWS, _BYTES):
+                yield head + piece.text + b";\n"
+            return
+        values = zip(target.names, literals(target, rows, plain=True), strict=True)
+        changed = [sql(f"{quote(name)} = ", value) for name, value in values if name not in settings.computed]
+        where = key_conditions(target, rows, plain=True)
+        start = f"UPDATE {qualified(settings.database, settings.table)} SET "
+        yield from sql(start, sql(*changed, between=", "), " WHERE ", where, ";\n").to_pylist()
+
+    def _head(self, verb: str, target: LoadTarget) -> bytes:
+        settings = mysql_target(target)
+        names = ", ".join(quote(name) for name in target.names if name not in settings.computed)
+        return f"{verb} INTO {qualified(settings.database, settings.table)} ({names}) VALUES ".encode()
+
+    def _tuples(self, target: LoadTarget, rows: pa.Table) -> pa.Array:
+        """Each ends with a comma."""
+        computed = mysql_target(target).computed
+        values = zip(target.names, literals(target, rows, plain=True), strict=True)
+        return sql("(", sql(*(value for name, value in values if name not in computed), between=","), "),")
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,132 @@
+"""Making rows of the target what the storage says at the table's watermark: by the loads' own writer, or by statements
+in a file for a person to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import IO, Protocol
+
+import pyarrow as pa
+
+from consumer.errors import CannotBeExact, ConsumerError
+from consumer.model.check import CheckTask
+from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
+from consumer.model.names import MAX_TSO
+from consumer.model.progress import AuditRow, ProgressChange
+from consumer.model.steps import Window
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.spark.mending import ANEW, INSERT, UPDATE
+from consumer.target import Sink, WriteSession
+from consumer.verify.differing import Differing
+
+
+class Mender(Protocol):
+    """What is done with the rows of a table that differ. `targets` are what they are written to, by group of columns
+    that are known; `watermark` is the table's applied-ts in the progress."""
+
+    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> bool:
+        """Whether the target is another one now. Raises TableError, Retryable, LeaseHeld, ProgressMoved."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Writes them, as the consumer of the target. A put leaves the columns alone that are not known, and touches no row
+    but its own. After an error some of the rows may be right."""
+
+    sink: Sink
+    dialect: Dialect
+
+    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> bool:
+        writer = self.sink.writer()
+        try:
+            with writer.session() as session:
+                receipts = {group: _written(session, rows, group, target) for group, target in targets.items()}
+        finally:
+            self.sink.end(writer)
+        window = Window(watermark, MAX_TSO)  # the table's place does not move
+        outcomes = [
+            LoadOutcome(LoadTask(group, target, window, (), self.dialect), (), tuple(receipts[group]))
+            for group, target in targets.items()
+        ]
+        puts, deletes = sum(outcome.puts for outcome in outcomes), sum(outcome.deletes for outcome in outcomes)
+        done = AuditRow("repair", targets[0].table, watermark, watermark, puts=puts, deletes=deletes)
+        self.sink.commit(outcomes, ProgressChange(audit=(done,)))
+        self.sink.rest()
+        return True
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Writes the statements to `file`: each table is a transaction, and there with all its statements or not at all."""
+
+    sink: Sink
+    file: IO[bytes]
+
+    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> bool:
+        begun = self.file.tell()
+        try:
+            self._write(rows, targets, watermark)
+        except BaseException:
+            self.file.seek(begun)
+            self.file.truncate()
+            raise
+        return False
+
+    def _write(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> None:
+        script = self.sink.script(targets[0])
+        self.file.write(f"-- {' '.join(str(targets[0].table).split())} at {watermark}\n".encode())
+        self.file.write(script.begin(watermark))
+        for part in rows.removed(targets[0], anew=True):
+            self.file.writelines(script.remove(targets[0], part))
+        for group, target in targets.items():
+            for there, kinds in ((True, (UPDATE,)), (False, (INSERT, ANEW))):
+                for part in rows.written(group, target, kinds):
+                    self.file.writelines(script.write(target, part, there))
+        for part in rows.copies(targets[0]):
+            self.file.writelines(script.copies(targets[0], part))
+        self.file.write(script.end())
+
+
+def write_targets(
+    sink: Sink, version: TableVersionConsumer, task: CheckTask, groups: Sequence[int]
+) -> dict[int, LoadTarget]:
+    """What rows of these groups of the task are written to, and deletes (group 0). Raises what the target says."""
+    numbers = list(dict.fromkeys((0, *groups)))
+    names = [column.name for column in task.target.columns]
+    absent = [
+        tuple(name for name, known in zip(names, task.groups[number], strict=True) if not known) for number in numbers
+    ]
+    answers = sink.prepare([replace(version.request(columns), alone=True) for columns in absent])
+    found: dict[int, LoadTarget] = {}
+    for number, answer in zip(numbers, answers, strict=True):
+        if isinstance(answer, ConsumerError):
+            raise answer
+        if _key(answer) != _key(task.target):
+            raise CannotBeExact("its rows are found by another key when they are written", table=str(answer.table))
+        found[number] = answer
+    return found
+
+
+def defaulted(rows: Differing, targets: Mapping[int, LoadTarget]) -> Iterator[str]:
+    """Notes of rows that were missing, of which the storage does not tell all values."""
+    for group, target in targets.items():
+        if target.own and (count := rows.new[group]):
+            new = "1 row is" if count == 1 else f"{count:,} rows are"
+            yield f"{new} new, with the target's defaults in {', '.join(target.own)}: the storage has no values of them"
+
+
+def _key(target: LoadTarget) -> set[str]:
+    return {target.columns[position].name for position in target.key}
+
+
+def _written(session: WriteSession, rows: Differing, group: int, target: LoadTarget) -> list[Receipt]:
+    """The deletes go with group 0, before all puts."""
+    if not target.key:
+        return [session.write_copies(target, part) for part in rows.copies(target)]
+    parts: Iterable[pa.Table] = chain(() if group else rows.removed(target), rows.written(group, target))
+    if target.whole:
+        every = list(parts)
+        parts = [pa.concat_tables(every)] if every else []
+    return [session.write(target, part) for part in parts]

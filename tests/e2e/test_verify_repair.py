@@ -1,0 +1,281 @@
+"""`verify --repair` and `--repair-sql`: what differs becomes what the storage says, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import Settings
+from consumer.model.actions import Action
+from consumer.model.check import Repairing, TableCheck
+from consumer.model.columns import Column
+from tests.servers import SqlServer
+from tests.support.build import ID
+from tests.support.feed import Feed
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+from tests.support.scripts import run_on_file, run_on_server
+
+Row = Mapping[str, str | None]
+NUMBER, TEXT = Column("n", "INT", length=11), Column("s", "VARCHAR", length=40)
+
+
+class Place(ABC):
+    """A target in which a hand can change rows."""
+
+    uri: str
+
+    @abstractmethod
+    def by_hand(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Rows of the last statement."""
+
+    @abstractmethod
+    def run(self, script: Path) -> None: ...
+
+    def rows(self, columns: str = "*") -> list[tuple[Any, ...]]:
+        return sorted(self.by_hand(f"SELECT {columns} FROM d.t"), key=repr)
+
+
+class Server(Place):
+    def __init__(self, server: SqlServer) -> None:
+        self.server, self.uri = server, server.url()
+
+    def by_hand(self, *statements: str) -> list[tuple[Any, ...]]:
+        return self.server.execute(*statements)
+
+    def run(self, script: Path) -> None:
+        run_on_server(script, self.server)
+
+
+class File(Place):
+    def __init__(self, path: Path) -> None:
+        self.path, self.uri = path, f"duckdb:///{path}"
+
+    def by_hand(self, *statements: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(self.path)) as connection:
+            for statement in statements:
+                found = connection.execute(statement)
+            return found.fetchall()
+
+    def run(self, script: Path) -> None:
+        run_on_file(script, self.path)
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def server(request: pytest.FixtureRequest) -> Server:
+    return Server(request.getfixturevalue(f"fresh_{request.param}"))
+
+
+@pytest.fixture(params=["mariadb", "mysql", "duckdb"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "duckdb":
+        return File(tmp_path / "replica.duckdb")
+    return Server(request.getfixturevalue(f"fresh_{request.param}"))
+
+
+class Story:
+    """A table d.t that is written to from ts 10 on."""
+
+    def __init__(self, folder: Path, place: Place, create: str, columns: Sequence[Column], **flags: object) -> None:
+        self.feed, self.place, self.columns, self._ts = Feed(folder / "storage"), place, tuple(columns), 20
+        self.feed.database("d", 5)
+        if create:
+            self.feed.statement("d.t", 10, Action.CREATE_TABLE, f"CREATE TABLE `t` ({create})", self.columns)
+        else:
+            self.feed.describe("d.t", 10, self.columns)
+        self.version = 10
+        given = {"upstream_uri": f"file://{self.feed.folder}?protocol=canal-json", "downstream_uri": place.uri}
+        self.settings: Settings = load({**given, **flags}, {}).settings
+        self.script = folder / "right.sql"
+
+    def insert(self, *rows: Row) -> None:
+        self.feed.file("d.t", self.version, b"".join(self._line(row) for row in rows))
+
+    def alter(self, query: str, columns: Sequence[Column]) -> None:
+        self._ts += 1
+        self.version, self.columns = self._ts, tuple(columns)
+        self.feed.statement("d.t", self.version, Action.ADD_COLUMN, query, self.columns)
+
+    def apply(self) -> None:
+        self._ts += 1
+        self.feed.checkpoint(self._ts)
+        observer = Recorder()
+        app.once(self.settings, observer, InlineLoader())
+        assert {str(table): str(error) for table, error in observer.stopped.items()} == {}
+
+    def verify(self, repairing: Repairing = Repairing()) -> TableCheck:  # noqa: B008
+        (table,) = app.verify(self.settings, Recorder(), loader=InlineLoader(), repairing=repairing).tables
+        return table
+
+    def make_right(self, by_script: bool) -> TableCheck:
+        """The table as it is compared after that."""
+        if not by_script:
+            return self.verify(Repairing(write=True))
+        before = self.place.rows()
+        self.verify(Repairing(sql=str(self.script)))
+        assert self.place.rows() == before
+        self.place.run(self.script)
+        return self.verify()
+
+    def _line(self, row: Row) -> bytes:
+        self._ts += 1
+        types = {column.name: column.type.lower() for column in self.columns}
+        keys = [column.name for column in self.columns if column.is_pk]
+        message = {
+            "id": 0, "database": "d", "table": "t", "pkNames": keys, "isDdl": False, "type": "INSERT", "es": 0,
+            "ts": 0, "sql": "", "sqlType": dict.fromkeys(row, 4), "old": None, "data": [row], "mysqlType": types,
+            "_tidb": {"commitTs": self._ts},
+        }  # fmt: skip
+        return json.dumps(message).encode() + b"\r\n"
+
+
+ODD = "it's \\ 'so'\n\0\r\x1a;\n-- \u00e9\U0001f600 %s"
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_rows_of_all_kinds(place: Place, tmp_path: Path, by_script: bool) -> None:
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT, `s` VARCHAR(40)", (ID, NUMBER, TEXT))
+    story.insert(*({"id": str(number), "n": str(number), "s": ODD} for number in range(1200)))
+    story.apply()
+    right = place.rows()
+    place.by_hand(
+        "UPDATE d.t SET n = 5, s = NULL WHERE id < 300",
+        "DELETE FROM d.t WHERE id >= 500",
+        "INSERT INTO d.t VALUES (-1, 1, 'a'), (-2, NULL, NULL)",
+    )
+    found = story.make_right(by_script)
+    assert (found.state, found.counted.differences) == ("equal", 0)
+    assert place.rows() == right
+    if not by_script:
+        assert found.repaired is not None
+        assert (found.repaired.missing, found.repaired.extra, found.repaired.differing) == (700, 2, 300)
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_copies_of_a_table_with_no_key(place: Place, tmp_path: Path, by_script: bool) -> None:
+    story = Story(tmp_path, place, "`n` INT, `s` VARCHAR(40)", (NUMBER, TEXT))
+    rows = [{"n": "1", "s": ODD}] * 3 + [{"n": None, "s": None}] * 2 + [{"n": "2", "s": "A"}]
+    story.insert(*rows, {"n": "3", "s": "b"})
+    story.apply()
+    right = place.rows()
+    place.by_hand(
+        "INSERT INTO d.t SELECT * FROM d.t WHERE n = 1",
+        "DELETE FROM d.t WHERE n IS NULL",
+        "UPDATE d.t SET s = 'a' WHERE n = 2",
+        "INSERT INTO d.t VALUES (4, NULL), (4, NULL)",
+    )
+    assert story.make_right(by_script).state == "equal"
+    assert place.rows() == right
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_columns_that_the_storage_does_not_tell_keep_their_values(
+    place: Place, tmp_path: Path, by_script: bool
+) -> None:
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert(*({"id": str(number), "n": str(number)} for number in range(1, 5)))
+    added = Column("s", "VARCHAR", length=20, default="x")
+    story.alter("ALTER TABLE `t` ADD COLUMN `s` VARCHAR(20) DEFAULT 'x'", (ID, NUMBER, added))
+    story.insert({"id": "5", "n": "5", "s": "new"})
+    story.apply()
+    place.by_hand("UPDATE d.t SET s = 'kept', n = 77 WHERE id IN (1, 2)", "DELETE FROM d.t WHERE id IN (3, 5)")
+    found = story.make_right(by_script)
+    assert (found.state, found.counted.differences) == ("equal in part", 0)
+    assert any("1 row is new, with the target's defaults in s" in note for note in found.notes) or by_script
+    default = None if isinstance(place, File) else "x"
+    assert place.rows("id, n, s") == [(1, 1, "kept"), (2, 2, "kept"), (3, 3, default), (4, 4, "x"), (5, 5, "new")]
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_columns_that_only_the_target_has_keep_their_values(place: Place, tmp_path: Path, by_script: bool) -> None:
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert(*({"id": str(number), "n": str(number)} for number in range(1, 4)))
+    story.apply()
+    place.by_hand("ALTER TABLE d.t ADD COLUMN own INT DEFAULT 9", "UPDATE d.t SET own = id")
+    place.by_hand("UPDATE d.t SET n = 77 WHERE id = 2", "DELETE FROM d.t WHERE id = 3")
+    assert story.make_right(by_script).counted.differences == 0
+    assert place.rows("id, n, own") == [(1, 1, 1), (2, 2, 2), (3, 3, 9)]
+
+
+def test_unique_values_that_were_swapped(server: Server, tmp_path: Path) -> None:
+    story = Story(tmp_path, server, "`id` INT PRIMARY KEY, `n` INT, UNIQUE KEY `u` (`n`)", (ID, NUMBER))
+    story.insert(*({"id": str(number), "n": str(number)} for number in range(1, 6)))
+    story.apply()
+    right = server.rows()
+    swap = ("UPDATE d.t SET n = -n", "UPDATE d.t SET n = 6 + n", "UPDATE d.t SET id = 9 WHERE id = 4")
+    server.by_hand(*swap)
+    assert story.make_right(by_script=False).state == "equal"
+    assert server.rows() == right
+    server.by_hand(*swap)
+    before = server.rows()
+    with pytest.raises(subprocess.CalledProcessError) as failed:  # one statement after the other cannot swap them
+        story.make_right(by_script=True)
+    assert b"Duplicate" in failed.value.stderr
+    assert server.rows() == before
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_a_row_that_the_storage_does_not_tell_of_is_not_removed(
+    server: Server, tmp_path: Path, by_script: bool
+) -> None:
+    server.by_hand("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, n INT, UNIQUE KEY `u` (n))")
+    server.by_hand("INSERT INTO d.t VALUES (1, 1), (2, 2)")
+    story = Story(tmp_path, server, "", (ID, NUMBER), start_ts=8)
+    story.insert({"id": "3", "n": "3"}, {"id": "4", "n": "4"})
+    story.apply()
+    server.by_hand("UPDATE d.t SET n = 33 WHERE id = 3", "UPDATE d.t SET n = 3 WHERE id = 1")
+    server.by_hand("DELETE FROM d.t WHERE id = 4")
+    if by_script:
+        story.verify(Repairing(sql=str(story.script)))
+        with pytest.raises(subprocess.CalledProcessError):
+            server.run(story.script)
+    else:
+        found = story.verify(Repairing(write=True))
+        assert found.state == "differs"
+        assert "not made right" in found.notes[-1]
+    assert server.rows() == [(1, 3), (2, 2), (3, 33)]
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_keys_that_differ_in_case_alone(place: Place, tmp_path: Path, by_script: bool) -> None:
+    key = Column("k", "VARCHAR", length=20, nullable=False, is_pk=True)
+    story = Story(tmp_path, place, "`k` VARCHAR(20) COLLATE utf8mb4_general_ci PRIMARY KEY, `n` INT", (key, NUMBER))
+    story.insert({"k": "a", "n": "1"}, {"k": "B", "n": "2"})
+    story.apply()
+    place.by_hand("UPDATE d.t SET k = 'A' WHERE k = 'a'", "UPDATE d.t SET k = 'b', n = 3 WHERE k = 'B'")
+    assert story.make_right(by_script).state == "equal"
+    assert place.rows() == [("B", 2), ("a", 1)]
+
+
+def test_a_column_that_the_server_computes(server: Server, tmp_path: Path) -> None:
+    stored = Column("g", "INT", length=11)
+    create = "`id` INT PRIMARY KEY, `n` INT, `g` INT GENERATED ALWAYS AS (`n` + 1) STORED, UNIQUE KEY `u` (`g`)"
+    story = Story(tmp_path, server, create, (ID, NUMBER, stored))
+    story.insert({"id": "1", "n": "1", "g": "2"}, {"id": "2", "n": "2", "g": "3"})
+    story.apply()
+    for by_script in (False, True):
+        server.by_hand("UPDATE d.t SET n = 7 WHERE id = 1", "DELETE FROM d.t WHERE id = 2")
+        assert story.make_right(by_script).state == "equal"
+        assert server.rows() == [(1, 1, 2), (2, 2, 3)]
+
+
+def test_statements_of_a_file_do_nothing_once_the_consumer_has_gone_on(place: Place, tmp_path: Path) -> None:
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    place.by_hand("UPDATE d.t SET n = 5")
+    story.verify(Repairing(sql=str(story.script)))
+    story.insert({"id": "2", "n": "2"})
+    story.apply()
+    with pytest.raises((subprocess.CalledProcessError, duckdb.Error)):
+        place.run(story.script)
+    assert place.rows() == [(1, 5), (2, 2)]
