@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
@@ -79,6 +80,15 @@ class ApplyDdl:
     charset: Charset | None = None
     behind: tuple[TableName, ...] = ()
     routed: SchemaFile | None = None
+
+    @property
+    def action(self) -> Action:
+        """Raises DdlRefused for a type that is not known: what it does to rows would be a guess."""
+        try:
+            return Action(self.file.type)
+        except ValueError as error:
+            text = f"a statement of the unknown type {self.file.type}"
+            raise DdlRefused(text, table=str(self.table), version=self.file.version) from error
 
     @property
     def table(self) -> TableName:

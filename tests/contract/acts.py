@@ -25,7 +25,7 @@ Change = tuple[bool, tuple[str | None, ...]]
 
 
 def ddl(
-    action: Action,
+    action: int,
     table: TableName,
     version: int,
     query: str,

@@ -74,6 +74,7 @@ def test_a_statement_is_recorded_with_its_progress(sink: Sink) -> None:
 
 REFUSED = {
     "create": ddl(Action.CREATE_TABLE, SHOP, 25, "CREATE TABLE `item` (`id` INT PRIMARY KEY)", (ID,)),
+    "type of a later TiCDC": ddl(250, SHOP, 25, "ALTER TABLE `item` ADD SOMETHING NEW", (ID, NAME)),
     "rename": ddl(Action.RENAME_TABLE, SHOP, 25, "RENAME TABLE `log` TO `item`", LOG_COLUMNS, old_name=LOG),
 }
 

@@ -15,7 +15,7 @@ from consumer.sink.memory.store import MemoryTable
 
 def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
     """Do what the statement means; a note. Raises DdlRefused."""
-    name, action = step.name, Action(step.file.type)
+    name, action = step.name, step.action
     if step.trash is not None and (moved := _move(tables, step, step.trash)) is not None:
         return moved
     columns = tuple(column for column in step.file.columns if not column.hidden)
@@ -49,7 +49,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
 
 def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName) -> str | None:
     """Keep what the statement takes away, or bring it back; None where there is nothing to move."""
-    name, action = step.standing, Action(step.file.type)
+    name, action = step.standing, step.action
     if action == Action.RECOVER_TABLE:
         if trash not in tables or name in tables:
             return None

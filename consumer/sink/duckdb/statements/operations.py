@@ -72,9 +72,9 @@ def action_of(step: ApplyDdl) -> Action:
     if step.name.database.lower() in (SCHEMA, "information_schema", "pg_catalog"):
         raise refused(step, f"the database {step.name.database} is the target's own", "filter it in the changefeed")
     try:
-        return Action(step.file.type)
-    except ValueError as error:
-        raise refused(step, f"a statement of the unknown type {step.file.type}") from error
+        return step.action
+    except DdlRefused as error:
+        raise refused(step, error.message) from error
 
 
 def operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written = PLAIN) -> Operations:

@@ -101,7 +101,7 @@ def text_of(
 
     `more` are tables that will be there by then. `zone` is the changefeed's.
     """
-    file, action = step.file, _action(step)
+    file, action = step.file, step.action
     statement = statement_of(step.statement.query)
     zone = agreed_zone(step, statement, zone, lambda: server.nodes_in_utc)
     before, there = step.indexes, None
@@ -124,13 +124,6 @@ def text_of(
     done = rewrite(statement, action, place)
     statements = tuple(text.strip() for text in done.statements)
     return StatementText(statements, done.notes, done.timestamp, session_zone(step, statement, zone))
-
-
-def _action(step: ApplyDdl) -> Action:
-    try:
-        return Action(step.file.type)
-    except ValueError:
-        return Action.NONE
 
 
 def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
