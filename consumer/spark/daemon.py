@@ -1,8 +1,9 @@
-"""Spark's Python daemon without pyspark.zip, for ``spark.python.daemon.module``.
+"""Spark's Python daemon without Spark's archives on the module path, for ``spark.python.daemon.module``.
 
-Every Python task begins with `importlib.invalidate_caches`, which re-reads each zip file on the path. Where pyspark is
-installed as a package its zip copy is not needed, and dropping it takes 40% off the cost of a short task. What tasks
-import is imported here once, before workers are forked.
+Every Python task begins with `importlib.invalidate_caches`, which reads the list of each archive on the path again:
+of pyspark.zip, and the much longer one of a jar of Spark. Where pyspark is installed as a package neither is needed,
+and without them a task that has nothing to do costs a tenth. What tasks import is imported here once, before workers
+are forked.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import importlib
 import importlib.util
 import runpy
 import sys
+import zipimport
 
 
 def drop_archives() -> None:
-    """Remove zip entries from the module path, when pyspark is found without them."""
-    kept = [entry for entry in sys.path if not entry.endswith(".zip")]
+    """Remove archives from the module path, when pyspark is found without them."""
+    kept = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
     if importlib.util.find_spec("pyspark") is None:
         return
     sys.path[:] = kept
-    for entry in [entry for entry in sys.path_importer_cache if entry.endswith(".zip")]:
-        del sys.path_importer_cache[entry]
+    for entry, importer in list(sys.path_importer_cache.items()):
+        if isinstance(importer, zipimport.zipimporter):
+            del sys.path_importer_cache[entry]
 
 
 def import_tasks() -> None:

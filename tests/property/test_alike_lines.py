@@ -15,6 +15,7 @@ from consumer.codec.canal_json.rows import CanalRows, RowParser
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from tests.property.test_codec import EXAMPLES, NAMES, PIECES, TEXTS
+from tests.property.test_codec import test_slices_decode_to_their_lines as test_slices  # noqa: F401
 from tests.support.canal_json import row_line, target_of
 
 PLAIN = st.text(st.characters(min_codepoint=32, exclude_characters='"\\', exclude_categories=["Cs"]), max_size=5)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import zipimport
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -55,3 +58,21 @@ def test_a_session_that_was_there_before_is_left_as_it_is() -> None:
 def test_speculation_is_refused() -> None:
     with pytest.raises(BadConfig, match="speculation"):
         SparkLoader(SparkSettings("local[1]", (("spark.speculation", "true"),))).split([task(0)])
+
+
+def test_tasks_have_no_archive_to_read_again() -> None:
+    """Each task would read the lists of all archives on the module path: 35 ms and more."""
+
+    def archives(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            importers = sys.path_importer_cache.items()
+            found = [entry for entry, importer in importers if isinstance(importer, zipimport.zipimporter)]
+            yield pa.record_batch([pa.array([*found, *(entry for entry in sys.path if Path(entry).is_file())])], ["x"])
+
+    loader = SparkLoader(SparkSettings("local[1]"))
+    assert works(loader)
+    try:
+        session = SparkSession.builder.getOrCreate()
+        assert session.range(0, 2, 1, 2).mapInArrow(archives, "x string").collect() == []
+    finally:
+        loader.close()
