@@ -39,7 +39,11 @@ class TableConsumer:
         self.result = result
         self._indexes, self._goes_on = indexes or {}, goes_on or {}
         unread = unread_files(files, progress.folders, timeless, whole)
-        self.state = TableState(name, progress.table(name).applied_ts, unread, round_bytes)
+        position = progress.table(name).applied_ts
+        # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
+        known = {folder: progress.folders.get(folder) for folder in {entry.file.folder for entry in unread}}
+        settled = {folder for folder, place in known.items() if place and place.last_ts == position}
+        self.state = TableState(name, position, unread, round_bytes, settled=settled)
 
     def change(
         self, load: LoadRows, outcome: LoadOutcome, progress: Progress, aside: Mapping[str, BadRow]

@@ -126,8 +126,9 @@ class TableVersionConsumer:
         return replace(window, after=max(window.after, min(schema.version, window.upto)))
 
     def _history(self, table: TableName) -> Sequence[SchemaFile]:
-        files = self.catalog.by_table.get(table, ())
-        return [file for file in files if file.version < self.load.window.upto]
+        """Those that the table has when the load is written: not the one that ends a window with rows."""
+        files, window = self.catalog.by_table.get(table, ()), self.load.window
+        return [file for file in files if file.version < window.upto or file.version <= window.after]
 
     def _schemas(self) -> list[SchemaFile]:
         """The schema files of the load's folders, each once."""

@@ -80,3 +80,36 @@ def test_rows_that_come_late_are_noticed_all_the_same(replica: Replica) -> None:
     result = replica.once(30)
     assert states(result) == {"d.k": "stopped"}
     assert "commit-ts 18" in next(iter(result.tables.values())).error
+
+
+def test_the_rows_that_a_writer_has_written_are_not_missed_in_the_trash(server: SqlServer, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.statement("d.k", 10, Action.CREATE_TABLE, "CREATE TABLE `k` (`id` INT,`v` INT)", COLUMNS)
+    rows(feed, 11, "2024-01-01")
+    feed.statement("d.k", 15, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `k`", COLUMNS)
+    feed.checkpoint(15)
+    replica = Replica(feed, server.url())
+    kept_in_trash = {"ddl": {"rules": [{"action": "rename", "kinds": ["truncate-table"]}]}}
+    with pytest.raises(Crash):
+        app.once(replica.settings(**kept_in_trash), Recorder(), CrashingLoader(Fuse(1)))
+    assert replica.once(20, **kept_in_trash).exit_code == 0
+    found = server.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'd'")
+    assert sorted(found) == [("__trash_15_k",), ("k",)]
+    assert server.execute("SELECT COUNT(*) FROM d.__trash_15_k") == [(2,)]
+
+
+def test_rows_that_are_sent_again_below_a_new_column_stop_nothing(server: SqlServer, tmp_path: Path) -> None:
+    """`metadata` has gone back, and the changefeed writes into the older folder."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.statement("d.k", 10, Action.CREATE_TABLE, "CREATE TABLE `k` (`id` INT,`v` INT)", COLUMNS)
+    rows(feed, 11, "2024-01-01")
+    wider = (*COLUMNS, Column("w", "INT"))
+    feed.statement("d.k", 20, Action.ADD_COLUMN, "ALTER TABLE `k` ADD COLUMN `w` INT", wider)
+    replica = Replica(feed, server.url())
+    assert replica.once(20).exit_code == 0
+    rows(feed, 11, "2024-01-01")
+    for checkpoint in (15, 25):
+        assert states(replica.once(checkpoint)) == {"d.k": "ok"}
+    assert kept(server) == [(1, 11, 2)]

@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
 from consumer.sink.memory.sink import MemorySink
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.random_ddl.machine import play
@@ -27,9 +28,11 @@ LABELS = itertools.count()
 
 @settings(PROFILE, max_examples=HISTORIES or 6)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
-def test_a_server_follows_under_other_names(seed: int, size: int, mariadb: MariaDb) -> None:
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_a_server_follows_under_other_names(seed: int, size: int, kind: str, request: pytest.FixtureRequest) -> None:
+    server: SqlServer = request.getfixturevalue(kind)
     with tempfile.TemporaryDirectory() as work, renamed():
-        play(seed, size, Path(work), mariadb, lambda original: renamed_server(original, mariadb), partitions=True)
+        play(seed, size, Path(work), server, lambda original: renamed_server(original, server), partitions=True)
 
 
 @settings(PROFILE, max_examples=HISTORIES or 6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consumer.ddl.changes import changes_of
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
+from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
@@ -24,7 +25,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
             del tables[gone]
     elif action in (Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET):
         return ""
-    elif action in (Action.CREATE_VIEW, Action.DROP_VIEW):
+    elif action in (Action.CREATE_VIEW, Action.DROP_VIEW) or is_view(columns):
         return "this target has no views: recorded, not executed"
     elif action in (Action.CREATE_TABLE, Action.CREATE_TABLES):
         if name in tables:
