@@ -205,7 +205,9 @@ class Changefeed:
         self.written[path] = list(changes)
         content = csv(changes, self.style.csv) if self.style.csv else self._lines(changes)
         if self.style.classic:
-            if random.random() >= self.index_fails:
+            # Failing again where the table has no index file at all, it would leave no trace.
+            indexed = any(key.endswith(".index") and key.startswith(f"{folder.root}/") for key in self.bucket.objects)
+            if random.random() >= self.index_fails or (again and not indexed):
                 self.bucket.put(index, render_index_file(place))
             self.bucket.put(path, content)
         else:
