@@ -61,11 +61,11 @@ def verify(
                 ranges_at_a_time,
                 mender,
             )
-            found = verifier.tables(listing, progress)
+            found, left_out = verifier.tables(listing, progress)
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds)
+        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out)
 
 
 def _check_name(settings: Settings, parts: Parts) -> None:

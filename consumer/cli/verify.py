@@ -55,6 +55,7 @@ def verify(
     result = app.verify(
         call.settings, call.observer, names, show, ranges_at_a_time, repairing=Repairing(repair, repair_sql)
     )
+    result = result.scrubbed(call.settings.scrub)
     error = result.verdict(strict)
     code = 0 if error is None else error.exit_code
     call.show(lambda: verify_as_json(result, error), lambda: print_verify(result), code)

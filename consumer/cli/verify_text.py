@@ -19,6 +19,8 @@ def print_verify(result: VerifyResult) -> None:
     for check in result.tables:
         for line in _lines(check):
             out(line)
+    if result.excluded:
+        out(f"note: the table rules leave out {result.excluded:,} tables, which were not compared")
     if not result.tables:
         out("no table was compared")
         return

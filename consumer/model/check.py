@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers
+from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 
@@ -116,6 +116,13 @@ class TableCheck:
     seconds: float = 0.0
     repaired: Counted | None = None
 
+    def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
+        """Without secrets in what the target or the storage has said."""
+        error = self.error
+        if error is not None:
+            error = from_dict({**error.as_dict(), "message": scrub(error.message), "hint": scrub(error.hint)})
+        return replace(self, error=error, notes=tuple(map(scrub, self.notes)))
+
     @property
     def is_unproven(self) -> bool:
         """Whether nobody could compare it: the storage does not say enough."""
@@ -140,11 +147,16 @@ class Repairing:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What `verify` found, table by table."""
+    """What `verify` found, table by table. `excluded`: how many tables the table rules leave out."""
 
     tables: tuple[TableCheck, ...]
     seconds: float
     spark_seconds: float = 0.0
+    excluded: int = 0
+
+    def scrubbed(self, scrub: Callable[[str], str]) -> VerifyResult:
+        """Without secrets."""
+        return replace(self, tables=tuple(table.scrubbed(scrub) for table in self.tables))
 
     def verdict(self, strict: bool) -> ConsumerError | None:
         """The error that the command ends with, None for a target that is equal as far as it was compared. A table that

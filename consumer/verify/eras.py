@@ -18,8 +18,8 @@ from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.load import LoadTarget
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import Progress
-from consumer.model.steps import LoadRows, Window
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -85,6 +85,18 @@ class TableHistory:
             return "it came back with rows that TiCDC does not write again"
         gap = next((g for name in self.life.names if (g := self.unread.gap_from(name, Progress(), begins))), None)
         return "" if gap is None else f"files are missing: {gap.message}"
+
+    @property
+    def unmended(self) -> str:
+        """Why rows that differ are left as they are, "" for nothing."""
+        if any(record.state is DdlState.INTENT for record in self.progress.ddls.values()):
+            return "a statement has begun, and whether it has run is not recorded: run `once` first"
+        for file in self._statements:
+            record = self.progress.ddls.get(ddl_id(file))
+            skipped = record is not None and record.state is DdlState.SKIPPED
+            if skipped and (action_of(file) is Action.TRUNCATE_TABLE or _takes_rows(file)):
+                return f"the statement of version {file.version}, which takes rows away, was not executed"
+        return ""
 
     def request_load(self) -> LoadRows:
         """A load of nothing that asks for the table as its last statement left it."""

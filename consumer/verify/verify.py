@@ -55,8 +55,9 @@ class Verifier:
     mender: Mender | None = None
     keys: Mapping[TableName, Sequence[Mapping[str, str | bytes | None]]] = field(default_factory=dict)
 
-    def tables(self, listing: Listing, progress: Progress) -> list[TableCheck]:
-        """One after the other, those of `progress` that exist. Raises Retryable for what all of them need."""
+    def tables(self, listing: Listing, progress: Progress) -> tuple[list[TableCheck], int]:
+        """One after the other, those of `progress` that exist; and how many tables the table rules leave out. Raises
+        Retryable for what all of them need."""
         if progress.upstream not in (None, self.reader.identity):
             raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
         assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
@@ -67,7 +68,8 @@ class Verifier:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )
-        return found
+        left_out = {name for name, place in progress.tables.items() if place.state is State.EXCLUDED}
+        return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
     def _histories(self, assembly: Assembly, progress: Progress) -> list[TableHistory]:
         _, there = assembly.lives(progress)
@@ -180,8 +182,8 @@ class Verifier:
         """`found`, or what is found once its rows were written."""
         if self.mender is None or not found.counted.differences:
             return found
-        if rows.is_empty:
-            return replace(found, notes=(*found.notes, "not made right: the storage does not tell which rows to leave"))
+        if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
+            return replace(found, notes=(*found.notes, f"not made right: {reason}"))
         try:
             targets = write_targets(self.sink, self._version(history), task, rows.groups)
             place = history.progress.table(history.name).applied_ts

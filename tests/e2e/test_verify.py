@@ -32,7 +32,10 @@ def test_nothing_was_applied_yet(consumer: CommandLine) -> None:
 
 def test_rules_that_take_no_table_prove_nothing(consumer: CommandLine) -> None:
     assert consumer.run("once").code == 0
-    assert "no table was compared" in consumer.run("verify", "--tables", "typo.*").out
+    out = consumer.run("verify", "--tables", "typo.*").out
+    assert "no table was compared" in out
+    assert f"the table rules leave out {len(DEMO_TABLES)} tables" in out
+    assert consumer.run("verify", "--json").json["excluded"] == 0
     left = consumer.run("verify", "--tables", "typo.*", "--strict")
     assert left.code == 3
     assert "there is no table to compare" in left.err

@@ -15,8 +15,9 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
+from consumer.errors import LeaseHeld, ProgressMoved
 from consumer.model.actions import Action
-from consumer.model.check import Repairing, TableCheck
+from consumer.model.check import Counted, Repairing, TableCheck
 from consumer.model.columns import Column
 from tests.servers import SqlServer
 from tests.support.build import ID
@@ -93,8 +94,8 @@ class Story:
         else:
             self.feed.describe("d.t", 10, self.columns)
         self.version = 10
-        given = {"upstream_uri": f"file://{self.feed.folder}?protocol=canal-json", "downstream_uri": place.uri}
-        self.settings: Settings = load({**given, **flags}, {}).settings
+        self.given = {"upstream_uri": f"file://{self.feed.folder}?protocol=canal-json", "downstream_uri": place.uri}
+        self.settings: Settings = load({**self.given, **flags}, {}).settings
         self.script = folder / "right.sql"
 
     def insert(self, *rows: Row) -> None:
@@ -279,3 +280,59 @@ def test_statements_of_a_file_do_nothing_once_the_consumer_has_gone_on(place: Pl
     with pytest.raises((subprocess.CalledProcessError, duckdb.Error)):
         place.run(story.script)
     assert place.rows() == [(1, 5), (2, 2)]
+
+
+def test_rows_stay_that_a_policy_has_kept(place: Place, tmp_path: Path) -> None:
+    rules = [{"action": "ignore", "kinds": ["truncate-table"], "tables": ["*.*"]}]
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER), ddl={"rules": rules})
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    story.feed.statement("d.t", 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", story.columns)
+    story.feed.checkpoint(40)
+    app.once(story.settings, Recorder(), InlineLoader())
+    assert place.rows() == [(1, 1)]
+    for repairing in (Repairing(write=True), Repairing(sql=str(story.script))):
+        found = story.verify(repairing)
+        assert (found.state, found.counted.extra) == ("differs", 1)
+        assert "not made right: the statement of version 30" in found.notes[-1]
+    assert place.rows() == [(1, 1)]
+
+
+def test_nothing_is_written_while_a_statement_may_be_half_done(server: Server, tmp_path: Path) -> None:
+    story = Story(tmp_path, server, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    server.by_hand("DELETE FROM d.t", "UPDATE storage_consumer.ddl SET state = 'intent' WHERE table_name = ''")
+    found = story.verify(Repairing(write=True))
+    assert (found.state, found.counted.missing) == ("differs", 1)
+    assert "run `once` first" in found.notes[-1]
+    assert server.rows() == []
+
+
+class TakenOver(InlineLoader):
+    """Another consumer takes the target between the comparison and the repair."""
+
+    def __init__(self, server: SqlServer, settings: Settings) -> None:
+        super().__init__()
+        self._server, self._settings = server, settings
+
+    def compare(self, *given: Any) -> Counted:
+        counted = super().compare(*given)
+        self._server.kill_clients()
+        app.once(self._settings, Recorder(), InlineLoader())
+        return counted
+
+
+def test_who_has_lost_the_lease_writes_nothing(server: Server, tmp_path: Path) -> None:
+    story = Story(tmp_path, server, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    server.by_hand("UPDATE d.t SET n = 5")
+    with pytest.raises((LeaseHeld, ProgressMoved)):
+        app.verify(
+            story.settings,
+            Recorder(),
+            loader=TakenOver(server.server, story.settings),
+            repairing=Repairing(write=True),
+        )
+    assert server.rows() == [(1, 5)]
