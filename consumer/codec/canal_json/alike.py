@@ -21,6 +21,8 @@ from consumer.model.names import LOGICAL_BITS
 
 LEAST_LINES = 256
 """For fewer the parser is as fast."""
+_LEAST_BYTES = 64
+"""No row is as short: a block of such lines has millions."""
 _MOST_KINDS = 4
 """INSERT, UPDATE and DELETE, and one more."""
 _Part = tuple[Ints, CanalRows]
@@ -57,10 +59,9 @@ class AlikeLines:
         return self._parser.parse(text) if rows is None else rows
 
     def _parsed(self, text: bytes) -> CanalRows | None:
-        if text.count(b"\n") < LEAST_LINES:
+        count = text.count(b"\n")
+        if count < LEAST_LINES or len(text) < count * _LEAST_BYTES or (lines := Lines.of(text)) is None:
             return None
-        lines = Lines(text)
-        count = len(lines.ends)
         parts = list(self._alike(lines))
         left = np.ones(count, np.bool_)
         for numbers, _ in parts:

@@ -25,11 +25,16 @@ class Lines:
     text.
     """
 
-    def __init__(self, text: bytes) -> None:
+    @staticmethod
+    def of(text: bytes) -> Lines | None:
+        """None for a block with more control characters than ends of lines: they may be all that it has."""
+        control = np.frombuffer(text, np.uint8) < _FIRST_PRINTED
+        return Lines(text, np.flatnonzero(control)) if np.count_nonzero(control) <= 2 * text.count(b"\n") else None
+
+    def __init__(self, text: bytes, controls: Ints) -> None:
         self.text = text
         self.ascii = text.isascii()
         self.content = np.frombuffer(text, np.uint8)
-        controls = np.flatnonzero(self.content < _FIRST_PRINTED)
         is_end = self.content[controls] == _LINE_FEED
         self.ends: Ints = controls[is_end]
         self.begins: Ints = np.concatenate(([0], self.ends[:-1] + 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -68,6 +69,19 @@ def test_the_parser_reads_the_others(other: bytes) -> None:
 
 def test_blank_lines_are_the_parsers() -> None:
     assert read(*(line(n) for n in range(COUNT)), b"\r\n") == 0
+
+
+@pytest.mark.parametrize("odd", [b"\n" * (1 << 20), b"  \t" * (1 << 20) + b"\n"])
+def test_a_block_of_hardly_any_text_costs_no_more_memory_than_the_parser_takes(odd: bytes) -> None:
+    parser = RowParser(TARGET)
+    reader = AlikeLines(TARGET, parser)
+    text = b"".join(line(n) for n in range(COUNT)) + odd
+    tracemalloc.start()
+    try:
+        assert reader.parse(text).count == COUNT
+        assert tracemalloc.get_traced_memory()[1] < 24 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 def test_few_lines_are_the_parsers() -> None:
