@@ -61,9 +61,11 @@ def copies_to_mend(task: CheckTask, rows: pa.Table, first: Ints, told: Ints, hel
     is_told = rows.column("told").take(pa.array(first))
     columns = []
     for position in range(len(task.target.columns)):
-        as_told, as_held = (rows.column(f"{letter}{position}").take(pa.array(first)) for letter in "rc")
-        kind = _kind(task, position)
-        columns.append(pc.if_else(is_told, as_told.cast(kind), as_held.cast(kind)))
+        kind, at = _kind(task, position), pa.array(first)
+        values = rows.column(f"c{position}").take(at).cast(kind)
+        if f"r{position}" in rows.column_names:  # there are rows that the storage tells of
+            values = pc.if_else(is_told, rows.column(f"r{position}").take(at).cast(kind), values)
+        columns.append(values)
     return _named([told, held, is_told], ["n", "held", "told"], columns)
 
 

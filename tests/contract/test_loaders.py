@@ -21,6 +21,7 @@ from consumer.sink.columnar.table import ColumnarTarget
 from consumer.sink.columnar.table import Held as HeldAs
 from consumer.sink.columnar.writer import ParquetWriter
 from consumer.spark.load import SparkLoader
+from consumer.spark.mending import DELETE, INSERT, UPDATE
 from consumer.spark.settings import SparkSettings
 from tests.contract.acts import ID, NAME
 from tests.support.canal_json import ALL, join, row_line, target_of
@@ -221,6 +222,27 @@ def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loa
     assert {(row.kind, row.key, row.copies) for row in counted.shown} == {
         ("missing", (("id", "1"), ("name", "a")), 1), ("extra", (("id", "1"), ("name", "b")), 1),
     }  # fmt: skip
+
+
+def test_rows_to_mend_come_back_as_the_files_have_them(loader: Loader) -> None:
+    files, found = storage(), list[pa.Table]()
+    held = Held(((("2", "0"), ("1", None)), (("4", "x"), ("4", "x"))))
+    loader.compare(replace(check(files), mending=True), held, files, 2, found=found.append)
+    rows = {(row["kind"], row["c0"], row["c1"]) for table in found for row in table.to_pylist()}
+    assert rows == {(UPDATE, "1", "0 again"), (INSERT, "3", "0"), (DELETE, "2", None), (DELETE, "4", None)}
+    found.clear()
+    asked = replace(check(files), mending=True, keys=(("3",), ("4",), ("9",)))
+    assert loader.compare(asked, held, files, 2, found=found.append).found == 2
+    assert {row["c0"] for table in found for row in table.to_pylist()} == {"3", "4"}
+
+
+def test_copies_to_mend_come_back_with_both_counts(loader: Loader) -> None:
+    files = Storage({"0/0": content(0, *[("INSERT", {"id": "1", "name": "a"})] * 2, since=10), "0/1": b""})
+    found: list[pa.Table] = []
+    held = Held(((("1", "a"),), (("1", "b"),)))
+    loader.compare(replace(check(files, ()), mending=True), held, files, 1, found=found.append)
+    rows = {(row["n"], row["held"], row["told"], row["c1"]) for table in found for row in table.to_pylist()}
+    assert rows == {(2, 1, True, "a"), (0, 1, False, "b")}
 
 
 def test_what_cannot_be_compared_is_an_error(loader: Loader) -> None:
