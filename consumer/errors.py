@@ -178,11 +178,26 @@ class TableMissing(TableError): ...
 
 class RowRefused(TableError):
     """`row` identifies the row (see `fold.identity.identities`), None if it is not known which one it is; `put` says
-    whether it was to be written or removed. They are used to find its line."""
+    whether it was to be written or removed. They are used to find its line. `more` are others like it: identity, put,
+    reason. `of_data`: the row's values are to blame, as far as is known."""
 
-    def __init__(self, message: str, *, row: int | None = None, put: bool = True, **coordinates: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        row: int | None = None,
+        put: bool = True,
+        more: Sequence[tuple[int, bool, str]] = (),
+        of_data: bool = True,
+        **coordinates: Any,
+    ) -> None:
         super().__init__(message, **coordinates)
-        self.row, self.put = row, put
+        self.row, self.put, self.more, self.of_data = row, put, tuple(more), of_data
+
+    @property
+    def rows(self) -> list[tuple[int, bool, str]]:
+        """All that are identified."""
+        return [*([] if self.row is None else [(self.row, self.put, self.message)]), *self.more]
 
 
 class TooManyBadRows(TableError): ...

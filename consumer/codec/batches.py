@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer.model.load import FileSlice, LoadTarget
 from consumer.types.registry import arrow_type
@@ -36,6 +37,11 @@ def change_schema(target: LoadTarget) -> pa.Schema:
     """The schema of the target's change tables."""
     meta = [(TS, pa.int64()), (PUT, pa.bool_()), (SERIES, pa.int32()), (RANK, pa.int64())]
     return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns))])
+
+
+def are_puts(changes: pa.Table) -> pa.ChunkedArray:
+    """Which rows of a change table, or of the net changes of a table with no key, are to be there."""
+    return changes.column(PUT) if PUT in changes.column_names else pc.greater(changes.column("n"), 0)
 
 
 @dataclass(frozen=True, slots=True)

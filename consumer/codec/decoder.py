@@ -80,6 +80,11 @@ class SliceDecoder:
         """The number, from 1, of the line that begins at `offset`. Reads the file up to there."""
         return self._lines.line_at(offset)
 
+    def first_line(self) -> bytes:
+        """The slice's first line, as `LineEnds.as_read` has it; b"" where none begins in it."""
+        block = next(iter(self._lines.blocks()), None)
+        return b"" if block is None else self._file.ends.split(block.text)[0][0]
+
     @cached_property
     def _aside(self) -> SettingAside | None:
         return None if self._most is None else SettingAside(self._most, self._piece, self._file, self.line_at)

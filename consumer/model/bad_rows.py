@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from consumer.errors import TooManyBadRows
 from consumer.model.names import MAX_TSO, TableName
@@ -25,7 +26,8 @@ class BadRow:
     `id` is the same wherever and whenever the row is met. `line` (from 1) and `offset` are its place in the file
     `path`; 0, -1 and "" where it is not known. `version` is the folder's. `commit_ts` is 0 where it is not known. `raw`
     is the line with its end, or `row` has the values by column (binary as bytes); what is recorded in the progress has
-    neither. `letter` is the path of its file below `dead-letters`.
+    neither. `letter` is the path of its file below `dead-letters`. `identity` of a refused row, by which its line is
+    found: see `errors.RowRefused`.
     """
 
     id: str
@@ -38,16 +40,25 @@ class BadRow:
     letter: str = ""
     raw: bytes = b""
     row: tuple[tuple[str, str | bytes | None], ...] = ()
+    identity: tuple[int, bool] | None = None
 
     @property
     def record(self) -> BadRow:
         """What the progress keeps of it."""
-        return replace(self, raw=b"", row=())
+        return replace(self, raw=b"", row=(), identity=None)
 
     @property
     def place(self) -> str:
         """``path:line``, as far as it is known."""
         return f"{self.path}:{self.line}" if self.path and self.line else self.path
+
+
+def refused_row(
+    reason: str, identity: int, put: bool, keyed: bool, commit_ts: int = 0, row: tuple[tuple[str, Any], ...] = ()
+) -> BadRow:
+    """A row that the target refuses. Of a table with a key the id is the key's: of two changes the later one counts."""
+    name = f"{identity:016x}" if keyed else f"{identity:016x}-{'put' if put else 'gone'}"
+    return BadRow(name, reason, commit_ts=commit_ts, row=row, identity=(identity, put))
 
 
 def first_of(rows: Collection[BadRow]) -> str:

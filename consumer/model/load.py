@@ -190,12 +190,14 @@ class LoadPart:
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """All that came back of one LoadTask. If `error` is set, no progress may be recorded from it."""
+    """All that came back of one LoadTask. If `error` is set, no progress may be recorded from it. `left_out` are
+    staged rows, by their identities, that must not be published."""
 
     task: LoadTask
     files: tuple[FileStat, ...]
     receipts: tuple[Receipt, ...]
     error: ConsumerError | None = None
+    left_out: frozenset[int] = frozenset()
 
     @property
     def table(self) -> TableName:

@@ -290,8 +290,10 @@ class LoadRunner:
         """Publish and record. If the sink reports an error of one table, that table stops, and the rest is committed.
         If all is too much for one commit, it is committed table by table."""
         context = self._context
-        done, letters = self._keep(done)
         while done:
+            done, letters = self._keep(done)
+            if not done:
+                break
             consumers = [context.consumers[outcome.table] for outcome in done]
             change = ProgressChange().merged(
                 *(
@@ -310,6 +312,9 @@ class LoadRunner:
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]
                 if not wrong:
                     raise
+                if (left := set_aside.without(context, wrong[0], error)) is not None:
+                    done = [left if outcome is wrong[0] else outcome for outcome in done]
+                    continue
                 self._loads.pop(wrong[0].task.number)
                 refused_rows.stop(context, wrong[0].task, error)
                 done = [outcome for outcome in done if outcome is not wrong[0]]

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from consumer.errors import TooManyBadRows
-from consumer.model.bad_rows import BadRow, first_of, too_many
+from consumer.errors import RowRefused, TableError, TooManyBadRows
+from consumer.model.bad_rows import BadRow, first_of, refused_row, too_many
 from consumer.model.events import Note, NoteKind
-from consumer.model.load import LoadOutcome
+from consumer.model.load import LoadOutcome, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows
 from consumer.pipeline.context import RoundContext
+from consumer.pipeline.refused_rows import placed
 
 
 def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[str, BadRow]:
@@ -35,6 +36,17 @@ def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> Non
         error: TooManyBadRows = too_many(aside.most, next(reversed(outcome.aside.values())))
         error.table = str(table)
         raise error
+
+
+def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:
+    """`outcome` without the rows that the target refused when they were to be published; None where the table stops."""
+    target = outcome.task.target
+    if target.aside is None or not isinstance(error, RowRefused) or not (error.of_data and error.rows):
+        return None
+    refused = tuple(refused_row(reason, row, put, bool(target.key)) for row, put, reason in error.rows)
+    receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, aside=refused))
+    left_out = outcome.left_out | {row for row, _, _ in error.rows}
+    return placed(replace(outcome, receipts=receipts, left_out=left_out), context.ports.reader.range_reader())
 
 
 def tell(context: RoundContext, done: Sequence[LoadOutcome]) -> None:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Callable
+from itertools import islice
 
+import pyarrow as pa
+
+from consumer.codec.batches import are_puts
+from consumer.codec.refused import Values, every_refused, first_refused
 from consumer.errors import RowRefused, TableError
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
+
+
+def refused_changes(
+    convert: Callable[[Values], object], values: Values, target: LoadTarget, changes: pa.Table
+) -> RowRefused:
+    """The error of the first of `changes` whose values `convert` refuses, and of all where they may be set aside;
+    `values` has one for each."""
+    if target.aside is None:
+        wrong, error = first_refused(convert, values)
+        return refused_change(error, target, changes.slice(wrong, 1))
+    found = [
+        refused_change(error, target, changes.slice(wrong, 1))
+        for wrong, error in islice(every_refused(convert, values), target.aside.most + 1)
+    ]
+    found[0].more = tuple(row for error in found[1:] for row in error.rows)
+    return found[0]
 
 
 def refused_change(error: TableError, target: LoadTarget, change: pa.Table) -> RowRefused:
     """`error` as that of the one row of `change`."""
     row, put = int(identities(change, target.key)[0]), bool(are_puts(change)[0].as_py())
     return RowRefused(error.message, hint=error.hint, table=str(target.table), row=row, put=put)
-
-
-def are_puts(changes: pa.Table) -> pa.ChunkedArray:
-    """Which rows of a change table, or of the net changes of a table with no key, are to be there."""
-    return changes.column("put") if "put" in changes.column_names else pc.greater(changes.column("n"), 0)

@@ -23,6 +23,7 @@ from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
+from consumer.spark import set_aside
 from consumer.spark.waiting import Waiting
 from consumer.target import Writer, WriteSession
 
@@ -56,7 +57,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
         refuse_late(stats, task)
         results: list[Result] = [*stats]
         if folded.num_rows:
-            results.append(session.write(task.target, folded))
+            results += set_aside.write(session, task.target, folded)
         return results
     except Exception as error:
         return [of_table(error, task.target)]
@@ -69,7 +70,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
     net = fold_keyless(files, task.target.table, task.parts if task.never_split else ())
     if net.num_rows:
-        results.append(session.write_multiset(task.target, net, task.window))
+        results += set_aside.write_multiset(session, task.target, net, task.window)
     return results
 
 
@@ -155,9 +156,11 @@ def write_buckets(
                     is_put = folded.column("put")
                     puts.add(folded.filter(is_put))
                     folded = folded.filter(pc.invert(is_put))
-                yield _written(session.write(task.target, folded), moved, size)
+                for number, receipt in enumerate(set_aside.write(session, task.target, folded)):
+                    yield _written(receipt, moved, 0 if number else size)
             for waiting in puts:
-                yield _written(session.write(task.target, waiting), moved, 0)
+                for receipt in set_aside.write(session, task.target, waiting):
+                    yield _written(receipt, moved, 0)
     except Exception as error:
         yield pickle.dumps(of_table(error, task.target))
 

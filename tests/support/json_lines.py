@@ -226,7 +226,9 @@ class JsonLinesSink:
 
     def _publish(self, outcome: LoadOutcome, tables: Tables, progress: Progress) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto
-        paths = [staged_file(self._staging, self._held(), path) for path in {r.staged for r in outcome.receipts}]
+        paths = [
+            staged_file(self._staging, self._held(), path) for path in {r.staged for r in outcome.receipts if r.staged}
+        ]
         if target.name not in tables:
             raise TableMissing("the table is gone since the load began", table=str(target.table))
         changes = [change for path in paths for change in pq.read_table(path).to_pylist()]

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from consumer.codec.refused import first_refused
 from consumer.errors import LeaseHeld, RowRefused, TargetUnavailable
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
 from consumer.sink.columnar.table import ColumnarTarget, Held
 from consumer.sink.columnar.values import to_arrow
-from consumer.sink.refused import refused_change
+from consumer.sink.refused import refused_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +73,8 @@ class ParquetSession:
             convert = partial(to_arrow, column, held=held, in_key=position in target.key)
             try:
                 typed = convert(values)
-            except RowRefused:
-                wrong, error = first_refused(convert, values)
-                raise refused_change(error, target, changes.slice(wrong, 1)) from error
+            except RowRefused as error:
+                raise refused_changes(convert, values, target, changes) from error
             as_text = held is Held.TIME and typed is values
             columns[f"{'t' if as_text else 'c'}{position}"] = typed
         columns["row"] = pa.chunked_array([identities(changes, target.key)])

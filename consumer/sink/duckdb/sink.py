@@ -256,7 +256,7 @@ class DuckDbSink:
             return
         if target.name not in tables:
             raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
-        published = publish(connection, target, tables[target.name], paths)
+        published = publish(connection, target, tables[target.name], paths, outcome.left_out)
         yield from completed(outcome, published.defaulted)
         if published.widened:
             text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"

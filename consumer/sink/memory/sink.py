@@ -190,7 +190,7 @@ class MemorySink:
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto
-        for path in dict.fromkeys(receipt.staged for receipt in outcome.receipts):
+        for path in dict.fromkeys(receipt.staged for receipt in outcome.receipts if receipt.staged):
             if not path.startswith(f"{self._epoch}/"):
                 raise LeaseHeld(f"{path} was staged by a writer that has been locked out since")
             changes = self._store.staged[path]

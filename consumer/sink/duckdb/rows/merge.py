@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -15,7 +15,7 @@ from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ColumnarTarget, Held, ReplicaTable
 from consumer.sink.columnar.types import TEXT, text_of
 from consumer.sink.duckdb.connection import qualified
-from consumer.sink.duckdb.rows.refused import refused_row
+from consumer.sink.duckdb.rows.refused import refused_rows
 from consumer.sink.duckdb.tables.replica import has_rows
 
 
@@ -36,15 +36,21 @@ class _Staged:
 
 
 def publish(
-    connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, paths: Sequence[str]
+    connection: duckdb.DuckDBPyConnection,
+    target: LoadTarget,
+    table: ReplicaTable,
+    paths: Sequence[str],
+    left_out: Collection[int] = (),
 ) -> Published:
-    """Bring the staged changes into their table.
+    """Bring the staged changes into their table, but for the rows `left_out`.
 
     Raises RowRefused, SchemaDrift where a new row has no value for a column that rows lack, and CannotBeExact where a
     row to remove from a table with no key is not there.
     """
     listed = f"[{', '.join(map(_pattern, paths))}]"
     source = f"read_parquet({listed}, union_by_name = true)"
+    if left_out:
+        source = f"(SELECT * FROM {source} WHERE {quote('row')} NOT IN ({', '.join(map(str, left_out))}))"
     present = _staged_columns(connection, target, listed)
     types = dict(table.types)
     try:
@@ -59,11 +65,18 @@ def publish(
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.IntegrityError) as error:
         values = dict(zip(target.names, _values(target, types, present), strict=True))
         puts = "put" if target.key else "copies > 0" if "copies" in present else "n > 0"
+        most = 1 if target.aside is None else target.aside.most + 1
+        key = [target.names[position] for position in target.key]
+        found = refused_rows(connection, table.name, source, values, key, puts, most)
+        first = found[0] if found and target.aside is None else (None, True, "")
         raise RowRefused(
             f"the file refuses rows: {str(error).splitlines()[0]}",
             hint=f"let the column take the value, or empty and reload the table: {resync_command(target.table)}",
             table=str(target.table),
-            row=refused_row(connection, table.name, source, values, puts),
+            row=first[0],
+            put=first[1],
+            more=() if target.aside is None else found,
+            of_data=bool(found),
         ) from error
     return Published(widened, defaulted)
 
@@ -141,17 +154,18 @@ def _merge_multiset(
     name = qualified(connection, table)
     aliases = ", ".join(f"v{position}" for position in range(len(target.names)))
     selected = ", ".join(f"{value} AS v{position}" for position, value in enumerate(staged.values))
-    asked_for = f"SELECT {'copies AS n' if counted else 'n'}, {selected} FROM {staged.source}"
+    asked_for = f"SELECT {'copies AS n' if counted else 'n'}, {quote('row')} AS name, {selected} FROM {staged.source}"
     if counted:
         held = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
         wanted = f"(SELECT {aliases} FROM ({asked_for})) s"
         same = " AND ".join(
             f"h.v{position} IS NOT DISTINCT FROM s.v{position}" for position in range(len(target.names))
         )
-        asked_for += f" UNION ALL SELECT -1, h.* FROM (SELECT {held} FROM {name} t) h SEMI JOIN {wanted} ON {same}"
+        there = f"(SELECT {held} FROM {name} t) h SEMI JOIN {wanted} ON {same}"
+        asked_for += f" UNION ALL SELECT -1, NULL, h.* FROM {there}"
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE net AS SELECT CAST(sum(n) AS BIGINT) AS n, row_number() OVER () AS id, "
-        f"{aliases} FROM ({asked_for}) GROUP BY ALL HAVING sum(n) <> 0"
+        f"min(name) AS name, {aliases} FROM ({asked_for}) GROUP BY ALL HAVING sum(n) <> 0"
     )
     (asked,) = connection.execute("SELECT coalesce(-sum(n), 0) FROM net WHERE n < 0").fetchall()[0]
     if asked:
@@ -174,11 +188,13 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
     )
     columns = ", ".join(f"t.{quote(column)} AS v{position}" for position, column in enumerate(target.names))
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {columns}, "
+        f"CREATE OR REPLACE TEMP TABLE found AS SELECT {columns}, net.id, "
         "row_number() OVER (PARTITION BY net.id) > -net.n AS stays "
         f"FROM {name} t JOIN net ON {same} WHERE net.n < 0"
     )
     (gone,) = connection.execute("SELECT count(*) FROM found WHERE NOT stays").fetchall()[0]
+    if gone != asked and target.aside is not None:
+        raise _lacking(connection, target)
     if gone != asked:
         raise CannotBeExact(
             f"{asked} rows are to be removed from {target.table}, a table with no key, but only {gone} are there",
@@ -187,9 +203,20 @@ def _remove(connection: duckdb.DuckDBPyConnection, target: LoadTarget, name: str
         )
     connection.execute(f"DELETE FROM {name} t USING net WHERE net.n < 0 AND {same}")
     connection.execute(
-        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) SELECT * EXCLUDE (stays) FROM found WHERE stays"
+        f"INSERT INTO {name} ({', '.join(map(quote, target.names))}) "
+        "SELECT * EXCLUDE (stays, id) FROM found WHERE stays"
     )
     connection.execute("DROP TABLE temp.main.found")
+
+
+def _lacking(connection: duckdb.DuckDBPyConnection, target: LoadTarget) -> RowRefused:
+    found = connection.execute(
+        "SELECT net.name, -any_value(net.n), count(found.id) FROM net LEFT JOIN found ON found.id = net.id "
+        "WHERE net.n < 0 GROUP BY net.id, net.name HAVING count(found.id) < -any_value(net.n)"
+    ).fetchall()
+    text = "{} copies of a row are to be removed, the file has {}"
+    told = [(int(name), False, text.format(asked, held)) for name, asked, held in found]
+    return RowRefused(told[0][2], table=str(target.table), more=told)
 
 
 def _widen(

@@ -1,26 +1,31 @@
-"""Which staged row it is that a table of the file refuses."""
+"""Which staged rows it is that a table of the file refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.sql import literal, quote
+
+_SHOWN = 100
 
 
-def refused_row(
+def refused_rows(
     connection: duckdb.DuckDBPyConnection,
     name: TableName,
     source: str,
     values: Mapping[str, tuple[str, str]],
-    written: str,
-) -> int | None:
-    """The identity of the first row of `source` that `name` cannot hold, None if none is found.
+    key: Collection[str],
+    put: str,
+    most: int,
+) -> list[tuple[int, bool, str]]:
+    """The first `most` rows of `source` that `name` cannot hold, as far as that is found: identity, put, reason.
 
-    `values` are, by the table's columns, what is staged and the type that it must become; rows are `written` where that
-    holds. The transaction at hand is broken: another connection looks.
+    `values` are, by the table's columns, what is staged and the type that it must become. Rows are to be there where
+    `put` holds; of the others only the values of `key` count, if there is one. The transaction at hand is broken:
+    another connection looks.
     """
     with connection.cursor() as other:
         required = {
@@ -31,13 +36,18 @@ def refused_row(
                 [name.database, name.table],
             ).fetchall()
         }
-        wrong = (
-            f"TRY_CAST({value} AS {kind}) IS NULL{'' if column in required else f' AND {value} IS NOT NULL'}"
-            for column, (value, kind) in values.items()
+        wrong = []
+        for column, (value, kind) in values.items():
+            unfit = f"TRY_CAST({value} AS {kind}) IS NULL{'' if column in required else f' AND {value} IS NOT NULL'}"
+            told = literal(f"column {column} ({kind}) cannot hold ")
+            shown = f"left(coalesce(CAST({value} AS VARCHAR), 'NULL'), {_SHOWN})"
+            where = unfit if not key or column in key else f"{put} AND {unfit}"
+            wrong.append(f"WHEN {where} THEN {told} || {shown}")
+        looked = (
+            f"SELECT {quote('row')}, {put}, CASE {' '.join(wrong)} END AS why FROM {source} "
+            f"WHERE why IS NOT NULL LIMIT {most}"
         )
-        looked = f"SELECT {quote('row')} FROM {source} WHERE ({written}) AND ({' OR '.join(wrong)}) LIMIT 1"
         try:
-            found = other.execute(looked).fetchall()
+            return [(int(row), bool(put), why) for row, put, why in other.execute(looked).fetchall()]
         except duckdb.Error:
-            return None
-    return int(found[0][0]) if found else None
+            return []

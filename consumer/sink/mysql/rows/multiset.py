@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pymysql
 
 from consumer.errors import CannotBeExact, RowRefused
+from consumer.fold.identity import identities
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
@@ -104,15 +105,18 @@ def _copies(changes: pa.Table) -> pa.Table:
 
 
 def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Table, packet: int) -> None:
-    for condition, count in zip(conditions(target, changes), changes.column("n").to_pylist(), strict=True):
+    lacking: list[tuple[int, bool, str]] = []
+    counted = zip(conditions(target, changes), changes.column("n").to_pylist(), strict=True)
+    for row, (condition, count) in enumerate(counted):
         _execute(cursor, target, delete_copies(target, condition, -count), packet)
         if cursor.rowcount != -count:
             shown = condition[:300].decode(errors="replace")
-            raise CannotBeExact(
-                f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}",
-                hint=_RESYNC,
-                table=str(target.table),
-            )
+            message = f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}"
+            if target.aside is None:
+                raise CannotBeExact(message, hint=_RESYNC, table=str(target.table))
+            lacking.append((int(identities(changes.slice(row, 1), ())[0]), False, message))
+    if lacking:
+        raise RowRefused(lacking[0][2], hint=_RESYNC, table=str(target.table), more=lacking)
 
 
 def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:

@@ -8,11 +8,11 @@ from functools import partial
 
 import pyarrow as pa
 
-from consumer.codec.refused import first_refused
+from consumer.codec.batches import are_puts
 from consumer.errors import CorruptFile, RowRefused
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows.values import by_key, key_literals, literals
-from consumer.sink.refused import are_puts, refused_change
+from consumer.sink.refused import refused_changes
 
 
 @contextmanager
@@ -32,8 +32,7 @@ def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
     try:
         _convert(target, changes)
     except CorruptFile:
-        wrong, found = first_refused(partial(_convert, target), changes)
-        return refused_change(found, target, changes.slice(wrong, 1))
+        return refused_changes(partial(_convert, target), changes, target, changes)
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Literal
 
 import pyarrow as pa
@@ -53,8 +54,15 @@ class _Put:
         for piece in self._statements(rows):
             part = rows.slice(piece.start, piece.stop - piece.start)
             reason = self._refusal(part, piece)
-            if reason:
-                raise self._refused(part, reason)
+            if not reason:
+                continue
+            error = self._refused(part, reason)
+            if (aside := self._target.aside) is not None:
+                # All at once: each time that the rows are written without some of them costs as much as the first.
+                found = islice(self._every_refused(rows.slice(piece.start)), aside.most + 1)
+                error.more = tuple(row for row in found if row[0] != error.row)
+                self._cursor.connection.rollback()
+            raise error
 
     def _statements(self, rows: pa.Table) -> Iterator[Piece]:
         tuples = sql("(", sql(*literals(self._target, rows), between=","), "),")
@@ -76,6 +84,8 @@ class _Put:
             known = translate(error)
             if not isinstance(known, RowRefused):
                 raise
+            if self._target.aside is not None and not known.of_data:
+                raise known from error
             return known.message
         expected = pc.sum(error_values(self._target, rows)).as_py()
         return "" if self._cursor.warning_count == expected else self._warnings()
@@ -99,6 +109,20 @@ class _Put:
             hint="let the target's column take the value, or resync the table",
             row=int(identities(rows, self._target.key)[0]),
         )
+
+    def _every_refused(self, rows: pa.Table) -> Iterator[tuple[int, bool, str]]:
+        """Identity and reason of each refused row, found by halving what is refused."""
+        for piece in list(self._statements(rows)):
+            part = rows.slice(piece.start, piece.stop - piece.start)
+            if not (reason := self._probe(part)):
+                continue
+            if part.num_rows == 1:
+                message = f"the target refuses the row {_shown_key(self._target, part)}: {reason}"
+                yield int(identities(part, self._target.key)[0]), True, message
+                continue
+            middle = part.num_rows // 2
+            yield from self._every_refused(part.slice(0, middle))
+            yield from self._every_refused(part.slice(middle))
 
     def _probe(self, rows: pa.Table) -> str:
         self._cursor.connection.rollback()

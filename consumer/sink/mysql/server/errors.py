@@ -104,7 +104,10 @@ def translate(
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
     if number in _FULL and not hint:
         hint = "make room on its disk or in its memory, then run again; nothing is lost"
-    return kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
+    found = kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
+    if isinstance(found, RowRefused):
+        found.of_data = number in _VALUE
+    return found
 
 
 def errno(error: pymysql.MySQLError) -> int:
