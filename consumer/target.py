@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
-from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
@@ -96,7 +96,7 @@ class ProgressPort(Protocol):
         """The consumer names that the target holds progress of, each with how many of its tables are in order. Needs no
         `acquire`."""
 
-    def of_others(self) -> KeptTables:
+    def of_others(self) -> OwnedTables:
         """The tables of other consumer names, each with that name and how far it is there; two consumers must not
         write to one table. A table counts if the other consumer has written to it, and not if it stopped before a
         statement of the table ran. Tables of a replay do not count. Needs no `acquire`."""

@@ -143,8 +143,8 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.naming)
-        if (kept := others.kept([table]).get(table)) is not None:
-            raise kept
+        if (owned := others.owned([table]).get(table)) is not None:
+            raise owned
         change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
         manager.ledger.empty(table, change)
         return one_round(parts, manager, listing, started, again=False)  # what was lost may be that it was emptied

@@ -199,7 +199,7 @@ class ProgressChange:
         if self.rewind:
             return
         new = applied_ts if self.applied_ts is None else self.applied_ts
-        places = ((name, kept.applied_ts if kept else new) for name, kept in self.tables.items() if not _ended(kept))
+        places = ((name, own.applied_ts if own else new) for name, own in self.tables.items() if not _ended(own))
         moves = [(str(name), tables.get(name, applied_ts), place) for name, place in places]
         for what, known, place in [("the replica", applied_ts, new), *moves]:
             if place < known:

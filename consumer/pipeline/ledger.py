@@ -76,7 +76,7 @@ class Ledger:
         self._empty(name)
 
     def empty_marked(self) -> None:
-        """Drop the tables that a run has marked, except those that another consumer keeps by now."""
+        """Drop the tables that a run has marked, except those that belong to another consumer by now."""
         if (
             change := self.patiently("read progress", lambda: spared(self._target, self.progress, self._naming))
         ) is not None:
@@ -92,8 +92,8 @@ class Ledger:
 
 
 def spared(target: ProgressPort, progress: Progress, naming: Naming) -> ProgressChange | None:
-    """The tables that are marked to go, and stay as they are since another consumer keeps them; None for none."""
+    """The tables that are marked to go, and stay as they are since they belong to another consumer; None for none."""
     marked = [name for name, place in progress.tables.items() if place.state is State.EMPTYING]
-    kept = target.of_others() if marked else {}
-    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if naming.target(name) in kept}
+    owned = target.of_others() if marked else {}
+    places = {name: TableProgress(progress.table(name).applied_ts) for name in marked if naming.target(name) in owned}
     return ProgressChange(tables=places) if places else None

@@ -195,10 +195,10 @@ class LoadRunner:
         """The sink's target of each table. Tables that it refuses are stopped."""
         context = self._context
         versions, requests = [], []
-        kept = context.others.take([load.table for load in loads], context.ledger.record)
-        for table, error in kept.items():
+        owned = context.others.take([load.table for load in loads], context.ledger.record)
+        for table, error in owned.items():
             context.stop(table, error)
-        for load in (load for load in loads if load.table not in kept):
+        for load in (load for load in loads if load.table not in owned):
             dialect, never_split = context.options.dialect, context.options.never_split(load.table)
             seen = context.seen(load)
             version = TableVersionConsumer(

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from consumer.errors import ConsumerError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
-from consumer.model.kept import KeptTables
 from consumer.model.names import TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import Progress, State
 from consumer.model.result import TableResult
 from consumer.model.timekeeper import now
@@ -123,7 +123,7 @@ class ConsumerManager:
         context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
 
-    def _of_others(self) -> KeptTables:
+    def _of_others(self) -> OwnedTables:
         return self.ledger.patiently("look at the target", self.ports.sink.of_others)
 
     def _assembly(self, listing: Listing) -> Assembly:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.commands import forget_command, skip_ddl_command
-from consumer.model.kept import Kept, KeptTables
 from consumer.model.names import TableName
+from consumer.model.owned import Owned, OwnedTables
 from consumer.model.progress import DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
@@ -30,13 +30,13 @@ class Others:
 
     def __init__(
         self,
-        look: Callable[[], KeptTables],
+        look: Callable[[], OwnedTables],
         assembly: Assembly,
         progress: Callable[[], Progress],
         naming: Naming = SAME,
     ) -> None:
         self._look, self._assembly, self._progress, self._target = look, assembly, progress, naming.target
-        self._others: KeptTables | None = None
+        self._others: OwnedTables | None = None
         self._later = LaterNames()
         self._own: set[TableName] = set()
 
@@ -53,7 +53,7 @@ class Others:
         if statement.action == Action.DROP_SCHEMA and (there := self._there(statement, others)):
             return drops_database_of(there[0], others[there[0]].consumer, statement)
         later = self._later.after(statement)
-        found = (self._kept(name, others, later.get(name, ())) for name in sorted(names - self._own))
+        found = (self._why_left(name, others, later.get(name, ())) for name in sorted(names - self._own))
         return next(filter(None, found), None)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
@@ -74,7 +74,7 @@ class Others:
         others = self._not_continued()
         return self._refused((name for name in tables if name not in self._own), others)
 
-    def kept(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
+    def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
         return self._refused(tables, self._of_others())
 
@@ -105,7 +105,7 @@ class Others:
         """`tables` are this consumer's own from now on."""
         self._own.update(tables)
 
-    def _there(self, statement: Statement, others: KeptTables) -> Sequence[TableName]:
+    def _there(self, statement: Statement, others: OwnedTables) -> Sequence[TableName]:
         """Those of `others`, as the target calls them, in the statement's database."""
         return others.in_database(self._target(statement.file.name).database)
 
@@ -113,15 +113,15 @@ class Others:
         wanted = self._target(database).database
         return any(name.table and self._target(name).database == wanted for name in self._own)
 
-    def _not_continued(self) -> KeptTables:
+    def _not_continued(self) -> OwnedTables:
         start, others = self._progress().start_ts, self._of_others()
         return others.beyond(start) if start else others
 
-    def _refused(self, tables: Iterable[TableName], others: KeptTables) -> dict[TableName, DdlRefused]:
-        found = {name: self._kept(name, others, self._later.now.get(name, ())) for name in tables}
+    def _refused(self, tables: Iterable[TableName], others: OwnedTables) -> dict[TableName, DdlRefused]:
+        found = {name: self._why_left(name, others, self._later.now.get(name, ())) for name in tables}
         return {name: error for name, error in found.items() if error is not None}
 
-    def _kept(self, name: TableName, others: KeptTables, later: Iterable[LaterName]) -> DdlRefused | None:
+    def _why_left(self, name: TableName, others: OwnedTables, later: Iterable[LaterName]) -> DdlRefused | None:
         """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to
         `later`."""
         if (own := self._target(name)) in others:
@@ -131,7 +131,7 @@ class Others:
                 return belongs_to(name, others[there], new.name)
         return None
 
-    def _of_others(self) -> KeptTables:
+    def _of_others(self) -> OwnedTables:
         if self._others is None:
             self._others = self._look()
             self._own.update(_begun(self._assembly, self._progress()))
@@ -149,19 +149,19 @@ def left_to(other: str) -> str:
     return f"the tables of this database belong to the consumer {other!r} of this target"
 
 
-def belongs_to(table: TableName, kept: Kept, later: TableName | None = None) -> DdlRefused:
+def belongs_to(table: TableName, owned: Owned, later: TableName | None = None) -> DdlRefused:
     """Why this consumer must leave `table` alone, which becomes `later`."""
     what = f"{table} belongs" if later is None else f"{later}, to which {table} is renamed later, belongs"
     return DdlRefused(
-        f"{what} to the consumer {kept.consumer!r} of this target, and only one consumer may write to it",
+        f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
-        f" {kept.consumer!r} is no longer used, remove its progress: {forget_command(kept.consumer)}",
+        f" {owned.consumer!r} is no longer used, remove its progress: {forget_command(owned.consumer)}",
         table=str(table),
     )
 
 
 def drops_database_of(table: TableName, other: str, statement: Statement) -> DdlRefused:
-    """Why a DROP DATABASE does not run: it would take along what another consumer keeps."""
+    """Why a DROP DATABASE does not run: it would also drop what belongs to another consumer."""
     database, version = statement.file.name, statement.version
     return DdlRefused(
         f"it would also drop {table}, which belongs to the consumer {other!r} of this target: {statement.file.query}",

@@ -59,13 +59,13 @@ def preview(
 
 def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
-    names = sorted({*errors, *(name for name, kept in progress.tables.items() if kept.state is State.STOPPED)})
+    names = sorted({*errors, *(name for name, place in progress.tables.items() if place.state is State.STOPPED)})
     anew = offered(sink, names, found.assembly, progress, options)
     for name in names:
-        kept, error = progress.table(name), errors.get(name)
-        reason, hint = (kept.reason, kept.hint) if error is None else (error.sentence(), error.hint)
+        place, error = progress.table(name), errors.get(name)
+        reason, hint = (place.reason, place.hint) if error is None else (error.sentence(), error.hint)
         version = 0 if error is None else error.version or 0
-        yield TableStatus(name, kept.applied_ts, str(State.STOPPED), reason, hint, version, name in anew)
+        yield TableStatus(name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew)
 
 
 def _removes(statement: Statement) -> bool:
@@ -140,8 +140,8 @@ class _Preview:
 
     def _look_at_targets(self, loads: Sequence[LoadRows]) -> None:
         """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
-        for name, kept in self.others.loads(load.table for load in loads).items():
-            self._stop(name, kept)
+        for name, owned in self.others.loads(load.table for load in loads).items():
+            self._stop(name, owned)
         requests: list[LoadRequest] = []
         for load in (load for load in loads if load.table not in self.errors):
             version = TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)

@@ -64,7 +64,7 @@ def offered(
     sink: Sink, tables: Iterable[TableName], assembly: Assembly, progress: Progress, options: RoundOptions
 ) -> set[TableName]:
     """Those of `tables` for which a hint may name a resync: `start_over` can load them again, as far as that is known
-    without looking at their files, and no other consumer keeps them."""
+    without looking at their files, and they belong to no other consumer."""
     wanted, referred = [table for table in tables if table.table], _referred(sink)
     both = assembly.lives(progress) if wanted else ({}, {})
     found = set()
@@ -73,7 +73,7 @@ def offered(
             _made_anew(table, both, assembly, progress, options, referred)
             found.add(table)
     others = Others(sink.of_others, assembly, lambda: progress, options.naming)
-    return found - others.kept(found).keys() if found else found
+    return found - others.owned(found).keys() if found else found
 
 
 def _made_anew(

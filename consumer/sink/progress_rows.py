@@ -11,8 +11,8 @@ from typing import Any
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
-from consumer.model.kept import Kept, KeptTables
 from consumer.model.names import TableName
+from consumer.model.owned import Owned, OwnedTables
 from consumer.model.progress import (
     DdlId,
     DdlRecord,
@@ -49,8 +49,8 @@ OF_OTHERS = (
     "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
     "AND d.state <> 'refused'))) ORDER BY k.name"
 )
-"""Every table that another consumer than `?` keeps, by its name, and how far it is: in the SQL of every target. It is
-in order, or has come to a stop behind a statement of its own."""
+"""Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
+is in order, or has come to a stop behind a statement of its own."""
 _HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
@@ -59,16 +59,16 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows) -> dict[TableName, Kept]:
+def others_of(rows: Rows) -> dict[TableName, Owned]:
     """`rows` of OF_OTHERS: the tables, each with its consumer. A replay has none."""
-    found: dict[TableName, Kept] = {}
+    found: dict[TableName, Owned] = {}
     for other, applied_ts, *table in rows:
         if not is_replay(other):
-            found.setdefault(TableName(*table), Kept(other, int(applied_ts)))
+            found.setdefault(TableName(*table), Owned(other, int(applied_ts)))
     return found
 
 
-def kept_in(progress: Mapping[str, Progress], name: str) -> KeptTables:
+def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
     """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
     apart."""
     found = others_of(
@@ -79,7 +79,7 @@ def kept_in(progress: Mapping[str, Progress], name: str) -> KeptTables:
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
         ]
     )
-    return KeptTables(found, case=True)
+    return OwnedTables(found, case=True)
 
 
 def _ran(table: TableName, progress: Progress) -> bool:

@@ -11,8 +11,8 @@ from consumer import __version__
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
-from consumer.model.kept import KeptTables
 from consumer.model.names import TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import (
     FORMAT_VERSION,
     AuditRow,
@@ -97,10 +97,10 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
     return {str(name): int(count) for name, count in tables.run(CONSUMERS)} if tables.exists() else {}
 
 
-def of_others(tables: ProgressTables, name: str) -> KeptTables:
+def of_others(tables: ProgressTables, name: str) -> OwnedTables:
     """The tables that another consumer than `name` keeps, with that one."""
     found = others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
-    return KeptTables(found, case=bool(found) and tables.tells_case())
+    return OwnedTables(found, case=bool(found) and tables.tells_case())
 
 
 def forget(tables: ProgressTables, name: str) -> None:

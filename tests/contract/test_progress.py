@@ -8,8 +8,8 @@ import pytest
 from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
-from consumer.model.kept import Kept
 from consumer.model.names import TableName
+from consumer.model.owned import Owned
 from consumer.model.progress import (
     AuditRow,
     DdlId,
@@ -202,7 +202,7 @@ def test_tables_that_another_name_keeps_are_told(target: Target, sink: Sink) -> 
     assert sink.of_others() == {}
     sink.close()
     other = target.sink("another")
-    assert other.of_others() == {SHOP: Kept("c", 4)}
+    assert other.of_others() == {SHOP: Owned("c", 4)}
     other.acquire("file:///elsewhere")
     stopped = TableProgress(4, State.STOPPED, "it is there")
     refused = DdlRecord(DdlId("shop", "item", 2, 1), DdlState.REFUSED)
@@ -216,7 +216,7 @@ def test_a_table_that_has_come_to_a_stop_is_kept_all_the_same(target: Target, si
     made = DdlRecord(DdlId(SHOP.database, SHOP.table, 2, 1), DdlState.DONE)
     sink.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4, state, "why")}, ddls=(made,)))
     sink.close()
-    assert target.sink("another").of_others() == {SHOP: Kept("c", 4)}
+    assert target.sink("another").of_others() == {SHOP: Owned("c", 4)}
 
 
 def test_a_name_that_is_forgotten_leaves_nothing_but_the_tables(target: Target, sink: Sink) -> None:

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from consumer.codec.batches import META, change_schema
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
-from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
@@ -34,7 +34,7 @@ from consumer.sink.columnar.writer import ParquetWriter
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import kept_in, taken
+from consumer.sink.progress_rows import owned_in, taken
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 
@@ -121,8 +121,8 @@ class JsonLinesSink:
             for name, progress in sorted(known.progress.items())
         }
 
-    def of_others(self) -> KeptTables:
-        return kept_in(self._folder.known().progress, self._name)
+    def of_others(self) -> OwnedTables:
+        return owned_in(self._folder.known().progress, self._name)
 
     def forget(self) -> None:
         self._lock.take()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
-from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
@@ -86,7 +86,7 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return stored.consumers(FileTables(connection))
 
-    def of_others(self) -> KeptTables:
+    def of_others(self) -> OwnedTables:
         with self._database.reader() as connection:
             return stored.of_others(FileTables(connection), self._settings.name)
 
@@ -279,7 +279,7 @@ class DuckDbSink:
         touched: Collection[TableName] = (),
     ) -> None:
         self._made_empty = False
-        named = {name for name, kept in change.tables.items() if kept is not None}
+        named = {name for name, place in change.tables.items() if place is not None}
         stored.store(FileTables(connection), self._settings.name, epoch, change, named.union(touched))
 
     @contextmanager

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
-from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import MAX_TSO, TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import kept_in, taken
+from consumer.sink.progress_rows import owned_in, taken
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
@@ -57,8 +57,8 @@ class MemorySink:
             for name, progress in sorted(self._store.progress.items())
         }
 
-    def of_others(self) -> KeptTables:
-        return kept_in(self._store.progress, self._name)
+    def of_others(self) -> OwnedTables:
+        return owned_in(self._store.progress, self._name)
 
     def forget(self) -> None:
         if self._store.held:
@@ -178,15 +178,15 @@ class MemorySink:
         sent = {column.name for column in columns if column.name not in request.absent}
         written = tuple(column for column in table.columns if column.name in sent)
         names = tuple(column.name for column in written)
-        kept = tuple(column.name for column in table.columns if column.name not in sent)
+        own = tuple(column.name for column in table.columns if column.name not in sent)
         if len(written) < len(sent):
             return SchemaDrift("the target lacks columns of the rows", table=str(request.table))
         primary = tuple(position for position, column in enumerate(written) if column.is_pk)
         unique = tuple(names.index(name) for key in request.unique_keys[:1] for name in key)
         key = primary or unique
-        if kept and not key:
+        if own and not key:
             return SchemaDrift("rows of a table with no key lack columns", table=str(request.table))
-        return LoadTarget(request.table, written, names, key, own=kept, absent=request.absent, routed=request.routed)
+        return LoadTarget(request.table, written, names, key, own=own, absent=request.absent, routed=request.routed)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
         target, upto = outcome.task.target, outcome.task.window.upto

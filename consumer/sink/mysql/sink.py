@@ -10,9 +10,9 @@ import pymysql
 
 from consumer.errors import ConsumerError, TargetBusy, TargetUnavailable
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.kept import KeptTables
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
+from consumer.model.owned import OwnedTables
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
@@ -80,7 +80,7 @@ class MySqlSink:
     def consumers(self) -> Mapping[str, int]:
         return self._driver.read(lambda cursor: consumers(ServerTables(cursor)))
 
-    def of_others(self) -> KeptTables:
+    def of_others(self) -> OwnedTables:
         return self._driver.read(lambda cursor: of_others(ServerTables(cursor), self._settings.name))
 
     def forget(self) -> None:
@@ -282,7 +282,7 @@ def _changes_keys(step: ApplyDdl) -> bool:
 
 
 def _named(change: ProgressChange) -> set[TableName]:
-    return {table for table, kept in change.tables.items() if kept is not None}
+    return {table for table, place in change.tables.items() if place is not None}
 
 
 def _has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:

@@ -17,10 +17,10 @@ from consumer.sink.duckdb.statements.operations import (
     Tables,
     Written,
     action_of,
-    kept,
     moved,
     operations,
     refused,
+    trashed,
 )
 from consumer.sink.duckdb.statements.partitions import take_rows
 from consumer.sink.duckdb.statements.trash import is_taken
@@ -42,7 +42,7 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
             if is_taken(connection, step, trash, both):
                 raise refused(step, *trash_taken(trash))
             filled = step.standing in tables and has_rows(connection, tables[step.standing].name)
-            if (away := kept(step, trash, both, filled, written)) is not None:
+            if (away := trashed(step, trash, both, filled, written)) is not None:
                 return run(connection, away)
         take_rows(connection, step, tables)
         return run(connection, operations(step, tables, zone, written))

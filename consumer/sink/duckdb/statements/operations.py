@@ -88,7 +88,9 @@ def operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written = 
         raise refused(step, f"the rows cannot be converted exactly: {error}") from error
 
 
-def kept(step: ApplyDdl, trash: TableName, tables: Tables, filled: bool, written: Written = PLAIN) -> Operations | None:
+def trashed(
+    step: ApplyDdl, trash: TableName, tables: Tables, filled: bool, written: Written = PLAIN
+) -> Operations | None:
     """A table that goes to the trash, or comes back from there: `tables` has both. None where there is nothing to move,
     or where the trash holds the table of an earlier execution already: then the statement runs as it is. `filled`:
     whether it has rows."""

@@ -14,7 +14,7 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable
-from consumer.sink.duckdb.statements.operations import PLAIN, Operations, Tables, action_of, kept, operations
+from consumer.sink.duckdb.statements.operations import PLAIN, Operations, Tables, action_of, operations, trashed
 
 _ROWS_OF_PARTITIONS = {
     Action.DROP_PARTITION: "deletes the rows of the partition, where its expression can be evaluated",
@@ -39,7 +39,7 @@ class Preview:
             if action == Action.DROP_SCHEMA:
                 return self._dropped(step.name.database, step.trash)
             rows = [_ROWS_OF_PARTITIONS[action]] if action in _ROWS_OF_PARTITIONS else []
-            away = None if step.trash is None else kept(step, step.trash, self._tables, filled=True)
+            away = None if step.trash is None else trashed(step, step.trash, self._tables, filled=True)
             if away is not None and action == Action.TRUNCATE_TABLE and step.trash is not None:
                 rows = [f"moves the rows of {PLAIN.table(step.name)}, where it has any, to {PLAIN.table(step.trash)}"]
                 away = Operations(there=away.there)

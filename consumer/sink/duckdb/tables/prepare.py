@@ -58,13 +58,13 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     if missing:
         raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
     names = tuple(name for name in table.types if name.lower() in sent)
-    kept = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
+    own = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
     columns = tuple(sent[name.lower()] for name in names)
     key = handle_key(columns, request.unique_keys)
-    if kept and not key:
+    if own and not key:
         raise _drift(
             request.table,
-            f"the rows lack the replica's columns {', '.join(kept)}, and without a key no row can keep them",
+            f"the rows lack the replica's columns {', '.join(own)}, and without a key no row can keep them",
         )
     return LoadTarget(
         table=request.table,
@@ -72,7 +72,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         names=names,
         key=key,
         settings=ColumnarTarget(tuple(held_as(table.types[name]) for name in names)),
-        own=kept,
+        own=own,
         absent=request.absent,
         routed=request.routed,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),

@@ -126,5 +126,5 @@ class DdlPreview:
             return left_to_do(self._cursor, step, trash, self._server.flavor)
         found = find(self._cursor, step.name, trash, self._server.flavor)
         if step.name in self._changed:
-            found = Found(kept=found.kept)
-        return statements(step, trash, replace(found, kept=found.kept or trash in self._changed))
+            found = Found(in_trash=found.in_trash)
+        return statements(step, trash, replace(found, in_trash=found.in_trash or trash in self._changed))

@@ -26,7 +26,7 @@ class Found:
     the table, and would follow a rename. `columns` are those that a row is copied by, `empty` says there is none."""
 
     there: bool = True
-    kept: bool = False
+    in_trash: bool = False
     bound: bool = False
     empty: bool = False
     columns: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def statements(step: ApplyDdl, trash: TableName, found: Found) -> list[str]:
     """What is left to do of a statement about one table where its table and its trash are as `found`."""
     match step.file.type:
         case Action.RECOVER_TABLE:
-            return _rename((trash, step.standing)) if found.kept else []
+            return _rename((trash, step.standing)) if found.in_trash else []
         case Action.TRUNCATE_TABLE:
             return _keep_truncated(step.standing, trash, found)
     return _keep_dropped(step.standing, trash, found)
@@ -56,16 +56,16 @@ def statements(step: ApplyDdl, trash: TableName, found: Found) -> list[str]:
 
 def _keep_dropped(name: TableName, trash: TableName, found: Found) -> list[str]:
     drop = f"DROP TABLE {_sql(name)}"
-    if not found.there or found.kept:
+    if not found.there or found.in_trash:
         return [drop] if found.there else []
     return [*_copy(name, trash, found), drop] if found.bound else _rename((name, trash))
 
 
 def _keep_truncated(name: TableName, trash: TableName, found: Found) -> list[str]:
     truncate = f"TRUNCATE TABLE {_sql(name)}"
-    if not found.there and found.kept:
+    if not found.there and found.in_trash:
         return [f"CREATE TABLE {_sql(name)} LIKE {_sql(trash)}"]
-    if not found.there or found.kept or found.empty:
+    if not found.there or found.in_trash or found.empty:
         return [truncate]
     if found.bound:
         return [*_copy(name, trash, found), truncate]
@@ -93,9 +93,9 @@ def _between(trash: TableName) -> TableName:
 def find(cursor: pymysql.cursors.Cursor, name: TableName, trash: TableName | None, flavor: FlavorName) -> Found:
     """Without `trash` only the table itself is looked at."""
     there = is_there(cursor, name, flavor)
-    kept = trash is not None and is_there(cursor, trash, flavor)
-    if not there or kept:
-        return Found(there, kept)
+    in_trash = trash is not None and is_there(cursor, trash, flavor)
+    if not there or in_trash:
+        return Found(there, in_trash)
     cursor.execute(f"SELECT 1 FROM {_sql(name)} LIMIT 1")
     empty = cursor.fetchone() is None
     own = (name.database, name.table)
@@ -105,7 +105,7 @@ def find(cursor: pymysql.cursors.Cursor, name: TableName, trash: TableName | Non
         own,
     )
     columns = tuple(column for (column,) in cursor.fetchall())
-    return Found(there, kept, _is_bound(cursor, own), empty, columns)
+    return Found(there, in_trash, _is_bound(cursor, own), empty, columns)
 
 
 def is_taken(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, flavor: FlavorName) -> bool:

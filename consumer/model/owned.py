@@ -1,0 +1,45 @@
+"""The tables of a target that belong to other consumer names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.model.names import TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A table that belongs to the consumer name `consumer`, and the commit-ts up to which that has applied it."""
+
+    consumer: str
+    applied_ts: int
+
+
+class OwnedTables(Mapping[TableName, Owned]):
+    """`case`: whether names that differ in case alone are two tables in the target."""
+
+    def __init__(self, owned: Mapping[TableName, Owned], case: bool) -> None:
+        self._owned, self._case = owned, case
+        self._by_key = {self._key(name): place for name, place in owned.items()}
+
+    def __getitem__(self, name: TableName) -> Owned:
+        return self._by_key[self._key(name)]
+
+    def __iter__(self) -> Iterator[TableName]:
+        return iter(self._owned)
+
+    def __len__(self) -> int:
+        return len(self._owned)
+
+    def in_database(self, database: str) -> Sequence[TableName]:
+        """The tables of `database`, sorted."""
+        wanted = self._key(TableName(database, ""))
+        return sorted(name for name in self._owned if self._key(TableName(name.database, "")) == wanted)
+
+    def beyond(self, ts: int) -> OwnedTables:
+        """Those that are further than `ts`."""
+        return OwnedTables({name: owned for name, owned in self._owned.items() if owned.applied_ts > ts}, self._case)
+
+    def _key(self, name: TableName) -> TableName:
+        return name if self._case else name.folded
