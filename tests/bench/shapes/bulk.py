@@ -89,7 +89,8 @@ class Mixed(Shape):
         before = {int(row["id"]): row for _, row in inserts(max(10, self.events // 5), kind=UNIQUE) if row}
         self._loaded = Loaded(self.work, self.name, UNIQUE)
         self._loaded.write(before.values())
-        self._storage = generate.Storage(self.storage, UNIQUE)
+        # A transaction of TiCDC has each key once at most, unless it is split.
+        self._storage = generate.Storage(self.storage, UNIQUE, transaction=1)
         self._storage.table("t")
         self._storage.rows("t", ((None, row) for row in before.values()))
         self._first, first_size = self._storage.ts, self._storage.size
