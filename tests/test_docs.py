@@ -49,3 +49,10 @@ def test_paths_that_are_named_exist() -> None:
     architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`((?:tests|consumer)/[\w./]+)`", README + architecture))
     assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_tests_of_threats_exist() -> None:
+    named = re.findall(r"`(\S+\.py)::(test_\w+)`", (ROOT / "docs" / "threats.md").read_text(encoding="utf-8"))
+    assert len(named) > 25
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{name}"

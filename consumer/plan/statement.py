@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from consumer.ddl.routes import routed
+from consumer.ddl.said import check_said
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -119,8 +120,10 @@ class Statement:
 
     @property
     def routed(self) -> SchemaFile | None:
-        """See ApplyDdl. Raises DdlRefused where the text cannot be said in the target's names."""
+        """See ApplyDdl. Raises DdlRefused where the text is not what its file says, or cannot be said in the target's
+        names."""
         try:
+            check_said(self.file, self.action)
             named = {*self.touches, *self.drops} - {*self.behind}
             return routed(self.file, self.naming, named, self.old_name)
         except DdlRefused as error:

@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -217,6 +220,50 @@ def test_another_consumer_at_work_keeps_the_layout_as_it_is(
         cursor.execute("SELECT RELEASE_LOCK(%s)", (migrate.lock_name("other"),))
     working.close()
     assert bring_forward(old_server) == FIRST
+
+
+def test_one_that_lost_its_lock_and_comes_back_writes_nothing(old_server: OldServer) -> None:
+    """Under its own name and under another: a process of the older release that was frozen meanwhile."""
+    for name in ("c", "other"):
+        upstream = old_server.query(f"SELECT upstream FROM storage_consumer.consumer WHERE name = '{name}'")[0][0]
+        frozen = old_server.target.sink(name)
+        frozen.acquire(upstream)
+        frozen.record(ProgressChange(applied_ts=60))
+        old_server.query("UPDATE storage_consumer.consumer SET format = 1")
+        old_server.target.server.kill_clients()
+        assert bring_forward(old_server).upstream == UPSTREAM
+        with pytest.raises(LeaseHeld, match="was taken over"):
+            frozen.record(ProgressChange(applied_ts=99))
+        with pytest.raises(LeaseHeld):
+            frozen.fence()
+        frozen.close()
+        assert old_server.query("SELECT count(*) FROM storage_consumer.consumer WHERE applied_ts = 99") == [(0,)]
+
+
+KILLED = """
+import os, sys
+from consumer.sink import sink_for
+from consumer.sink.duckdb.progress import migrate
+from consumer.target import TargetOptions
+step, when = migrate._STEPS[2], sys.argv[2]
+def killed(connection):
+    if when == "after":
+        step(connection)
+    os.kill(os.getpid(), 9)
+migrate._STEPS = {2: killed}
+sink_for(sys.argv[1], TargetOptions(name="c", time_zone="UTC")).acquire("x")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_file_whose_migration_is_killed_is_as_it_was(when: str, tmp_path: Path) -> None:
+    old = OldFile(DuckDb(tmp_path / "replica.duckdb"))
+    old.restore(statements(1, old.suffix))
+    before = old.layout()
+    command = [sys.executable, "-c", KILLED.replace('"x"', repr(UPSTREAM)), f"duckdb:///{old.target.path}", when]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    assert old.layout() == before
+    assert bring_forward(old) == FIRST
 
 
 class Ending(pymysql.cursors.Cursor):

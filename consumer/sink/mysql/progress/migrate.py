@@ -6,7 +6,7 @@ its beginning, as the formats are written last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pymysql
@@ -14,6 +14,7 @@ import pymysql
 from consumer import __version__
 from consumer.errors import LeaseHeld
 from consumer.model.progress import FORMAT_VERSION
+from consumer.sink.mysql.progress.epochs import raise_epoch
 from consumer.sink.mysql.progress.lease import lock_name
 from consumer.sink.mysql.progress.schema import COLUMNS, SCHEMA, create_missing, create_view, exists, layout
 from consumer.sink.progress_formats import ADDED, check_format
@@ -37,12 +38,16 @@ def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:
         cursor.execute(f"SELECT format, written_by FROM {SCHEMA}.consumer WHERE format = %s", (newest,))
         check_format(*cursor.fetchone())
     if oldest is None or oldest < FORMAT_VERSION:  # without a consumer the layout may be of any age
-        with _alone(cursor):
-            _bring_forward(cursor, oldest or 1)
+        with _alone(cursor) as names:
+            _bring_forward(cursor, oldest or 1, names)
 
 
-def _bring_forward(cursor: pymysql.cursors.Cursor, oldest: int) -> None:
+def _bring_forward(cursor: pymysql.cursors.Cursor, oldest: int, names: Sequence[str] = ()) -> None:
+    """`names` are the consumers of the older layout. One that has lost its lock, and comes back, writes nothing."""
     create_missing(cursor)
+    for name in names:
+        raise_epoch(cursor, name)
+    cursor.connection.commit()
     for version in range(oldest + 1, FORMAT_VERSION + 1):
         _STEPS[version](cursor)
     create_view(cursor)
@@ -68,8 +73,8 @@ def _add_columns(cursor: pymysql.cursors.Cursor, version: int) -> None:
 
 
 @contextmanager
-def _alone(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
-    """While the locks of all consumer names are held: none of them can be at work on the older layout. An error closes
+def _alone(cursor: pymysql.cursors.Cursor) -> Iterator[list[str]]:
+    """All consumer names, while their locks are held: none of them can be at work on the older layout. An error closes
     the connection, and with it the server frees them."""
     cursor.execute(f"SELECT name FROM {SCHEMA}.consumer ORDER BY name")
     names = [str(name) for (name,) in cursor.fetchall()]
@@ -81,6 +86,6 @@ def _alone(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
                 f"and the consumer named {name!r} is running",
                 hint="end it, then start this one again: all consumers of a target must be of one release",
             )
-    yield
+    yield names
     for name in names:
         cursor.execute("SELECT RELEASE_LOCK(%s)", (lock_name(name),))
