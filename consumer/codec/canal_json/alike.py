@@ -23,6 +23,8 @@ LEAST_LINES = 256
 """For fewer the parser is as fast."""
 _LEAST_BYTES = 64
 """No row is as short: a block of such lines has millions."""
+_LEAST_GAIN = 3
+"""A block is worth it if the parser is left with one line of so many at most: with 2 it cost more than it saved."""
 _MOST_KINDS = 4
 """INSERT, UPDATE and DELETE, and one more."""
 _Part = tuple[Ints, CanalRows]
@@ -67,7 +69,7 @@ class AlikeLines:
         for numbers, _ in parts:
             left[numbers] = False
         others = np.flatnonzero(left)
-        self._worth_it = 2 * len(others) <= count
+        self._worth_it = _LEAST_GAIN * len(others) <= count
         if not self._worth_it:
             return None
         if others.size:

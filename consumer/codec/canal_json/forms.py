@@ -89,9 +89,10 @@ def form_of(line: bytes) -> list[Piece] | None:
     body = line.removesuffix(b"\r")
     try:
         row = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        as_written = isinstance(row, dict) and orjson.dumps(row) == body
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # it is read deeper than it can be written
         return None
-    if not isinstance(row, dict) or orjson.dumps(row) != body:
+    if not as_written:
         return None
     form = _Form()
     form.object(row, ())

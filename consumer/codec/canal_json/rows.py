@@ -19,7 +19,7 @@ from consumer.model.names import LOGICAL_BITS, same_name
 _KINDS = pa.array(["INSERT", "UPDATE", "DELETE"])
 MAX_ES = 1 << (63 - LOGICAL_BITS)
 _LINE_FEED, _OPENING_BRACE = b"\n{"
-_NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
+_AFTER_OBJECT = re.compile(rb"\}(?=[\sn{])(?:\s*null|[ \t\r]*\{)")
 
 
 class NotRows(ValueError):
@@ -100,9 +100,11 @@ class RowParser:
 
 
 def _checked_lines(lines: bytes) -> tuple[bytes, int]:
-    """`lines` without blank ones, and how many there are; every one begins with ``{`` and none has a bare ``null``.
+    """`lines` without blank ones, and how many there are; every one begins with ``{``, and none has a bare ``null`` or
+    a second object behind the first.
 
-    Arrow's reader takes values as they come, lines or not, and a ``null`` that is not inside an object crashes it.
+    Arrow's reader takes values as they come, lines or not, and a ``null`` that is not inside an object crashes it. As
+    no value begins inside of a line, a table with as many rows as lines has one in each.
     """
     content = np.frombuffer(lines, np.uint8)
     ends = np.flatnonzero(content == _LINE_FEED)
@@ -113,7 +115,7 @@ def _checked_lines(lines: bytes) -> tuple[bytes, int]:
             raise NotRows("a line that is not a JSON object")
         lines, count = b"\n".join([*stripped, b""]), len(stripped)
     checked = 0
-    for found in _NULL_AFTER_OBJECT.finditer(lines):
+    for found in _AFTER_OBJECT.finditer(lines):
         if found.start() >= checked:
             # it may be inside a text: then the line is one value, and this does not raise
             begin, checked = lines.rfind(b"\n", 0, found.start()) + 1, lines.find(b"\n", found.start())
@@ -151,7 +153,7 @@ def _rows(table: pa.Table, typed: Sequence[int]) -> CanalRows:
 
 def _types(table: pa.Table, typed: Sequence[int], count: int) -> list[pa.LargeStringArray]:
     types = [pa.nulls(table.num_rows, pa.large_string())] * count
-    for position, values in zip(typed, _column(table, "mysqlType").flatten(), strict=True):
+    for position, values in zip(typed, _texts(_column(table, "mysqlType")), strict=True):
         types[position] = values
     return types
 

@@ -60,11 +60,49 @@ def test_rows_of_another_form() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [line(1).replace(b'"id":"1"', b'"id":"1\\n"'), line(1).replace(b":", b": "), b"  " + line(1)]
+    "other",
+    [
+        line(1).replace(b'"id":"1"', b'"id":"1\\n"'),
+        line(1).replace(b":", b": "),
+        b"  " + line(1),
+        line(1).replace(b'"sql":""', b'"sql":' + b"[" * 300 + b"]" * 300),
+    ],
 )
 def test_the_parser_reads_the_others(other: bytes) -> None:
     rows = [line(n) for n in range(COUNT)]
     assert read(*rows[:10], other, *rows[10:], other) == COUNT
+
+
+def refused(*lines: bytes) -> bool:
+    """Whether these lines without their ``}null``, of which each is looked at, are refused, with and without forms."""
+    parser = RowParser(TARGET)
+    text = b"".join(lines).replace(b"}null", b"x")
+    outcomes = [outcome(parse, text) for parse in (parser.parse, AlikeLines(TARGET, parser).parse)]
+    assert outcomes[0] == outcomes[1]
+    return outcomes[0] == "refused"
+
+
+@pytest.mark.parametrize("behind", [0, 5])
+def test_a_value_that_goes_on_in_another_line(behind: int) -> None:
+    """Lines between its parts, and one with two rows, so that there are as many values as lines."""
+    rows = [line(n) for n in range(COUNT)]
+    begun, opened, rest = line(COUNT).partition(b'"data":[')
+    parts = [begun + opened + b"\r\n", *rows[:behind], rest]
+    assert refused(*parts, *rows[behind:], line(1).removesuffix(b"\r\n") + line(2))
+
+
+@pytest.mark.parametrize("column", ["c0", "c10"])
+def test_types_that_are_not_utf8_are_refused(column: str) -> None:
+    name = f'"{column}":"varchar'.encode()
+    assert refused(*(line(n) for n in range(COUNT)), line(1).replace(name, name + b"\xff"))
+
+
+def test_a_block_with_many_others_is_not_read_twice() -> None:
+    def with_others(every: int) -> int:
+        return read(*(line(n, extra="" if n % every else "\\") for n in range(COUNT)))
+
+    assert with_others(4) == COUNT * 3 // 4
+    assert with_others(2) == 0
 
 
 def test_blank_lines_are_the_parsers() -> None:
