@@ -207,6 +207,28 @@ def test_columns_that_only_the_target_has_keep_their_values(place: Place, tmp_pa
     assert place.rows("id, n, own") == [(1, 1, 1), (2, 2, 2), (3, 3, 9)]
 
 
+@pytest.mark.parametrize("by_script", [False, True])
+def test_a_time_of_change_that_only_the_target_has_stays(server: Server, tmp_path: Path, by_script: bool) -> None:
+    story = Story(tmp_path, server, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    server.by_hand("ALTER TABLE d.t ADD COLUMN own DATETIME ON UPDATE CURRENT_TIMESTAMP")
+    server.by_hand("UPDATE d.t SET n = 7, own = '2002-02-02 00:00:00'")
+    assert story.make_right(by_script).counted.differences == 0
+    assert server.by_hand("SELECT n, YEAR(own) FROM d.t") == [(1, 2002)]
+
+
+@pytest.mark.parametrize("by_script", [False, True])
+def test_zeros_with_both_signs_in_a_table_with_no_key(server: Server, tmp_path: Path, by_script: bool) -> None:
+    story = Story(tmp_path, server, "`f` DOUBLE, `n` INT", (Column("f", "DOUBLE"), NUMBER))
+    story.insert({"f": "0", "n": "1"}, {"f": "-0", "n": "1"}, {"f": "-1.5", "n": "1"})
+    story.apply()
+    assert story.verify().state == "equal"
+    server.by_hand("DELETE FROM d.t WHERE f = 0 LIMIT 1")
+    assert story.make_right(by_script).state == "equal"
+    assert sorted(server.rows()) == [(-1.5, 1), (0.0, 1), (0.0, 1)]
+
+
 def test_unique_values_that_were_swapped(server: Server, tmp_path: Path) -> None:
     story = Story(tmp_path, server, "`id` INT PRIMARY KEY, `n` INT, UNIQUE KEY `u` (`n`)", (ID, NUMBER))
     story.insert(*({"id": str(number), "n": str(number)} for number in range(1, 6)))

@@ -86,7 +86,7 @@ def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
     if family in _NUMBERED or family is Family.YEAR:
         return pc.replace_substring_regex(text, r"^0+(\d)", r"\1")
     if family in (Family.FLOAT, Family.DOUBLE):
-        numbers = pc.cast(pc.cast(text, pa.string()), pa.float64())
+        numbers = pc.add(pc.cast(pc.cast(text, pa.string()), pa.float64()), 0.0)  # -0 is 0, as servers compare them
         return pc.cast(pc.cast(numbers, pa.float32()) if data_type == "float" else numbers, pa.large_string())
     if family in (Family.INTEGER, Family.DECIMAL):
         whole = pc.replace_substring_regex(text, r"^(-?)0+(\d)", r"\1\2")  # a DECIMAL has those of ZEROFILL

@@ -76,9 +76,10 @@ class MySqlScript:
             return
         values = zip(target.names, literals(target, rows, plain=True), strict=True)
         changed = [sql(f"{quote(name)} = ", value) for name, value in values if name not in settings.computed]
+        kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.own)  # else ON UPDATE gives them the time
         where = key_conditions(target, rows, plain=True)
         start = f"UPDATE {qualified(settings.database, settings.table)} SET "
-        yield from sql(start, sql(*changed, between=", "), " WHERE ", where, ";\n").to_pylist()
+        yield from sql(start, sql(*changed, between=", "), f"{kept} WHERE ", where, ";\n").to_pylist()
 
     def _head(self, verb: str, target: LoadTarget) -> bytes:
         settings = mysql_target(target)
