@@ -27,7 +27,8 @@ def rename(old: str, new: str, version: int) -> SchemaFile:
 
 def known(name: str, *files: SchemaFile) -> int | None:
     """How many partitions a TRUNCATE PARTITION behind `files` finds, None where that is not known."""
-    truncate = table(name, 90, "ALTER TABLE `t` TRUNCATE PARTITION `p0`", Action.TRUNCATE_PARTITION)
+    text = f"ALTER TABLE `{name.partition('.')[2]}` TRUNCATE PARTITION `p0`"
+    truncate = table(name, 90, text, Action.TRUNCATE_PARTITION)
     timeline = build_timeline(Catalog.of([*files, truncate]), Progress(), 100, lambda name: True)
     (statement,) = (statement for statement in timeline.pending if statement.version == 90)
     assert statement.step(Progress()).partitioning == statement.partitioning
