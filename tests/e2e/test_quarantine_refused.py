@@ -61,7 +61,7 @@ def expected(rows: list[Row], bad: set[int]) -> list[tuple[Any, ...]]:
     return sorted((int(key), int(v or 0), s) for n, (_, key, v, s) in enumerate(rows) if n not in bad)
 
 
-@pytest.mark.parametrize("bad", [{0}, {7}, {19}, {3, 4, 11}, set(range(20))], ids=str)
+@pytest.mark.parametrize("bad", [{0}, {7}, {19}, {3, 4, 11}, set(range(20))], ids=lambda rows: str(sorted(rows)))
 def test_rows_that_do_not_fit(storage: Storage, target: Target, bad: set[int]) -> None:
     begin(storage, target)
     rows: list[Row] = [(20 + n, str(20 + n), "1000" if n in bad else str(n), "é") for n in range(20)]
