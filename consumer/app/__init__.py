@@ -5,7 +5,21 @@ from __future__ import annotations
 from consumer.app.commands import backfill, forget, once, plan, resync, run, skip_ddl
 from consumer.app.inspect import inspect
 from consumer.app.replay import replay
+from consumer.app.retry import retry
 from consumer.app.status import status
 from consumer.app.verify import verify
 
-__all__ = ["backfill", "forget", "inspect", "once", "plan", "replay", "resync", "run", "skip_ddl", "status", "verify"]
+__all__ = [
+    "backfill",
+    "forget",
+    "inspect",
+    "once",
+    "plan",
+    "replay",
+    "resync",
+    "retry",
+    "run",
+    "skip_ddl",
+    "status",
+    "verify",
+]

@@ -61,7 +61,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         dialect,
         settings.table_filter.matches,
         settings.round_bytes,
-        settings.accept_gap,
+        settings.accepts_gap,
         settings.ddl_policy,
         Retention(settings.file_expiration_days, zone_of(tz)),
         settings.accept_timestamp_key,

@@ -15,7 +15,16 @@ from consumer.errors import ConsumerError
 from consumer.model.check import Counted, Difference, TableCheck, VerifyResult
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.names import TableName
-from consumer.model.result import PlannedStep, PlanResult, RunResult, StatusResult, TableResult, TableStatus
+from consumer.model.result import (
+    PlannedStep,
+    PlanResult,
+    RetryResult,
+    RunResult,
+    StatusResult,
+    TableResult,
+    TableRetry,
+    TableStatus,
+)
 
 _TSO_NAMES = frozenset({"watermark", "version"})
 
@@ -140,7 +149,7 @@ def _check(check: TableCheck) -> dict[str, Any]:
 
 
 def _counted(counted: Counted) -> dict[str, Any]:
-    numbers = {name: value for name, value in asdict(counted).items() if name not in ("shown", "unknown")}
+    numbers = {name: value for name, value in asdict(counted).items() if name not in ("shown", "unknown", "aside")}
     unknown = [{"column": name, "rows": rows} for name, rows in counted.unknown.items()]
     return {**numbers, "unknown": unknown, "shown": [_difference(row) for row in counted.shown]}
 
@@ -152,6 +161,20 @@ def _difference(row: Difference) -> dict[str, Any]:
         "values": [{"column": name, "expected": ours, "found": theirs} for name, ours, theirs in row.values],
         "copies": row.copies,
     }
+
+
+def retry_as_json(result: RetryResult) -> dict[str, Any]:
+    """What `retry` took in of each table."""
+    return {
+        "tables": {str(row.table): _retried(row) for row in result.tables},
+        "seconds": round(result.seconds, 3),
+        "spark_seconds": round(result.spark_seconds, 3),
+    }
+
+
+def _retried(row: TableRetry) -> dict[str, Any]:
+    members = {name: value for name, value in asdict(row).items() if name != "table"}
+    return members | {name: members[name] or None for name in ("bad_row", "error", "hint")}
 
 
 def skipped_as_json(table: TableName, version: int, sentence: str) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from consumer import __version__
-from consumer.cli import backfill, forget, inspect, once, plan, replay, resync, run, skip_ddl, status, verify
+from consumer.cli import backfill, forget, inspect, once, plan, replay, resync, retry, run, skip_ddl, status, verify
 from consumer.cli.go_flags import with_two_dashes
 from consumer.cli.json_form import NOBODY, error_as_json, print_json
 from consumer.errors import BadConfig
 
 COMMANDS = tuple(
-    module.COMMAND for module in (run, once, backfill, replay, plan, status, verify, inspect, resync, skip_ddl, forget)
+    module.COMMAND
+    for module in (run, once, backfill, replay, plan, status, verify, inspect, retry, resync, skip_ddl, forget)
 )
 
 _EPILOG = (

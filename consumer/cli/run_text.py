@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from consumer.cli.text import out, print_table, time_text
 from consumer.config.uri import MASK
-from consumer.model.commands import completed, resync_command
+from consumer.model.commands import completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.result import RunResult, TableResult, TableStatus
 from consumer.model.texts import count_text, duration_text
@@ -61,13 +61,14 @@ def stopped_lines(result: RunResult, options: str, told: Mapping[TableName, str]
             elif lines:
                 yield f"{name} is stopped, for the reason above:"
             yield from lines
-        yield from quarantined_lines(name, table)
+        yield from quarantined_lines(name, table, options)
 
 
-def quarantined_lines(name: TableName, table: TableResult | TableStatus) -> Iterable[str]:
-    """How many rows the table lacks, and the first of them."""
+def quarantined_lines(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
+    """How many rows the table lacks, the first of them, and what takes them in."""
     if table.quarantined:
         yield f"{name} lacks {count_text(table.quarantined, 'quarantined row')}; the first: {table.bad_row}"
+        yield f"  once that is mended: {completed(retry_command(name), options)}"
 
 
 def masked_note(lines: Iterable[str]) -> Iterable[str]:

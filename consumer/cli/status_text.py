@@ -44,7 +44,7 @@ def _unwell_lines(result: StatusResult, options: str) -> Iterator[str]:
             yield from way_back(row.table, row, options)
         elif row.state == "waits":
             yield f"{row.table} {row.error}"
-        yield from quarantined_lines(row.table, row)
+        yield from quarantined_lines(row.table, row, options)
 
 
 def _tables_text(result: StatusResult) -> str:

@@ -49,7 +49,7 @@ class _Line:
 @dataclass(frozen=True, slots=True)
 class _Bad:
     line: _Line
-    reason: str
+    error: TableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,19 @@ class SettingAside:
             ordinal += count
             yield pa.concat_tables(tables) if tables else None, replace(stat, aside=tuple(bad))
         if self._line:
-            self._line += len(self._lines(block))
+            self._line += self._file.ends.count(block.text)
 
     def _lines(self, block: Block) -> list[_Line]:
-        split = self._file.ends.split(block.text)
-        offsets = accumulate((length for _, length in split), initial=block.offset)
-        return [_Line(text, offset, n) for n, ((text, _), offset) in enumerate(zip(split, offsets, strict=False))]
+        found, offset, number = [], block.offset, 0
+        for text, length in self._file.ends.split(block.text):
+            found.append(_Line(text, offset, number))
+            offset, number = offset + length, number + len(self._file.ends.parts(text))
+        return found
+
+    def _parts(self, line: _Line) -> list[_Line]:
+        texts = self._file.ends.parts(line.text)
+        offsets = accumulate(map(len, texts), initial=line.offset)
+        return [_Line(text, at, line.number + n) for n, (text, at) in enumerate(zip(texts, offsets, strict=False))]
 
     def _read(self, block: Block, lines: Sequence[_Line]) -> Iterator[_Good | _Bad]:
         """What can be parsed of some lines, and the lines that cannot."""
@@ -122,7 +129,9 @@ class SettingAside:
             if not self.takes(error):
                 raise self._moved(error, block, lines) from error
             if len(lines) == 1:
-                yield _Bad(lines[0], error.message)
+                lines = self._parts(lines[0])
+            if len(lines) == 1:
+                yield _Bad(lines[0], error)
                 return
             middle = len(lines) // 2
             yield from self._read(block, lines[:middle])
@@ -145,7 +154,7 @@ class SettingAside:
                 line = part.lines[(error.line or _FIRST) - _FIRST]
                 exact = part.rows.exact is not None and bool(part.rows.exact[chosen[0]])
                 ts = int(part.rows.ts[chosen[0]]) if exact else 0
-                yield self._set_aside(block, line, error.message, ts)
+                yield self._set_aside(block, line, error, ts)
                 return
             for half in np.array_split(chosen, 2):
                 flags = np.zeros_like(which)
@@ -164,18 +173,21 @@ class SettingAside:
         own = self._file.time(bad.line.text)
         if own is not None and least <= own.ts <= min(most, max(self._upto, least) + _YEAR):
             window = self._piece.exact if own.exact else self._piece.coarse
-            if own.ts <= window.after:
+            # A time alone is no proof that the row is there already: digits can be what is damaged.
+            if own.ts <= window.after and (passed or self._latest is not None):
                 return replace(none, dropped=1)
             if own.ts > window.upto:
                 return replace(none, next_ts=own.ts)
-            aside = self._set_aside(block, bad.line, bad.reason, own.ts if own.exact else 0)
+            aside = self._set_aside(block, bad.line, bad.error, own.ts if own.exact else 0)
+            if own.ts <= window.after:
+                return replace(none, aside=(aside,))
             coarse = 0 if own.exact else own.ts
             return replace(none, first_ts=own.ts, last_ts=own.ts, coarse_ts=coarse, aside=(aside,))
         if passed:
             return replace(none, dropped=1)
         if least > self._upto:
             return replace(none, next_ts=least)
-        return replace(none, aside=(self._set_aside(block, bad.line, bad.reason, 0),))
+        return replace(none, aside=(self._set_aside(block, bad.line, bad.error, 0),))
 
     def _begin(self, rows: BlockRows) -> tuple[int, bool]:
         """The time of the first of some rows, and whether that is below the window."""
@@ -188,11 +200,14 @@ class SettingAside:
     def _upto(self) -> int:
         return max(self._piece.exact.upto, self._piece.coarse.upto)
 
-    def _set_aside(self, block: Block, line: _Line, reason: str, commit_ts: int) -> BadRow:
+    def _set_aside(self, block: Block, line: _Line, error: TableError, commit_ts: int) -> BadRow:
         number = self._first_line(block) + line.number
         path = self._piece.path
-        name = hashlib.blake2b(f"{path}\n{line.offset}\n".encode() + line.text, digest_size=16).hexdigest()
-        row = BadRow(name, reason, path, number, line.offset, commit_ts=commit_ts, raw=line.text)
+        name = hashlib.blake2b(f"{path}\n{number}\n".encode() + line.text, digest_size=16).hexdigest()
+        if self._aside.known is not None and name not in self._aside.known:
+            error.line = number
+            raise error
+        row = BadRow(name, error.message, path, number, line.offset, commit_ts=commit_ts, raw=line.text)
         self._found.append(row)
         self._bytes += len(line.text)
         if len(self._found) > self._aside.most or self._bytes > MOST_BYTES:

@@ -42,21 +42,11 @@ class LineEnds(Protocol):
         """How many lines there are, as the decoder reads them."""
 
     def split(self, lines: bytes) -> list[tuple[bytes, int]]:
-        """Lines that were read one by one, and how many bytes each is long in the file. A damaged line, at whose ends
-        nothing is seen to begin or to end, is told from its neighbours by the terminators outside of texts."""
+        """Lines that were read one by one, and how many bytes each is long in the file."""
 
-
-def outside_texts(text: bytes, terminator: bytes, masked: bytes, quote: bytes) -> list[bytes]:
-    """`text` cut behind each terminator that is outside of quotes; `masked` is `text` with what looks like a quote and
-    is none as something else."""
-    parts, begin, at = [], 0, text.find(terminator)
-    while at >= 0:
-        end = at + len(terminator)
-        if not quote or masked.count(quote, begin, at) % 2 == 0:
-            parts.append(text[begin:end])
-            begin = end
-        at = text.find(terminator, end)
-    return [*parts, text[begin:]] if begin < len(text) else parts
+    def parts(self, line: bytes) -> list[bytes]:
+        """Of one that is no row: the lines that it is probably made of. At the ends of a damaged one nothing may be
+        seen to begin."""
 
 
 @dataclass(frozen=True, slots=True)

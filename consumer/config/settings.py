@@ -171,6 +171,9 @@ class Settings(BaseModel):
     accept_gap: Switch = _setting(
         False, "Go on although files are missing between those that were read and those that exist."
     )
+    accept_gap_in: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
+        (), "`--accept-gap` for some tables. Rules as in `--tables`.", metavar="RULE.."
+    )
     accept_key_loss: Switch = _setting(
         False, "Go on although CSV updates lack their old keys (`output-raw-change-event` without old values)."
     )
@@ -216,6 +219,11 @@ class Settings(BaseModel):
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""
         return bool(self.never_split) and table_filter(self.never_split, self.case_sensitive).matches(table)
+
+    def accepts_gap(self, table: TableName) -> bool:
+        """Whether missing files of `table` are accepted."""
+        some = self.accept_gap_in
+        return self.accept_gap or (bool(some) and table_filter(some, self.case_sensitive).matches(table))
 
     def may_set_aside(self, table: TableName) -> int:
         """How many bad rows of `table` may be quarantined, 0 where the first one stops it."""

@@ -13,10 +13,12 @@ from consumer.model.names import MAX_TSO, TableName
 @dataclass(frozen=True, slots=True)
 class Aside:
     """A table whose bad rows are set aside, `most` of them. `uneven`: some of its rows lack columns that others have;
-    those are bad, else the load is planned again without the columns."""
+    those are bad, else the load is planned again without the columns. `known`: only lines with these ids are set aside;
+    None: all."""
 
     most: int
     uneven: bool = False
+    known: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
+from consumer.model.bad_rows import BadRow
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 
@@ -76,7 +77,7 @@ class Counted:
     """What was found in a part of a table. `expected` rows by the storage, `found` in the target; of these `missing`,
     `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought: whether they
     are there is no difference. `untold`: rows of the target that the storage does not tell of. `unknown` are values, by
-    column, that the storage does not tell."""
+    column, that the storage does not tell. `aside` are quarantined lines that still cannot be decoded."""
 
     expected: int = 0
     found: int = 0
@@ -87,6 +88,7 @@ class Counted:
     untold: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
     shown: tuple[Difference, ...] = ()
+    aside: tuple[BadRow, ...] = ()
 
     @property
     def differences(self) -> int:
@@ -99,13 +101,14 @@ class Counted:
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
         shown = sorted((*self.shown, *other.shown), key=repr)[:show]
-        return Counted(**sums, unknown=unknown, shown=tuple(shown))
+        return Counted(**sums, unknown=unknown, shown=tuple(shown), aside=self.aside + other.aside)
 
 
 @dataclass(frozen=True, slots=True)
 class TableCheck:
     """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
-    table. `notes` say what was not compared. `repaired` is what was found before it was made right."""
+    table. `notes` say what was not compared. `repaired` is what was found before it was made right. `refused_rows` are
+    those that the target did not take then, `files` the data files that were read."""
 
     table: TableName
     watermark: int
@@ -115,6 +118,8 @@ class TableCheck:
     refused: bool = False
     seconds: float = 0.0
     repaired: Counted | None = None
+    refused_rows: tuple[BadRow, ...] = ()
+    files: frozenset[str] = frozenset()
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
         """Without secrets in what the target or the storage has said."""

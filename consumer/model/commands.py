@@ -10,7 +10,8 @@ from consumer.model.names import TableName
 _PLAIN = re.compile(r"[^`.]+")
 _ARGUMENT = r"""(?:\$?'(?:[^']|'"'"')*'|[^\s']+)"""
 _COMMAND = re.compile(
-    rf"storage-consumer (?:(?:resync|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?|forget --name {_ARGUMENT} --yes)"
+    rf"storage-consumer (?:(?:resync|retry|skip-ddl) --table {_ARGUMENT}(?: --version \d+)?"
+    rf"|forget --name {_ARGUMENT} --yes)"
 )
 _OF_A_TARGET = ("--config", "--downstream-uri")
 """The flags without which `forget` would look at another target; its --name is its own."""
@@ -20,6 +21,11 @@ _RESYNC = re.compile(rf"storage-consumer resync --table {_ARGUMENT}")
 def resync_command(table: TableName) -> str:
     """Empties the table and loads it again."""
     return f"storage-consumer resync --table {table_argument(table)}"
+
+
+def retry_command(table: TableName) -> str:
+    """Takes its quarantined rows in again."""
+    return f"storage-consumer retry --table {table_argument(table)}"
 
 
 def skip_ddl_command(owner: TableName, version: int) -> str:

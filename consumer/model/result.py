@@ -104,6 +104,29 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRetry:
+    """A table whose quarantined rows were tried again: how many are in the target now, and how many are not. `error`
+    says why nothing is known of some."""
+
+    table: TableName
+    watermark: int
+    taken_in: int
+    quarantined: int
+    bad_row: str = ""
+    error: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    """Of all tables that had quarantined rows."""
+
+    tables: tuple[TableRetry, ...]
+    seconds: float
+    spark_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class PlanResult:
     """`stopped` are the tables that stop before they reach the checkpoint, and those that an earlier run stopped: their
     steps are tried again."""

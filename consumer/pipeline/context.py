@@ -70,7 +70,7 @@ class RoundContext:
 
     def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
         """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
-        if self.options.dialect.timeless or self.options.accept_gap:
+        if self.options.dialect.timeless or self.options.accept_gap(load.table):
             return {}
         roots = {planned.file.folder.root for planned in load.files}
         return self.assembly.seen(load.table, roots, self.progress, load.window.after)

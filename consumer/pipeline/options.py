@@ -12,7 +12,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.targets import SAME, Naming
-from consumer.plan.assembly import Assembly
+from consumer.plan.assembly import Accepts, Assembly
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
@@ -33,7 +33,7 @@ class RoundOptions:
     dialect: Dialect
     wanted: Callable[[TableName], bool]
     round_bytes: int
-    accept_gap: bool = False
+    accept_gap: Accepts = lambda _: False
     policy_of: PolicyOf = evolve
     retention: Retention = NOT_KNOWN
     accept_timestamp_key: bool = False

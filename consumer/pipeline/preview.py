@@ -119,8 +119,8 @@ class _Preview:
                 self.others.took(statement.tables)
                 self._changed.update({statement.file.name, *statement.touches, *statement.drops})
                 yield _ddl("ddl", statement), statement
-                gap = None if self._accept_gap else self.assembly.gap_after(statement, self.progress)
-                if gap is not None and statement.begins is not None:
+                gap = self.assembly.gap_after(statement, self.progress)
+                if gap is not None and statement.begins is not None and not self._accept_gap(statement.begins):
                     self._stop(statement.begins, gap)
 
     def _loads(self) -> Iterator[_Planned]:

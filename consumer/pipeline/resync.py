@@ -53,7 +53,7 @@ def start_over(
         forget_ddls=tuple(ddl for ddl in map(ddl_id, life.statements) if ddl in progress.ddls),
         rewind=True,
     )
-    if not options.accept_gap:
+    if not options.accept_gap(table):
         listed = {file.folder for file in assembly.files.get(table, ())}
         again = options.assembly(reader, assembly.listing, progress.after(change))
         _check_files(table, any(folder not in listed for folder in own), again, progress.after(change), birth.version)

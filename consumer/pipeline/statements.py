@@ -215,7 +215,8 @@ class StatementRunner:
     def _check_files(self, statement: Statement) -> None:
         """A table that begins with `statement` must have all of its files before the first of them is read."""
         context, name = self._context, statement.begins
-        gap = None if context.options.accept_gap else context.assembly.gap_after(statement, context.progress)
+        accepted = name is not None and context.options.accept_gap(name)
+        gap = None if accepted else context.assembly.gap_after(statement, context.progress)
         if gap is not None and name is not None:
             context.stop(name, gap)
 

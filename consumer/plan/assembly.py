@@ -28,6 +28,9 @@ from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline, is_pending
 from consumer.ports import StorageReader
 
+Accepts = Callable[[TableName], bool]
+"""Whether missing files of a table are accepted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
@@ -106,7 +109,7 @@ class Assembly:
             if file.version < last or (file.version == last and (settled or not needs_company(file, progress)))
         ]
 
-    def errors(self, progress: Progress, accept_gap: bool) -> Sequence[tuple[TableName, ConsumerError]]:
+    def errors(self, progress: Progress, accept_gap: Accepts) -> Sequence[tuple[TableName, ConsumerError]]:
         """Tables that cannot begin: a broken schema file, none at all, a gap in their files. Each table is looked at
         once for one progress: a round asks before it begins, and as it does."""
         if not self._asked or self._asked[0] is not progress or self._asked[1] is not accept_gap:
@@ -114,10 +117,10 @@ class Assembly:
         found: Sequence[tuple[TableName, ConsumerError]] = self._asked[2]
         return found
 
-    def _look_for_errors(self, progress: Progress, accept_gap: bool) -> Iterator[tuple[TableName, ConsumerError]]:
+    def _look_for_errors(self, progress: Progress, accept_gap: Accepts) -> Iterator[tuple[TableName, ConsumerError]]:
         for name in filter(self.wanted, self.tables):
             error = self._broken(name, progress) or self._schemaless(name, progress) or self.overdue.get(name)
-            if error is None and not accept_gap and name in self.timeline.live:
+            if error is None and name in self.timeline.live and not accept_gap(name):
                 applied_ts = progress.table(name).applied_ts
                 error = self._gap(name, progress, applied_ts, applied_ts)
             if error is not None:
@@ -136,11 +139,12 @@ class Assembly:
         indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
         return replace(self, listing=replace(self.listing, indexes=indexes), goes_on=anew.goes_on)
 
-    def finds_new_gap(self, progress: Progress, accept_gap: bool) -> bool:
+    def finds_new_gap(self, progress: Progress, accept_gap: Accepts) -> bool:
         """Whether a gap is new that another, full listing may explain: a local storage can show a file before the one
         in front of it, and how far the clean-up went shows in files that a partial listing leaves out."""
         found = [(name, error) for name, error in self.errors(progress, accept_gap) if isinstance(error, GapFound)]
-        beginning = () if accept_gap else (self.gap_after(s, progress) for s in self.timeline.pending if s.begins)
+        pending = (s for s in self.timeline.pending if s.begins and not accept_gap(s.begins))
+        beginning = (self.gap_after(statement, progress) for statement in pending)
         return any(error.sentence() != progress.table(name).reason for name, error in found) or any(beginning)
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:

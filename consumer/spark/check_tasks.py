@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from consumer.fold.identity import identities, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import fold_keyless
 from consumer.model.check import CheckTask, Counted, Era
-from consumer.model.load import FileSlice, LoadPart
+from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.tasks import FAILED, as_stream, decode_files, decode_folded, of_table
@@ -26,9 +27,11 @@ from consumer.target import Comparer
 
 HELD = -1
 """Instead of the number of an era."""
+ASIDE = -3
+"""Instead of a bucket: quarantined lines of the files."""
 _ERA = b"era"
 Part = tuple[int, bytes]
-"""A bucket, or FAILED, and what goes to it."""
+"""A bucket, FAILED or ASIDE, and what goes to it."""
 
 
 def told_buckets(
@@ -43,7 +46,9 @@ def told_buckets(
     """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
     era = task.eras[number]
     try:
-        rows = decode_folded(pieces, era.task, reader)[1] if task.target.key else _net(era, reader)
+        stats, rows = decode_folded(pieces, era.task, reader) if task.target.key else _net(era, reader)
+        if aside := tuple(row for stat in stats for row in stat.aside):
+            yield ASIDE, pickle.dumps(aside)
         now = _as_now(rows, era, task)
         told = comparer.expected(now)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
@@ -87,8 +92,13 @@ def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table
 def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Compared | ConsumerError:
     """`compare_bucket` for all parts of one partition, which has one bucket."""
     failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
+    aside = tuple(row for bucket, body in parts if bucket == ASIDE for row in pickle.loads(body))
+    bodies = [body for bucket, body in parts if bucket != ASIDE]
     try:
-        return first_error(failed) or compare_bucket((body for _, body in parts), task)
+        if (error := first_error(failed)) is not None:
+            return error
+        counted, rows = compare_bucket(bodies, task) if bodies else (Counted(), None)
+        return replace(counted, aside=aside), rows
     except Exception as error:
         return of_table(error, task.target)
 
@@ -113,10 +123,10 @@ def compare_alone(
         for bucket, body in told_buckets(number, era.task.slices, task, comparer, reader, buckets, moved):
             _raise_if_failed(bucket, body)
             parts.setdefault(bucket, []).append(body)
+    counted = Counted(aside=tuple(row for body in parts.pop(ASIDE, []) for row in pickle.loads(body)))
     for bucket, body in held_buckets(range(comparer.ranges), task, comparer, buckets):
         _raise_if_failed(bucket, body)
         parts.setdefault(bucket, []).append(body)
-    counted = Counted()
     for bucket in sorted(parts):
         more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task)
         counted = counted.plus(more, task.show)
@@ -132,13 +142,13 @@ def _raise_if_failed(bucket: int, body: bytes) -> None:
         raise error
 
 
-def _net(era: Era, reader: RangeReader) -> pa.Table:
+def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
     """The net rows of a table with no key: column ``n``, then ``c0 .. cN``."""
-    files, _ = decode_files(era.task, reader)
+    files, stats = decode_files(era.task, reader)
     if not files:
         values = change_schema(era.task.target).empty_table().select(range(META, META + len(era.task.target.columns)))
-        return values.add_column(0, "n", pa.array([], pa.int64()))
-    return fold_keyless(files, era.task.target.table, era.task.parts if era.task.never_split else ())
+        return stats, values.add_column(0, "n", pa.array([], pa.int64()))
+    return stats, fold_keyless(files, era.task.target.table, era.task.parts if era.task.never_split else ())
 
 
 def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:

@@ -35,6 +35,11 @@ def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table,
     return _Writing(target, once, divisible=False).write(changes)
 
 
+def write_copies(session: WriteSession, target: LoadTarget, rows: pa.Table) -> list[Receipt]:
+    """`session.write_copies` likewise."""
+    return _Writing(target, partial(session.write_copies, target), divisible=False).write(rows)
+
+
 class _Writing:
     """`divisible`: some of the rows may be written before the others."""
 

@@ -13,6 +13,7 @@ from consumer.ddl.changes import changes_of
 from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
+from consumer.model.bad_rows import Aside
 from consumer.model.check import Era
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, SchemaFile
@@ -160,13 +161,19 @@ class TableHistory:
             for n, column in enumerate(stored)
         )
         names = tuple(column.name for column in stored)
-        own = LoadTarget(span.name, stored, names, key, absent=absent, virtual=tuple(sorted(virtual)))
+        hidden = tuple(sorted(virtual))
+        own = LoadTarget(span.name, stored, names, key, absent=absent, virtual=hidden, aside=self._aside)
         load = self._load(span, bounds)
         version = TableVersionConsumer(
             load, self.assembly.catalog, self.options.dialect, self.options.never_split(self.name)
         )
         version.check_schemas()
         return Era(version.task(number, own), places, known, span.known.added, span.kept)
+
+    @property
+    def _aside(self) -> Aside | None:
+        known = self.progress.bad_rows.get(self.name)
+        return Aside(len(known), uneven=True, known=frozenset(known)) if known else None
 
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
         window, order = Window(span.after, span.upto), self.options.date_order

@@ -10,13 +10,15 @@ from typing import IO, Protocol
 
 import pyarrow as pa
 
-from consumer.errors import CannotBeExact, ConsumerError
+from consumer.errors import CannotBeExact, ConsumerError, RowRefused
+from consumer.model.bad_rows import BadRow, refused_row
 from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.steps import Window
 from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.spark import set_aside
 from consumer.spark.mending import ANEW, INSERT, UPDATE
 from consumer.target import Sink, WriteSession
 from consumer.verify.differing import Differing
@@ -26,8 +28,9 @@ class Mender(Protocol):
     """What is done with the rows of a table that differ. `targets` are what they are written to, by group of columns
     that are known; `watermark` is the table's applied-ts in the progress."""
 
-    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> bool:
-        """Whether the target is another one now. Raises TableError, Retryable, LeaseHeld, ProgressMoved."""
+    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> list[BadRow] | None:
+        """The rows that the target refused, None where it is no other one now. Raises TableError, Retryable, LeaseHeld,
+        ProgressMoved."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Repair:
     sink: Sink
     dialect: Dialect
 
-    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> bool:
+    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> list[BadRow] | None:
         writer = self.sink.writer()
         try:
             with writer.session() as session:
@@ -50,11 +53,22 @@ class Repair:
             LoadOutcome(LoadTask(group, target, window, (), self.dialect), (), tuple(receipts[group]))
             for group, target in targets.items()
         ]
-        puts, deletes = sum(outcome.puts for outcome in outcomes), sum(outcome.deletes for outcome in outcomes)
-        done = AuditRow("repair", targets[0].table, watermark, watermark, puts=puts, deletes=deletes)
-        self.sink.commit(outcomes, ProgressChange(audit=(done,)))
+        refused = [row for outcome in outcomes for row in outcome.aside.values()]
+        while True:
+            puts, deletes = sum(outcome.puts for outcome in outcomes), sum(outcome.deletes for outcome in outcomes)
+            done = AuditRow("repair", targets[0].table, watermark, watermark, puts=puts, deletes=deletes)
+            try:
+                self.sink.commit(outcomes, ProgressChange(audit=(done,)))
+                break
+            except RowRefused as error:
+                if targets[0].aside is None or not error.rows:
+                    raise
+                keyed = bool(targets[0].key)
+                refused += [refused_row(reason, row, put, keyed) for row, put, reason in error.rows]
+                gone = {row for row, _, _ in error.rows}
+                outcomes = [replace(outcome, left_out=outcome.left_out | gone) for outcome in outcomes]
         self.sink.rest()
-        return True
+        return refused
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ class Statements:
     sink: Sink
     file: IO[bytes]
 
-    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> bool:
+    def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> list[BadRow] | None:
         begun = self.file.tell()
         try:
             self._write(rows, targets, watermark)
@@ -72,7 +86,7 @@ class Statements:
             self.file.seek(begun)
             self.file.truncate()
             raise
-        return False
+        return None
 
     def _write(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> None:
         script = self.sink.script(targets[0])
@@ -124,9 +138,9 @@ def _key(target: LoadTarget) -> set[str]:
 def _written(session: WriteSession, rows: Differing, group: int, target: LoadTarget) -> list[Receipt]:
     """The deletes go with group 0, before all puts."""
     if not target.key:
-        return [session.write_copies(target, part) for part in rows.copies(target)]
+        return [receipt for part in rows.copies(target) for receipt in set_aside.write_copies(session, target, part)]
     parts: Iterable[pa.Table] = chain(() if group else rows.removed(target), rows.written(group, target))
     if target.whole:
         every = list(parts)
         parts = [pa.concat_tables(every)] if every else []
-    return [session.write(target, part) for part in parts]
+    return [receipt for part in parts for receipt in set_aside.write(session, target, part)]

@@ -18,12 +18,14 @@ from consumer.errors import (
 )
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
+from consumer.model.bad_rows import Aside, BadRow, first_of
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.files import Listing
 from consumer.model.load import LoadPart, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, State
+from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -95,7 +97,7 @@ class Verifier:
 
     def _untold(self, assembly: Assembly, progress: Progress, known: Collection[TableName]) -> Iterator[TableCheck]:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are."""
-        errors = dict(assembly.errors(progress, accept_gap=True))
+        errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
         placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
         for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
@@ -161,7 +163,10 @@ class Verifier:
             try:
                 with Differing(task, comparer) as rows:
                     counted = self._counted(history, task, comparer, rows)
-                    found = TableCheck(history.name, history.upto, counted, tuple(_notes(task, counted, untold)))
+                    bad = history.progress.bad_rows.get(history.name, {})
+                    notes = (*_notes(task, counted, untold), *_quarantined(bad))
+                    files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
+                    found = TableCheck(history.name, history.upto, counted, notes, files=files)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
                 if not _learnt(absent, error, len(task.eras)):
@@ -187,15 +192,22 @@ class Verifier:
         try:
             targets = write_targets(self.sink, self._version(history), task, rows.groups)
             place = history.progress.table(history.name).applied_ts
-            has_changed = self.mender.mend(rows, targets, place)
+            targets = {group: replace(target, aside=self._aside(history)) for group, target in targets.items()}
+            refused = self.mender.mend(rows, targets, place)
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
             return replace(found, notes=(*found.notes, f"not made right: {error.sentence()}"))
-        if has_changed:
+        if refused is not None:
             (answer,) = self._targets([history])
-            found = replace(replace(self, mender=None)._checked(history, answer), repaired=found.counted)
+            again = replace(self, mender=None)._checked(history, answer)
+            found = replace(again, repaired=found.counted, refused_rows=tuple(refused))
         return replace(found, notes=(*found.notes, *defaulted(rows, targets)))
+
+    def _aside(self, history: TableHistory) -> Aside | None:
+        """Rows that the target refuses stay quarantined: the others are written."""
+        most = self.options.may_set_aside(history.name) or len(history.progress.bad_rows.get(history.name, {}))
+        return Aside(most) if most else None
 
     def _moved(self, work: Work, part: LoadPart) -> None:
         self.observer.tell(WorkMoved(work, part))
@@ -209,6 +221,11 @@ def _learnt(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> b
         return False
     absent.update(dict.fromkeys(range(eras), new))
     return True
+
+
+def _quarantined(rows: Mapping[str, BadRow]) -> Iterator[str]:
+    if rows:
+        yield f"{count_text(len(rows), 'row is', 'rows are')} quarantined; the first: {first_of(rows.values())}"
 
 
 def _notes(task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:

@@ -70,6 +70,7 @@ def test_late_rows_can_be_accepted_as_lost(feed: Feed, replica: MemoryReplica) -
     replica.once(50)
     feed.puts("d.t", 2, {20: (2, "b"), 55: (3, "c")})
     assert replica.once(60).exit_code == 3
+    assert replica.once(60, accept_gap_in=["*.*", "!d.t"]).exit_code == 3
     assert replica.once(60, accept_gap=True).exit_code == 0
     assert replica.tables == {"d.t": {1: "a", 3: "c"}}
     feed.puts("d.t", 2, {20: (2, "b"), 55: (3, "c")})

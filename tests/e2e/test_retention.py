@@ -100,7 +100,8 @@ def test_folders_deleted_since_the_last_run_are_a_gap_with_its_dates(feed: Feed,
     assert "--start-ts" in result.tables[T].hint
     assert "--accept-gap" in result.tables[T].hint
     assert set(replica.tables["d.t"]) == {1, 5, 6}
-    assert replica.once(tz="UTC", accept_gap=True).exit_code == 0
+    assert replica.once(tz="UTC", accept_gap_in=["d.u"]).exit_code == 5
+    assert replica.once(tz="UTC", accept_gap_in=["d.t"]).exit_code == 0
     assert set(replica.tables["d.t"]) == {1, 5, 6, 14}
     assert replica.once(at(14, 20), tz="UTC").exit_code == 0
 

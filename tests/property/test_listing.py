@@ -31,7 +31,7 @@ OPTIONS = RoundOptions(Dialect(), lambda name: True, 1 << 30)
 def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str, object]:
     """All that a round takes from a listing."""
     assembly = OPTIONS.assembly(reader, listing, progress)
-    faults: list[tuple[TableName, ConsumerError]] = list(assembly.errors(progress, accept_gap=False))
+    faults: list[tuple[TableName, ConsumerError]] = list(assembly.errors(progress, accept_gap=lambda _: False))
     return {
         "schemas": listing.schemas,
         "tables": assembly.tables,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from consumer.codec.lines import LineEnds, outside_texts
-
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+from consumer.codec.lines import LineEnds
 
 
 class JsonEnds(LineEnds):
@@ -52,12 +50,8 @@ class JsonEnds(LineEnds):
         return lines.count(b"\n")
 
     def split(self, lines: bytes) -> list[tuple[bytes, int]]:
-        end = self._terminator
-        if self._by_newline:
-            return [(line + b"\n", len(line) + 1) for line in lines.split(b"\n")[:-1]]
-        found: list[tuple[bytes, int]] = []
-        for line in lines.split(b"\n")[:-1]:
-            parts = outside_texts(line, end, _ESCAPED.sub(b"..", line), b'"') or [b""]
-            parts[-1] += end if not parts[-1].endswith(end) else b""
-            found += [(part.removesuffix(end) + b"\n", len(part)) for part in parts]
-        return found
+        grown = 0 if self._by_newline else len(self._terminator) - 1
+        return [(line + b"\n", len(line) + 1 + grown) for line in lines.split(b"\n")[:-1]]
+
+    def parts(self, line: bytes) -> list[bytes]:
+        return [line]

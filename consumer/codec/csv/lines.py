@@ -6,7 +6,7 @@ import re
 
 from consumer.codec.csv.form import OPERATIONS, RowForm
 from consumer.codec.errors import Place
-from consumer.codec.lines import LineEnds, outside_texts
+from consumer.codec.lines import LineEnds
 from consumer.model.load import FileSlice
 from consumer.ports import RangeReader
 
@@ -48,16 +48,26 @@ class RecordEnds(LineEnds):
         return lines
 
     def count(self, lines: bytes) -> int:
-        return len(self.records(lines)) if lines else 0
+        return sum(len(self.parts(record)) for record, _ in self.split(lines)) if lines else 0
 
     def records(self, lines: bytes) -> list[bytes]:
         """Records one by one, without their terminators."""
         return self._begin.split(lines.removesuffix(self._terminator))
 
     def split(self, lines: bytes) -> list[tuple[bytes, int]]:
-        records = (record + self._terminator for record in self.records(lines))
-        parts = (outside_texts(record, self._terminator, record, self._quote) for record in records)
-        return [(line, len(line)) for found in parts for line in found]
+        ended = (record + self._terminator for record in self.records(lines))
+        return [(record, len(record)) for record in ended]
+
+    def parts(self, line: bytes) -> list[bytes]:
+        """Cut behind each terminator outside of quotes."""
+        parts, begin, at = [], 0, line.find(self._terminator)
+        while at >= 0:
+            end = at + len(self._terminator)
+            if not self._quote or line.count(self._quote, begin, at) % 2 == 0:
+                parts.append(line[begin:end])
+                begin = end
+            at = line.find(self._terminator, end)
+        return [*parts, line[begin:]] if begin < len(line) else parts
 
 
 class Header:

@@ -16,7 +16,7 @@ from consumer.cli.main import main
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.inspection import InspectResult
 from consumer.model.names import TableName
-from consumer.model.result import PlanResult, RunResult, StatusResult
+from consumer.model.result import PlanResult, RetryResult, RunResult, StatusResult
 
 UPSTREAM = "file:///data/cdc?protocol=canal-json"
 
@@ -64,6 +64,9 @@ class FakeApp:
         repairing: Repairing,
     ) -> VerifyResult:
         return self.answer("verify", settings, observer, tables, show, ranges_at_a_time, repairing)
+
+    def retry(self, settings: Any, observer: Any, wanted: Callable[[TableName], bool]) -> RetryResult:
+        return self.answer("retry", settings, observer, wanted)
 
     def resync(self, settings: Any, observer: Any, table: TableName) -> RunResult:
         return self.answer("resync", settings, observer, table)

@@ -20,6 +20,7 @@ from consumer.model.names import TableName
 from consumer.model.result import (
     PlannedStep,
     PlanResult,
+    RetryResult,
     RunResult,
     StatusResult,
     TableResult,
@@ -57,6 +58,7 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "skip-ddl": "recorded",
         "forget": "removed",
         "verify": VerifyResult((), 0.0),
+        "retry": RetryResult((), 0.0),
         "inspect": InspectResult("file:///data/cdc", T1, (), (), nothing, (), "[sink]", "storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())

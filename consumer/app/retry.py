@@ -1,0 +1,139 @@
+"""`retry`: quarantined rows are taken in again, in their right place in time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts
+from consumer.config.settings import Settings
+from consumer.model.bad_rows import BadRow, first_of
+from consumer.model.check import TableCheck
+from consumer.model.events import NowDoing
+from consumer.model.names import TableName
+from consumer.model.progress import Progress, ProgressChange
+from consumer.model.result import RetryResult, TableRetry
+from consumer.model.timekeeper import now
+from consumer.pipeline.retry import patiently
+from consumer.ports import Loader, Observer
+
+
+def retry(
+    settings: Settings, observer: Observer, wanted: Callable[[TableName], bool], loader: Loader | None = None
+) -> RetryResult:
+    """Make the `wanted` tables that lack rows what the storage says at their watermarks, and count no longer those rows
+    that are there then. Raises LeaseHeld while the consumer runs."""
+    started = now()
+    with open_parts(settings, loader) as parts:
+        if parts.letters is not None:
+            patiently(
+                "reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, settings.max_wait
+            )
+        observer.tell(NowDoing("asks the target for its progress"))
+        acquire = partial(parts.sink.acquire, parts.reader.identity)
+        progress = patiently("reach the target", acquire, observer, settings.max_wait)
+        parts.sink.rest()
+        tables = [name for name in progress.bad_rows if wanted(name)]
+        checks = _made_right(settings, observer, parts, progress, tables) if tables else {}
+        found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
+        _record(parts, found, progress)
+        told = tuple(_told(name, one, progress) for name, one in found.items())
+        return RetryResult(told, now() - started, parts.loader.start_seconds)
+
+
+_ROW = 16
+"""The digits of an id that identify a refused row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """Of one table: the rows that are in the target now, those that are not, and why nothing is known of some."""
+
+    done: Mapping[str, BadRow]
+    left: Mapping[str, BadRow]
+    why: str = ""
+    hint: str = ""
+
+
+def _made_right(
+    settings: Settings, observer: Observer, parts: Parts, progress: Progress, tables: list[TableName]
+) -> dict[TableName, TableCheck]:
+    from consumer.verify.mend import Repair  # brings Arrow
+    from consumer.verify.verify import Verifier
+
+    observer.tell(NowDoing(READS_CHECKPOINT))
+    listing = listing_of(settings, parts.reader)
+    verifier = Verifier(
+        parts.reader,
+        parts.sink,
+        parts.loader,
+        observer,
+        parts.options,
+        lambda name: name in tables,
+        0,
+        2,
+        Repair(parts.sink, parts.options.dialect),
+    )
+    checks, _ = verifier.tables(listing, progress)
+    return {check.table: check for check in checks}
+
+
+def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
+    """A row is there if its file was read, it is no longer bad, and the table is equal but for rows that are still
+    refused."""
+    if check is None or check.error is not None:
+        why = check.error if check is not None else None
+        sentence = "the storage does not tell of the table" if why is None else why.sentence()
+        return _Settled({}, rows, sentence, "" if why is None else why.hint)
+    # Of a table with no key a letter's id has the place of the row behind what the row is.
+    known, refused = {key[:_ROW] for key in rows}, {row.id[:_ROW]: row for row in check.refused_rows}
+    bad = {row.id for row in check.counted.aside}
+    doubt = _doubt(check, len(refused))
+    gone = {row.path for row in rows.values() if row.path} - check.files
+    done = (
+        {}
+        if doubt
+        else {key: row for key, row in rows.items() if not (key in bad or key[:_ROW] in refused or row.path in gone)}
+    )
+    left = {key: row for key, row in rows.items() if key not in done}
+    left |= {row.id: row for name, row in refused.items() if name not in known}
+    if not doubt and gone:
+        doubt = f"{min(gone)} is gone from the storage: nothing shows what its rows were"
+    return _Settled(done, left, doubt)
+
+
+def _doubt(check: TableCheck, refused: int) -> str:
+    """Why the table may not be as the storage says."""
+    if check.counted.differences > refused:
+        notes = "; ".join(note for note in check.notes if note.startswith("not made right"))
+        return notes or f"{check.counted.differences} rows still differ"
+    if check.counted.unsure or check.counted.unknown:
+        return "statements changed columns or partitions in a way that the storage does not show"
+    return ""
+
+
+def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progress) -> None:
+    """The letters of rows that were refused in another way are written first, those of rows that are there are marked
+    last: what counts is the progress."""
+    new: dict[TableName, dict[str, BadRow]] = {}
+    for name, one in found.items():
+        rows = [row for key, row in one.left.items() if key not in progress.bad_rows[name]]
+        if rows and parts.letters is not None:
+            rows = [replace(row, letter=parts.letters.path(name, row)) for row in rows]
+            parts.letters.put(name, rows)
+        new[name] = {row.id: row for row in rows}
+    done = {name: list(one.done) for name, one in found.items() if one.done}
+    change = ProgressChange(set_aside={name: rows for name, rows in new.items() if rows}, taken_in=done)
+    if change != ProgressChange():
+        parts.sink.record(change)
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    for name in done:
+        if parts.letters is not None:
+            parts.letters.taken_in(name, list(found[name].done.values()), moment)
+
+
+def _told(name: TableName, one: _Settled, progress: Progress) -> TableRetry:
+    first = first_of(one.left.values()) if one.left else ""
+    return TableRetry(name, progress.table(name).applied_ts, len(one.done), len(one.left), first, one.why, one.hint)

@@ -1,0 +1,151 @@
+"""Quarantined rows come in again once what was wrong is mended, each in its right place in time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.model.names import TableName
+from consumer.model.result import RetryResult
+from tests.e2e.test_quarantine_refused import Target, begin, target
+from tests.support.inline_loader import InlineLoader
+from tests.support.lettered import KEYLESS, TABLE, Storage, recorded
+from tests.support.observers import Recorder
+
+__all__ = ["target"]
+
+
+@pytest.fixture(params=["canal-json", "csv"])
+def storage(tmp_path: Path, request: pytest.FixtureRequest) -> Storage:
+    return Storage(tmp_path, request.param)
+
+
+def retry(storage: Storage, target: Target) -> RetryResult:
+    return app.retry(storage.settings(target.uri), Recorder(), lambda name: name == TABLE, InlineLoader())
+
+
+def verify(storage: Storage, target: Target) -> tuple[str, list[str]]:
+    (check,) = app.verify(storage.settings(target.uri), Recorder(), loader=InlineLoader()).tables
+    return check.state, list(check.notes)
+
+
+def widen(target: Target, kind: str) -> None:
+    target.alter(f"ALTER TABLE d.t {'ALTER COLUMN v TYPE' if 'duckdb' in target.uri else 'MODIFY v'} {kind}")
+
+
+def mend(storage: Storage, path: str, *lines: bytes) -> None:
+    head = [(storage.feed.folder / path).read_bytes().split(b"\r\n")[0]] if storage.above else []
+    (storage.feed.folder / path).write_bytes(b"".join(line + b"\r\n" for line in (*head, *lines)))
+
+
+def test_a_line_that_was_mended_and_one_that_was_not(storage: Storage, target: Target) -> None:
+    lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(6)]
+    path = storage.file(lines[0], lines[1][:-9], lines[2], lines[3][:-9], *lines[4:])
+    storage.once(target.uri, 50)
+    state, notes = verify(storage, target)
+    assert state == "equal in part"
+    assert any("2 rows are quarantined" in note for note in notes)
+    (nothing,) = retry(storage, target).tables
+    assert (nothing.taken_in, nothing.quarantined) == (0, 2)
+    mend(storage, path, *lines[:3], lines[3][:-9], *lines[4:])
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (1, 1), found.error
+    assert target.rows() == [(n, n, "a") for n in range(6) if n != 3]
+    assert [("taken_in" in letter) for letter in storage.written()] == [True, False]
+    assert storage.once(target.uri, 60).tables[TABLE].quarantined == 1
+    mend(storage, path, *lines)
+    assert retry(storage, target).tables[0].quarantined == 0
+    assert target.rows() == [(n, n, "a") for n in range(6)]
+    assert recorded(target.uri) == {}
+    assert storage.once(target.uri, 70).exit_code == 0
+    assert verify(storage, target)[0] == "equal"
+    assert retry(storage, target).tables == ()
+
+
+def test_a_newer_change_wins(storage: Storage, target: Target) -> None:
+    first = storage.line((10, "1", "1", "a"))
+    second = storage.line((20, "1", "2", "b"), "UPDATE", old=(10, "1", "1", "a"))
+    third = storage.line((30, "1", "3", "c"), "UPDATE", old=(20, "1", "2", "b"))
+    path = storage.file(first, second[:-9], third)
+    storage.once(target.uri, 50)
+    assert target.rows() == [(1, 3, "c")]
+    mend(storage, path, first, second, third)
+    assert retry(storage, target).tables[0].taken_in == 1
+    assert target.rows() == [(1, 3, "c")]
+
+
+def test_a_delete_that_was_bad(storage: Storage, target: Target) -> None:
+    put, gone = storage.line((10, "1", "1", "a")), storage.line((20, "1", "1", "a"), "DELETE")
+    path = storage.file(put, gone[:-9], storage.line((30, "2", "2", "b")))
+    storage.once(target.uri, 50)
+    assert target.rows() == [(1, 1, "a"), (2, 2, "b")]
+    mend(storage, path, put, gone, storage.line((30, "2", "2", "b")))
+    assert retry(storage, target).tables[0].taken_in == 1
+    assert target.rows() == [(2, 2, "b")]
+
+
+def test_rows_that_the_target_takes_now(storage: Storage, target: Target) -> None:
+    begin(storage, target)
+    storage.file(storage.line((20, "2", "1000", "b")), storage.line((21, "3", "99999", "c")))
+    storage.file(storage.line((30, "2", "2000", "d"), "UPDATE", old=(20, "2", "1000", "b")))
+    storage.once(target.uri, 50)
+    assert target.rows() == [(1, 1, "a")]
+    assert retry(storage, target).tables[0].quarantined == 2
+    wide = (
+        "ALTER TABLE d.t ALTER COLUMN v TYPE SMALLINT"
+        if "duckdb" in target.uri
+        else "ALTER TABLE d.t MODIFY v SMALLINT"
+    )
+    target.alter(wide)
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (1, 1), found.error
+    assert target.rows() == [(1, 1, "a"), (2, 2000, "d")]
+    widen(target, "INT")
+    assert retry(storage, target).tables[0].quarantined == 0
+    assert target.rows() == [(1, 1, "a"), (2, 2000, "d"), (3, 99999, "c")]
+    assert recorded(target.uri) == {}
+
+
+@pytest.mark.parametrize("form", ["canal-json", "csv"])
+def test_a_table_with_no_key(form: str, target: Target, tmp_path: Path) -> None:
+    storage = Storage(tmp_path, form, KEYLESS)
+    begin(storage, target)
+    row, bad = storage.line((21, "3", "3", "c")), storage.line((20, "2", "1000", "b"))
+    path = storage.file(bad, bad, row, row[:-9])
+    storage.once(target.uri, 25)
+    storage.file(storage.line((30, "2", "1000", "b"), "DELETE"))
+    storage.once(target.uri, 35)
+    assert target.rows() == [(1, 1, "a"), (3, 3, "c")]
+    target.alter(
+        "ALTER TABLE d.t ALTER COLUMN v TYPE INT" if "duckdb" in target.uri else "ALTER TABLE d.t MODIFY v INT"
+    )
+    mend(storage, path, bad, bad, row, row)
+    (found,) = retry(storage, target).tables
+    assert found.quarantined == 0, found.error
+    assert target.rows() == [(1, 1, "a"), (2, 1000, "b"), (3, 3, "c"), (3, 3, "c")]
+
+
+def test_a_good_row_whose_line_was_damaged_later_stays(storage: Storage, target: Target) -> None:
+    lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(4)]
+    path = storage.file(lines[0], lines[1][:-9], *lines[2:])
+    storage.once(target.uri, 50)
+    mend(storage, path, lines[0], lines[1][:-9], lines[2][:-9], lines[3])
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (0, 1)
+    assert found.error
+    assert target.rows() == [(n, n, "a") for n in (0, 2, 3)]
+
+
+def test_a_file_that_is_gone_keeps_its_rows_quarantined(storage: Storage, target: Target) -> None:
+    storage.file(storage.line((5, "9", "9", "z")))
+    path = storage.file(storage.line((10, "1", "1", "a")), storage.line((11, "2", "2", "b"))[:-9])
+    storage.once(target.uri, 50)
+    storage.file(storage.line((60, "3", "3", "c")))
+    storage.once(target.uri, 70)
+    (storage.feed.folder / path).unlink()
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (0, 1)
+    assert found.error
+    assert recorded(target.uri)[TableName("d", "t")]
