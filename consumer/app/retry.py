@@ -9,7 +9,7 @@ from functools import partial
 
 from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts
 from consumer.config.settings import Settings
-from consumer.model.bad_rows import BadRow, first_of
+from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
 from consumer.model.check import TableCheck
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
@@ -41,10 +41,6 @@ def retry(
         _record(parts, found, progress)
         told = tuple(_told(name, one, progress) for name, one in found.items())
         return RetryResult(told, now() - started, parts.loader.start_seconds)
-
-
-_ROW = 16
-"""The digits of an id that identify a refused row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +84,12 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
         sentence = "the storage does not tell of the table" if why is None else why.sentence()
         return _Settled({}, rows, sentence, "" if why is None else why.hint)
     # Of a table with no key a letter's id has the place of the row behind what the row is.
-    known, refused = {key[:_ROW] for key in rows}, {row.id[:_ROW]: row for row in check.refused_rows}
+    known, refused = {key[:ROW_DIGITS] for key in rows}, {row.id[:ROW_DIGITS]: row for row in check.refused_rows}
     bad = {row.id for row in check.counted.aside}
     doubt = _doubt(check, len(refused))
     gone = {row.path for row in rows.values() if row.path} - check.files
-    done = (
-        {}
-        if doubt
-        else {key: row for key, row in rows.items() if not (key in bad or key[:_ROW] in refused or row.path in gone)}
-    )
+    still = {key for key, row in rows.items() if key in bad or key[:ROW_DIGITS] in refused or row.path in gone}
+    done = {} if doubt else {key: row for key, row in rows.items() if key not in still}
     left = {key: row for key, row in rows.items() if key not in done}
     left |= {row.id: row for name, row in refused.items() if name not in known}
     if not doubt and gone:

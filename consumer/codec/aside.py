@@ -124,7 +124,7 @@ class SettingAside:
         """What can be parsed of some lines, and the lines that cannot."""
         text = b"".join(line.text for line in lines)
         try:
-            rows = self._file.rows(Block(text, lines[0].offset), first_line)
+            rows = self._file.rows(Block(text, lines[0].offset), first_line, blame=len(lines) == 1)
         except TableError as error:
             if not self.takes(error):
                 raise self._moved(error, block, lines) from error

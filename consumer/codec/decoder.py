@@ -57,7 +57,7 @@ class SliceDecoder:
     def _decoded(self, block: Block) -> Iterator[tuple[pa.Table | None, FileStat]]:
         aside = self._aside
         try:
-            rows = self._file.rows(block, self.line_at if aside is None else first_line)
+            rows = self._file.rows(block, self.line_at if aside is None else first_line, blame=aside is None)
             found = None if rows is None else self._changes(rows)
         except TableError as error:
             if aside is None:

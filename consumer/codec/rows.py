@@ -50,8 +50,9 @@ class RowFile(Protocol):
     @property
     def header(self) -> int: ...
 
-    def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
-        """None where all lines are blank. Raises CorruptFile, SchemaDrift."""
+    def rows(self, block: Block, line_at: LineAt, blame: bool = True) -> BlockRows | None:
+        """None where all lines are blank. Raises CorruptFile, SchemaDrift; without `blame` any line of the block may be
+        named, and no reason."""
 
     def time(self, line: bytes) -> Time | None:
         """What a line that is no row says of its time, as far as that can be seen."""

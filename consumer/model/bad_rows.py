@@ -6,19 +6,29 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.errors import TooManyBadRows
+from consumer.errors import RowsSetAside, TooManyBadRows
 from consumer.model.names import MAX_TSO, TableName
+
+ROW_DIGITS = 16
+"""Of an id: they tell which row it is. Of a refused row of a table with no key the place of its line follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
     """A table whose bad rows are set aside, `most` of them. `uneven`: some of its rows lack columns that others have;
     those are bad, else the load is planned again without the columns. `known`: only lines with these ids are set aside;
-    None: all."""
+    None: all. `kept`: only rows with ids that begin so are recorded already, and nothing is written while there are
+    others; None: that comes with the load."""
 
     most: int
     uneven: bool = False
     known: frozenset[str] | None = None
+    kept: frozenset[str] | None = None
+
+    def check_kept(self, rows: Collection[BadRow]) -> None:
+        """Raises RowsSetAside where some of the rows are to be recorded first."""
+        if self.kept is not None and any(row.id[:ROW_DIGITS] not in self.kept for row in rows):
+            raise RowsSetAside("bad rows are recorded before the others are written", rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)

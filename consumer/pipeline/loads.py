@@ -17,11 +17,12 @@ from consumer.errors import (
     ProgressMoved,
     Retryable,
     RowsCollide,
+    RowsSetAside,
     RowsVary,
     TableError,
     TooManyBadRows,
 )
-from consumer.model.bad_rows import Aside, BadRow
+from consumer.model.bad_rows import ROW_DIGITS, Aside, BadRow
 from consumer.model.columns import Family
 from consumer.model.events import NowDoing, Retrying, StepFinished, Work, WorkMoved, WorkStarted
 from consumer.model.files import Bounds
@@ -222,12 +223,16 @@ class LoadRunner:
             elif (column := self._ambiguous(target)) is not None:
                 context.stop(version.load.table, ambiguous_key(version.load.table, column))
             else:
-                found.append((version, replace(target, aside=self._aside(version.load))))
+                found.append((version, replace(target, aside=self._aside(version.load, target))))
         return found
 
-    def _aside(self, load: LoadRows) -> Aside | None:
-        most = self._context.options.may_set_aside(load.table) if self._context.ports.letters is not None else 0
-        return Aside(most, self._context.lessons.absent.uneven(load)) if most else None
+    def _aside(self, load: LoadRows, target: LoadTarget) -> Aside | None:
+        context = self._context
+        most = context.options.may_set_aside(load.table) if context.ports.letters is not None else 0
+        if not most:
+            return None
+        known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
+        return Aside(most, context.lessons.absent.uneven(load), kept=None if target.key else known)
 
     def _gone(self, table: TableName, error: ConsumerError) -> ConsumerError:
         context = self._context
@@ -263,8 +268,21 @@ class LoadRunner:
         for note in notes_of(done, context.options.dialect, context.options.key_loss):
             context.tell(note)
         for outcome in outcomes:
-            if outcome.error is not None and not isinstance(outcome.error, Retryable):
+            if isinstance(outcome.error, RowsSetAside):
+                self._set_aside_first(self._loads.pop(outcome.task.number), outcome.task, outcome.error)
+            elif outcome.error is not None and not isinstance(outcome.error, Retryable):
                 self._failed(self._loads.pop(outcome.task.number), outcome.task.target, outcome.error)
+
+    def _set_aside_first(self, load: LoadRows, task: LoadTask, error: RowsSetAside) -> None:
+        """Record bad rows, then plan the load again."""
+        try:
+            aside = set_aside.of_task(self._context, task, error.rows)
+            letters = set_aside.keep(self._context, load, aside)
+        except TooManyBadRows as too_many:
+            self._context.stop(load.table, too_many)
+            return
+        self._context.ledger.record(ProgressChange(set_aside={load.table: letters}))
+        self._context.round.release(load.table)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
         """Stop the table, unless the error says what to do otherwise: then the load is planned again."""

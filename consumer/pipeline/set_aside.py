@@ -9,7 +9,7 @@ from functools import partial
 from consumer.errors import RowRefused, TableError, TooManyBadRows
 from consumer.model.bad_rows import BadRow, first_of, refused_row, too_many
 from consumer.model.events import Note, NoteKind
-from consumer.model.load import LoadOutcome, Receipt
+from consumer.model.load import LoadOutcome, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows
 from consumer.pipeline.context import RoundContext
@@ -36,6 +36,12 @@ def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> Non
         error: TooManyBadRows = too_many(aside.most, next(reversed(outcome.aside.values())))
         error.table = str(table)
         raise error
+
+
+def of_task(context: RoundContext, task: LoadTask, rows: Sequence[BadRow]) -> LoadOutcome:
+    """An outcome of nothing but bad rows."""
+    outcome = LoadOutcome(task, (), (Receipt(puts=0, deletes=0, aside=tuple(rows)),))
+    return placed(outcome, context.ports.reader.range_reader())
 
 
 def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:

@@ -64,6 +64,8 @@ class _Writing:
                 if not refused:
                     return self._halved(changes, error)
                 self._set_aside(changes, refused)
+                if self._target.aside is not None:
+                    self._target.aside.check_kept(self._found.values())
                 left = ~np.isin(np.arange(changes.num_rows), list(refused))
                 changes = changes.filter(pa.array(left))
         return []

@@ -66,6 +66,8 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
 def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
     files, stats = decode_files(task, reader)
     refuse_late(stats, task)
+    if task.target.aside is not None:
+        task.target.aside.check_kept([row for stat in stats for row in stat.aside])
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
     net = fold_keyless(files, task.target.table, task.parts if task.never_split else ())

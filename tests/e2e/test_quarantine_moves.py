@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
 from consumer import app
 from consumer.app import parts
 from consumer.errors import BadConfig, ConsumerError
 from consumer.model.names import TableName
+from consumer.sink.mysql.server.connection import connect
+from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.dead_letters import LetterFolder
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
-from tests.support.lettered import TABLE, Storage, recorded
+from tests.support.lettered import KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
 
 
@@ -26,6 +31,17 @@ def target(tmp_path: Path, request: pytest.FixtureRequest) -> str:
     if request.param == "mariadb":
         return str(request.getfixturevalue("fresh_mariadb").url())
     return f"duckdb:///{tmp_path}/replica.duckdb"
+
+
+def execute(target: str, statement: str) -> Any:
+    if target.startswith("duckdb"):
+        with duckdb.connect(target.removeprefix("duckdb:///")) as connection:
+            return connection.execute(statement).fetchall()
+    settings = MySqlSettings.from_uri(target, name="default", time_zone="UTC")
+    with closing(connect(settings, "dml")) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        connection.commit()
+        return cursor.fetchall()
 
 
 def cut(line: bytes) -> bytes:
@@ -58,6 +74,41 @@ def test_a_run_that_dies_at_any_moment_doubles_and_loses_nothing(
     letters = storage.written()
     assert len(letters) == 2
     assert {letter["id"] for letter in letters} == recorded(target)[TABLE].keys()
+
+
+@pytest.mark.parametrize("bad", ["line", "value"])
+def test_a_table_with_no_key_whose_writer_moves_its_progress(
+    target: str, bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows and its place are one transaction of the writer: what is bad must be recorded before."""
+    storage = Storage(tmp_path, columns=KEYLESS)
+    storage.file(storage.line((5, "0", "0", "a")))
+    storage.once(target, 7)
+    if bad == "value":
+        narrow = (
+            "ALTER TABLE d.t ALTER COLUMN v TYPE TINYINT" if "duckdb" in target else "ALTER TABLE d.t MODIFY v TINYINT"
+        )
+        execute(target, narrow)
+    first, second = storage.line((10, "1", "1", "a")), storage.line((11, "2", "1000", "a"))
+    storage.file(first, second if bad == "value" else cut(second), storage.line((12, "3", "3", "a")))
+    real_put, real_sink = LetterFolder.put, parts.sink_of
+    storage.feed.checkpoint(20)
+    moment = 0
+    while True:
+        fuse = Fuse(moment)
+        with monkeypatch.context() as patch:
+            patch.setattr(LetterFolder, "put", fuse.around(real_put))
+            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real_sink(settings), fuse))
+            try:
+                app.once(storage.settings(target), Recorder(), CrashingLoader(fuse))
+                break
+            except Crash:
+                moment += 1
+    assert moment > 3
+    letters = storage.written()
+    assert [letter["line"] for letter in letters] == [2]
+    assert {letter["id"] for letter in letters} == recorded(target)[TABLE].keys()
+    assert [row[0] for row in execute(target, "SELECT id FROM d.t ORDER BY id")] == [0, 1, 3]
 
 
 def test_a_checkpoint_that_goes_back(storage: Storage, target: str) -> None:

@@ -33,12 +33,13 @@ class JsonFile:
         self._alike = AlikeLines(target, self._parser)
         self._builder = ChangeBuilder(target, self.place, dialect.clock)
 
-    def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
+    def rows(self, block: Block, line_at: LineAt, blame: bool = True) -> BlockRows | None:
         lines = RowLines(block, line_at, self.place)
         try:
             rows = self._alike.parse(block.text)
         except ValueError as error:
-            raise lines.fault(self._parser) from error
+            fault = lines.fault(self._parser) if blame else self.place.corrupt("", line_at(block.offset))
+            raise fault from error
         if not rows.count:
             return None
 

@@ -38,11 +38,13 @@ class CsvFile:
         self._cells = CellReader(form)
         self._builder = CsvChangeBuilder(target, form)
 
-    def rows(self, block: Block, line_at: LineAt) -> BlockRows | None:
+    def rows(self, block: Block, line_at: LineAt, blame: bool = True) -> BlockRows | None:
         records = RecordLookup(block, self.ends, line_at, self.place)
         try:
             cells = self._cells.read(block.text)
         except NotCells as error:
+            if not blame:
+                raise self.place.corrupt("", line_at(block.offset)) from error
             raise records.fault(self._cells, self._form) from error
         if not cells.records:
             return None
