@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from consumer.spark.archive import archived_start
-from consumer.spark.processes import descendants, end_all
+from consumer.spark.processes import descendants, end_all, signals_later
 
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
@@ -138,11 +138,13 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer"
         told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
-            env={**os.environ, **environment, **told},
-        )  # fmt: skip
+        process = None
         try:
+            with signals_later():
+                process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
+                    env={**os.environ, **environment, **told},
+                )  # fmt: skip
             _import_what_jobs_need()
             from consumer.spark.internals import told_port
 
@@ -153,7 +155,8 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
             return _Jvm(process, *told_port(answer))
         except BaseException:
             # A JVM that comes up now would find nobody, and stay.
-            _Jvm(process).kill()
+            if process is not None:
+                _Jvm(process).kill()
             raise
 
 

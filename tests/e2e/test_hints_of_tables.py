@@ -57,7 +57,7 @@ CASES = {
         "id INT PRIMARY KEY, e ENUM('y','x')",
         (ID, Column("e", "ENUM")),
         json_row(10, {"id": "1", "e": "1"}, e="enum('x','y')"),
-        "give the target's column the type that the row tells, enum('x','y'), and run again",
+        "give the target's column the type that the row shows, enum('x','y'), and run again",
         *("e", "x", "MODIFY COLUMN e ENUM('x','y')"),
     ),
     "sink/mysql/tables/rounded.py:refuse_indistinct": Case(
