@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -96,20 +97,23 @@ def _taken(settings: Settings, parts: Parts, observer: Observer, repairing: Repa
 @contextmanager
 def _mender(parts: Parts, repairing: Repairing) -> Iterator[Mender | None]:
     """The file of statements gets its name when it is complete."""
-    from consumer.verify.mend import Repair, Statements
+    from consumer.verify.mend import Repair, Statements, writing
 
     if not repairing.sql:
         yield Repair(parts.sink, parts.options.dialect) if repairing.write else None
         return
     begun = f"{repairing.sql}.part"
+    with writing(repairing.sql):
+        if os.path.isdir(repairing.sql):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        file = open(begun, "wb")  # noqa: SIM115 - what is raised while it is open is not all of this file
     try:
-        try:
-            with open(begun, "wb") as file:
-                file.write(_HEAD)
-                yield Statements(parts.sink, file)
-            os.replace(begun, repairing.sql)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(begun)
-    except OSError as error:
-        raise BadConfig(f"{repairing.sql} cannot be written: {error.strerror}", hint="name another file") from error
+        with file:
+            file.write(_HEAD)
+            yield Statements(parts.sink, file, repairing.sql)
+            with writing(repairing.sql):
+                file.flush()
+                os.replace(begun, repairing.sql)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(begun)

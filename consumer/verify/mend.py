@@ -4,13 +4,14 @@ in a file for a person to run."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import IO, Protocol
 
 import pyarrow as pa
 
-from consumer.errors import CannotBeExact, ConsumerError, RowRefused
+from consumer.errors import BadConfig, CannotBeExact, ConsumerError, RowRefused
 from consumer.model.bad_rows import BadRow, refused_row
 from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
@@ -73,15 +74,18 @@ class Repair:
 
 @dataclass(frozen=True)
 class Statements:
-    """Writes the statements to `file`: each table is a transaction, and there with all its statements or not at all."""
+    """Writes the statements to `file`, which is to be called `name`: each table is a transaction, and there with all
+    its statements or not at all."""
 
     sink: Sink
     file: IO[bytes]
+    name: str
 
     def mend(self, rows: Differing, targets: Mapping[int, LoadTarget], watermark: int) -> list[BadRow] | None:
         begun = self.file.tell()
         try:
-            self._write(rows, targets, watermark)
+            with writing(self.name):
+                self._write(rows, targets, watermark)
         except BaseException:
             self.file.seek(begun)
             self.file.truncate()
@@ -101,6 +105,15 @@ class Statements:
         for part in rows.copies(targets[0]):
             self.file.writelines(script.copies(targets[0], part))
         self.file.write(script.end())
+
+
+@contextmanager
+def writing(name: str) -> Iterator[None]:
+    """Raises BadConfig where the file does not take what is written to it."""
+    try:
+        yield
+    except OSError as error:
+        raise BadConfig(f"{name} cannot be written: {error.strerror}", hint="name another file") from error
 
 
 def write_targets(

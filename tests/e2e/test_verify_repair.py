@@ -15,7 +15,7 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
-from consumer.errors import LeaseHeld, ProgressMoved
+from consumer.errors import BadConfig, LeaseHeld, ProgressMoved
 from consumer.model.actions import Action
 from consumer.model.check import Counted, Repairing, TableCheck
 from consumer.model.columns import Column
@@ -176,6 +176,36 @@ def test_copies_of_a_table_with_no_key(place: Place, tmp_path: Path, by_script: 
     )
     assert story.make_right(by_script).state == "equal"
     assert place.rows() == right
+
+
+def test_a_file_of_statements_for_copies_can_run_again(place: Place, tmp_path: Path) -> None:
+    story = Story(tmp_path, place, "`n` INT, `s` VARCHAR(40)", (NUMBER, TEXT))
+    story.insert(*[{"n": "1", "s": ODD}] * 3, *[{"n": None, "s": None}] * 2, {"n": "2", "s": "A"})
+    story.apply()
+    right = place.rows()
+    place.by_hand("INSERT INTO d.t SELECT * FROM d.t WHERE n = 1", "DELETE FROM d.t WHERE n IS NULL")
+    script = tmp_path / "again.sql"
+    story.verify(Repairing(sql=str(script)))
+    for _ in range(2):
+        place.run(script)
+        assert place.rows() == right
+
+
+@pytest.mark.parametrize("name", ["folder", "folder/none/right.sql"])
+def test_a_file_of_statements_that_cannot_be_written_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    story = Story(tmp_path, File(tmp_path / "replica.duckdb"), "`n` INT", (NUMBER,))
+    story.insert({"n": "1"})
+    story.apply()
+    (tmp_path / "folder").mkdir()
+    repairing = Repairing(sql=str(tmp_path / name))
+    with pytest.raises(BadConfig, match=f"{name} cannot be written") as refused:
+        app.verify(story.settings, Recorder(), loader=ComparesNothing(), repairing=repairing)
+    assert refused.value.hint == "name another file"
+
+
+class ComparesNothing(InlineLoader):
+    def compare(self, *_: Any) -> Counted:
+        raise AssertionError("it is refused before anything is compared")
 
 
 @pytest.mark.parametrize("by_script", [False, True])

@@ -62,7 +62,7 @@ def apply(
 def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int) -> tuple[int, int]:
     """Make of each of `rows` the ``n`` copies that must be there, in the transaction at hand; how many copies it has
     added and removed. Raises RowRefused, CorruptFile, CannotBeExact; pymysql's errors pass through."""
-    head = f"SELECT COUNT(*) FROM {_table(target)} WHERE ".encode()
+    head = b"SELECT COUNT(*) FROM %b WHERE " % qualified_table(target)
     held = []
     for condition in conditions(target, rows):
         _execute(cursor, target, head + condition + b" FOR UPDATE", packet)
@@ -121,12 +121,13 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
 
 def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:
     """The statement that removes `count` of the rows that meet `condition`."""
-    return b"DELETE FROM %b WHERE %b LIMIT %d" % (_table(target).encode(), condition, count)
+    return b"DELETE FROM %b WHERE %b LIMIT %d" % (qualified_table(target), condition, count)
 
 
-def _table(target: LoadTarget) -> str:
+def qualified_table(target: LoadTarget) -> bytes:
+    """Its name in statements."""
     settings = mysql_target(target)
-    return qualified(settings.database, settings.table)
+    return qualified(settings.database, settings.table).encode()
 
 
 def _execute(cursor: pymysql.cursors.Cursor, target: LoadTarget, statement: bytes, packet: int) -> None:

@@ -12,7 +12,7 @@ from consumer.model.load import LoadTarget
 from consumer.sink.mysql.progress.schema import SCHEMA
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
-from consumer.sink.mysql.rows.multiset import conditions, delete_copies
+from consumer.sink.mysql.rows.multiset import conditions, delete_copies, qualified_table
 from consumer.sink.mysql.rows.staged import is_staged
 from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql
 from consumer.sink.mysql.server.connection import file_session, qualified, quote
@@ -52,13 +52,17 @@ class MySqlScript:
         yield from (statement + b";\n" for statement in delete_statements(target, rows, plain=True))
 
     def copies(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
-        more = pc.subtract(rows.column("n"), rows.column("held")).to_pylist()
+        """Only where the table still has as many copies as it had: the statements can run again."""
+        names, table = self._names(target), qualified_table(target)
         images = self._tuples(target, rows).to_pylist()
-        for image, condition, count in zip(images, conditions(target, rows, plain=True), more, strict=True):
-            if count < 0:
-                yield delete_copies(target, condition, -count) + b";\n"
-            for _ in range(count):
-                yield self._head("INSERT", target) + image[:-1] + b";\n"
+        counts = zip(rows.column("n").to_pylist(), rows.column("held").to_pylist(), strict=True)
+        for image, condition, (told, held) in zip(images, conditions(target, rows, plain=True), counts, strict=True):
+            yield b"SET @storage_consumer_held = (SELECT COUNT(*) FROM %b WHERE %b);\n" % (table, condition)
+            still = b"@storage_consumer_held = %d" % held
+            if told < held:
+                yield delete_copies(target, b"%b AND (%b)" % (still, condition), held - told) + b";\n"
+            again = b"INSERT INTO %b (%b) SELECT %b FROM DUAL WHERE %b;\n" % (table, names, image[1:-2], still)
+            yield from (again for _ in range(told - held))
 
     def end(self) -> bytes:
         return b"COMMIT;\n"
@@ -82,9 +86,11 @@ class MySqlScript:
         yield from sql(start, sql(*changed, between=", "), f"{kept} WHERE ", where, ";\n").to_pylist()
 
     def _head(self, verb: str, target: LoadTarget) -> bytes:
-        settings = mysql_target(target)
-        names = ", ".join(quote(name) for name in target.names if name not in settings.computed)
-        return f"{verb} INTO {qualified(settings.database, settings.table)} ({names}) VALUES ".encode()
+        return b"%b INTO %b (%b) VALUES " % (verb.encode(), qualified_table(target), self._names(target))
+
+    def _names(self, target: LoadTarget) -> bytes:
+        computed = mysql_target(target).computed
+        return ", ".join(quote(name) for name in target.names if name not in computed).encode()
 
     def _tuples(self, target: LoadTarget, rows: pa.Table) -> pa.Array:
         """Each ends with a comma."""
