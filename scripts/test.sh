@@ -3,7 +3,7 @@
 # the program. Both runs are printed; a test that fails alone too fails the whole.
 set -uo pipefail
 python=.venv/bin/python
-most=3
+most=8
 kept=.pytest_cache/v/cache/lastfailed
 
 rm -f "$kept"
