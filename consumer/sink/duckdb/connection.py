@@ -72,6 +72,12 @@ class Database:
             self._connection.close()
         self._connection = None
 
+    def settle(self) -> None:
+        """Close the file with all that was committed in it, and nothing in a log beside it. Raises as `transaction`."""
+        with self._told():
+            self._open().execute("FORCE CHECKPOINT")
+        self.release()
+
     def _open(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:
             self._connection = self._connect(read_only=False)

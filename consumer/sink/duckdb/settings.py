@@ -1,4 +1,4 @@
-"""Where the DuckDB file is."""
+"""Where the DuckDB file is, and the copy for readers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
@@ -20,12 +20,14 @@ _TAKEN = ("storage_consumer", "information_schema")
 class DuckDbSettings:
     """A DuckDB file as target. `path` is absolute. `name` is the consumer name, under which the progress is kept.
 
-    `time_zone` is the changefeed's, an offset ``+08:00`` or a name: that of statements; rows come in UTC.
+    `time_zone` is the changefeed's, an offset ``+08:00`` or a name: that of statements; rows come in UTC. `copy` is the
+    file for readers, absolute, "" for none.
     """
 
     path: str
     name: str
     time_zone: str = "UTC"
+    copy: str = ""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= _NAME_LIMIT:
@@ -47,23 +49,18 @@ class DuckDbSettings:
 
     @classmethod
     def from_uri(cls, uri: str, *, name: str, time_zone: str = "UTC") -> DuckDbSettings:
-        """Read ``duckdb:///relative/file.duckdb`` or ``duckdb:////absolute/file.duckdb``: SQLAlchemy's rule. Raises
-        BadConfig, also where the file's folder does not exist."""
+        """Read ``duckdb:///relative/file.duckdb`` or ``duckdb:////absolute/file.duckdb``: SQLAlchemy's rule; and
+        ``?copy=FILE``, a path as the shell takes it. Raises BadConfig, also where a file's folder does not exist."""
         parts = urlsplit(uri)
-        if parts.scheme != "duckdb" or parts.netloc or parts.query or parts.fragment:
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if parts.scheme != "duckdb" or parts.netloc or parts.fragment or options.keys() - {"copy"}:
             raise BadConfig(
-                f"{uri!r} is not of the form duckdb:///file.duckdb (in the current folder) or duckdb:////folder/file.duckdb",
-                hint="percent-encode '#' and '%' in the path",
+                f"{uri!r} is not of the form duckdb:///file.duckdb (in the current folder) or duckdb:////folder/file.duckdb,"
+                " with ?copy=/folder/copy.duckdb or without",
+                hint="percent-encode '#', '?' and '%' in the path",
             )
         given = unquote(parts.path)[1:]
-        if not given or given.endswith("/") or given == ":memory:" or "?" in given:
-            raise BadConfig("the DuckDB target must be a file, with no '?' in its path: the progress is kept in it")
-        path = Path(given).absolute()
-        if path.stem.lower() in _TAKEN:
-            raise BadConfig(
-                f"a DuckDB file cannot be named {path.name}: DuckDB calls it {path.stem}, as it does a schema in it",
-                hint="rename the file",
-            )
+        path = _file(given, "target", "the progress is kept in it")
         if not path.parent.is_dir():
             raise BadConfig(
                 f"the folder {path.parent} of the DuckDB file does not exist",
@@ -71,4 +68,25 @@ class DuckDbSettings:
                 if Path("/", given).parent.is_dir()
                 else f"make it first: mkdir -p {shlex.quote(str(path.parent))}",
             )
-        return cls(str(path), name, time_zone)
+        if "copy" not in options:
+            return cls(str(path), name, time_zone)
+        copy = _file(options["copy"], "copy", "readers open it")
+        if copy.resolve() in (path.resolve(), Path(f"{path}.wal").resolve()):
+            raise BadConfig(f"the copy for readers must be another file than {path}")
+        if not copy.parent.is_dir():
+            make = f"make it first: mkdir -p {shlex.quote(str(copy.parent))}"
+            raise BadConfig(f"the folder {copy.parent} of the copy does not exist", hint=make)
+        return cls(str(path), name, time_zone, str(copy))
+
+
+def _file(given: str, what: str, why: str) -> Path:
+    """The absolute path of a DuckDB file. Raises BadConfig."""
+    if not given or given.endswith("/") or given == ":memory:" or "?" in given:
+        raise BadConfig(f"the DuckDB {what} must be a file, with no '?' in its path: {why}")
+    path = Path(given).absolute()
+    if path.stem.lower() in _TAKEN:
+        raise BadConfig(
+            f"a DuckDB file cannot be named {path.name}: DuckDB calls it {path.stem}, as it does a schema in it",
+            hint="rename the file",
+        )
+    return path

@@ -27,6 +27,7 @@ from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qua
 from consumer.sink.duckdb.progress.lease import check_epoch, raise_epoch
 from consumer.sink.duckdb.progress.migrate import ensure_schema
 from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_applied_ts
+from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import execute
@@ -57,6 +58,7 @@ class DuckDbSink:
     def __init__(self, settings: DuckDbSettings) -> None:
         self._settings = settings
         self._database = Database(settings.path)
+        self._copy = ReadingCopy(settings.path, settings.copy) if settings.copy else None
         self._lock = FileLock(settings.staging, "file")
         self._epoch: int | None = None
         self._made_empty = False
@@ -176,7 +178,11 @@ class DuckDbSink:
 
     def rest(self) -> None:
         self._made_empty = False
-        self._database.release()
+        try:
+            if self._copy is not None and self._epoch is not None:
+                self._copy.renew(self._database)
+        finally:
+            self._database.release()
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         """All statements and their facts are one transaction, so there are no intents; where one is refused, each has a

@@ -165,7 +165,9 @@ def test_uris(uri: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
     settings = DuckDbSettings.from_uri(uri.format(cwd=str(tmp_path).lstrip("/")), name="c")
-    assert settings.path == path.format(cwd=tmp_path)
+    assert (settings.path, settings.copy) == (path.format(cwd=tmp_path), "")
+    copied = DuckDbSettings.from_uri(f"{uri.format(cwd=str(tmp_path).lstrip('/'))}?copy=sub/a%20b%25.duckdb", name="c")
+    assert (copied.path, copied.copy) == (settings.path, f"{tmp_path}/sub/a b%.duckdb")
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,8 @@ def test_uris(uri: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "duckdb:///",
         "duckdb:///:memory:",
         "duckdb:///r.duckdb?threads=1",
+        "duckdb:///r.duckdb?copy",
+        "duckdb:///r.duckdb?copy=c.duckdb&threads=1",
         "duckdb:///folder/",
         "duckdb:///r%3F.duckdb",
         "duckdb:////no/such/folder/r.duckdb",
