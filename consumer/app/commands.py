@@ -35,6 +35,7 @@ from consumer.pipeline.repair import record_as_done
 from consumer.pipeline.resync import start_over
 from consumer.pipeline.retry import patiently
 from consumer.plan.assembly import Assembly
+from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
 from consumer.sink.progress_rows import is_replay
 
@@ -157,6 +158,7 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
         progress = parts.sink.acquire(parts.reader.identity)
         observer.tell(NowDoing("looks for files"))
         assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.wanted)
+        check_begun(parts.options.naming, assembly, progress)
         parts.sink.record(parts.options.naming.by_hand(record_as_done(table, version, reason, assembly, progress)))
         return f"statement {version} of {table} is recorded as done: {reason}"
 

@@ -70,6 +70,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.date_order,
         settings.undecided,
         settings.max_wait,
+        naming=settings.naming,
         may_set_aside=settings.may_set_aside,
     )
     letters = None
@@ -208,6 +209,8 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
     for name, rows in manager.ledger.progress.bad_rows.items():
         result = manager.results.setdefault(name, TableResult(watermark=manager.ledger.progress.table(name).applied_ts))
         result.quarantined, result.bad_row = len(rows), first_of(rows.values())
+    for name, result in manager.results.items():
+        result.target_table = parts.options.naming.other(name)
     short = any(result.quarantined for result in manager.results.values())
     waits = any(result.state == "waits" for result in manager.results.values())
     deferred = context is not None and bool(context.deferred.reasons())

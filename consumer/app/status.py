@@ -14,10 +14,12 @@ from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.result import StatusResult, TableStatus, UnreadStatus
+from consumer.model.routes import naming_from
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
 from consumer.plan.retention import day_dates
+from consumer.plan.routing import check_begun
 from consumer.plan.unread import unread_files
 from consumer.ports import Observer
 
@@ -52,12 +54,20 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
     """`found` with what the storage adds: files to be read, stopped tables that can be loaded again."""
     listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
     assembly = Assembly.of(listing, progress, parts.options.wanted)
+    check_begun(parts.options.naming, assembly, progress)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
     anew = offered(parts.sink, stopped, assembly, progress, parts.options)
     gone = all_gone(parts.sink, assembly, progress, parts.options)
     tables = [row for row in _table_statuses(progress, anew) if row.table not in gone]
     tables += [
-        TableStatus(name, progress.table(name).applied_ts, "missing", error.sentence(), error.hint)
+        TableStatus(
+            name,
+            progress.table(name).applied_ts,
+            "missing",
+            error.sentence(),
+            error.hint,
+            target_table=parts.options.naming.other(name),
+        )
         for name, error in gone.items()
     ]
     return replace(
@@ -75,12 +85,15 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
         for ddl, record in progress.ddls.items()
         if record.state is DdlState.REFUSED
     }
+    naming = naming_from(progress.routes)
     for name in sorted({*progress.tables, *progress.bad_rows}):
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
         first = first_of(bad.values()) if bad else ""
         state, place = str(table.state), table.applied_ts
-        yield TableStatus(name, place, state, table.reason, table.hint, version, name in anew, len(bad), first)
+        yield TableStatus(
+            name, place, state, table.reason, table.hint, version, name in anew, len(bad), first, naming.other(name)
+        )
 
 
 def _other_names(name: str, names: list[str]) -> list[str]:

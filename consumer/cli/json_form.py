@@ -67,7 +67,7 @@ def _reason(error: ConsumerError | None) -> dict[str, Any]:
     return {} if error is None else {"error": error.sentence(), "hint": error.hint or None}
 
 
-_OR_NONE = ("error", "hint", "version", "bad_row")
+_OR_NONE = ("error", "hint", "version", "bad_row", "target_table")
 _TABLE = [member.name for member in fields(TableResult)]
 
 
@@ -96,7 +96,8 @@ def plan_as_json(result: PlanResult) -> dict[str, Any]:
 
 
 def _step(step: PlannedStep) -> dict[str, Any]:
-    return asdict(step) | {"table": str(step.table), "touches": [str(name) for name in step.touches]}
+    names = {"table": str(step.table), "target_table": step.target_table or None}
+    return asdict(step) | names | {"touches": [str(name) for name in step.touches]}
 
 
 def status_as_json(result: StatusResult) -> dict[str, Any]:
@@ -137,6 +138,7 @@ def _check(check: TableCheck) -> dict[str, Any]:
     """Columns stand in lists: their names can be any, also such as those of TSOs."""
     return {
         "state": check.state,
+        "target_table": check.target_table or None,
         "watermark": check.watermark,
         **_counted(check.counted),
         "repaired": None if check.repaired is None else _counted(check.repaired),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note, way_back
-from consumer.cli.text import MOST_ROWS, one_line, out, print_notes, time_text
+from consumer.cli.text import MOST_ROWS, one_line, out, print_notes, table_text, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import PlannedStep, PlanResult
 from consumer.model.texts import count_text, size_text
@@ -18,7 +18,8 @@ def print_plan(result: PlanResult, options: str) -> None:
     stopped = {row.table for row in result.stopped}
     for step in result.steps[:MOST_ROWS]:
         mark = " (stopped now, is tried again)" if step.table in stopped else ""
-        out(*(_load_lines(step, mark) if step.kind == "load" else _statement_lines(step, mark)))
+        table = table_text(step.table, step.target_table) + mark
+        out(*(_load_lines(step, table) if step.kind == "load" else _statement_lines(step, table)))
     if len(result.steps) > MOST_ROWS:
         out(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")
     lines: list[str] = []
@@ -30,17 +31,17 @@ def print_plan(result: PlanResult, options: str) -> None:
     print_notes(result.notes)
 
 
-def _load_lines(step: PlannedStep, mark: str) -> Iterator[str]:
+def _load_lines(step: PlannedStep, table: str) -> Iterator[str]:
     after = f"after {time_text(step.from_ts)} " if step.from_ts else ""
     files = count_text(step.files, "file")
-    yield f"load  {step.table}{mark}: {files}, {size_text(step.bytes)}, {after}up to {time_text(step.to_ts)}"
+    yield f"load  {table}: {files}, {size_text(step.bytes)}, {after}up to {time_text(step.to_ts)}"
 
 
-def _statement_lines(step: PlannedStep, mark: str) -> Iterator[str]:
+def _statement_lines(step: PlannedStep, table: str) -> Iterator[str]:
     """The statement as upstream ran it, then what is not as expected: other tables, a policy, another text."""
     kind = "wait" if step.kind == "barrier" else "DDL "
     removes = ", takes data away" if step.destructive else ""
-    yield f"{kind}  {step.table}{mark}: version {step.to_ts} of {time_text(step.to_ts)}{removes}"
+    yield f"{kind}  {table}: version {step.to_ts} of {time_text(step.to_ts)}{removes}"
     upstream = one_line(step.statement)
     yield f"{_INDENT}{upstream}"
     if others := ", ".join(str(name) for name in step.touches if name != step.table):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from consumer.cli.text import out, print_table, time_text
+from consumer.cli.text import out, print_table, table_text, time_text
 from consumer.config.uri import MASK
 from consumer.model.commands import completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
@@ -22,7 +22,12 @@ def print_run(result: RunResult) -> None:
         out(f"nothing new up to {time_text(result.checkpoint_ts)}" if complete else early)
         return
     rows = [
-        (str(name), *(f"{count:,}" for count in _counts(table)), _place(table, result), table.state)
+        (
+            table_text(name, table.target_table),
+            *(f"{count:,}" for count in _counts(table)),
+            _place(table, result),
+            table.state,
+        )
         for name, table in sorted(result.tables.items())
         if _has_news(table)
     ]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note, quarantined_lines, way_back
-from consumer.cli.text import out, print_notes, print_table, time_text
+from consumer.cli.text import out, print_notes, print_table, table_text, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import StatusResult, UnreadStatus
 from consumer.model.texts import duration_text, size_text
@@ -26,7 +26,7 @@ def print_status(result: StatusResult, options: str) -> None:
     if result.unread is not None:
         out(f"unread      {_unread_text(result.unread)}")
     if result.tables:
-        rows = [(str(row.table), time_text(row.watermark), row.state) for row in result.tables]
+        rows = [(table_text(row.table, row.target_table), time_text(row.watermark), row.state) for row in result.tables]
         print_table(("table", "applied to", "state"), rows)
     lines = list(_unwell_lines(result, options))
     for line in (*lines, *masked_note(lines)):

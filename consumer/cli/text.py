@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from consumer.errors import BadConfig
-from consumer.model.names import MAX_TSO, tso_to_time
+from consumer.model.names import MAX_TSO, TableName, tso_to_time
 from consumer.model.texts import visible
 
 MOST_ROWS = 500
@@ -52,6 +52,11 @@ def time_text(tso: int) -> str:
     if tso >= MAX_TSO:
         return "the end of the storage"
     return f"{tso_to_time(tso):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z" if tso else "-"
+
+
+def table_text(table: TableName, target_table: str) -> str:
+    """A table's name, with the one that it has in the target ("": the same)."""
+    return f"{table} -> {target_table}" if target_table else str(table)
 
 
 def one_line(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.cli.text import out, print_table, time_text
+from consumer.cli.text import out, print_table, table_text, time_text
 from consumer.model.check import Counted, Difference, TableCheck, VerifyResult
 from consumer.model.names import behind_name
 from consumer.model.texts import duration_text
@@ -32,7 +32,7 @@ def _row(check: TableCheck) -> tuple[str, ...]:
     counted = check.counted
     numbers = (counted.expected, counted.missing, counted.extra, counted.differing)
     shown = ("-",) * 4 if check.error is not None else tuple(f"{number:,}" for number in numbers)
-    return (str(check.table), time_text(check.watermark), check.state, *shown)
+    return (table_text(check.table, check.target_table), time_text(check.watermark), check.state, *shown)
 
 
 def _lines(check: TableCheck) -> Iterator[str]:

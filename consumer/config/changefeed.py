@@ -102,7 +102,8 @@ def _unknown(place: str, table: Iterable[str], known: Collection[str], path: str
 
 
 def _own(own: Mapping[str, Any], path: str) -> dict[str, Any]:
-    fields = {key_of(field): field for field in Settings.model_fields if file_key_of(field).startswith(_OURS)}
+    ours = ((file_key_of(field), field) for field in Settings.model_fields)
+    fields = {key.removeprefix(f"{_OURS} "): field for key, field in ours if key.startswith(_OURS)}
     for key in own:
         if key not in fields:
             close = nearest(key, fields)

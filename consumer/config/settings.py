@@ -18,6 +18,8 @@ from consumer.errors import BadConfig
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
+from consumer.model.routes import Route, naming_of
+from consumer.model.targets import Naming
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
@@ -72,6 +74,12 @@ class Settings(BaseModel):
         "Table filter rules, as `shop.*` or `!shop.tmp_*`. The last match decides. `[filter] rules` in the file.",
         metavar="RULE..",
     )
+    routes: Annotated[tuple[Route, ...], BeforeValidator(values.routes)] = _setting(
+        (),
+        "What tables have another name in the target, as `shop.* -> replica.*`. The first match decides. Can be given"
+        " several times (docs/shaping.md).",
+        metavar="FROM -> TO", key="route", file_key="routes",
+    )  # fmt: skip
     case_sensitive: Switch = _setting(
         False, "Whether table rules are case-sensitive.", flag=False, file="", key="case-sensitive"
     )
@@ -215,6 +223,11 @@ class Settings(BaseModel):
     def table_filter(self) -> TableFilter:
         """The compiled form of `tables`."""
         return table_filter(self.tables, self.case_sensitive)
+
+    @property
+    def naming(self) -> Naming:
+        """The compiled form of `routes`."""
+        return naming_of(self.routes)
 
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""

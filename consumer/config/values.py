@@ -12,6 +12,7 @@ from consumer.config.uri import Uri
 from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
 from consumer.model.names import MAX_TSO
+from consumer.model.routes import Route, routes_of
 from consumer.sink import TARGETS, schemes
 from consumer.storage.settings import StorageSettings
 
@@ -211,6 +212,21 @@ def rules(value: object) -> tuple[str, ...]:
         raise ValueError("it has no rule, and every table would be taken; leave it out for that")
     TableFilter(found)
     return found
+
+
+def routes(value: object) -> tuple[Route, ...]:
+    """``FROM -> TO`` entries: a list, text with these divided by ``;``, or the file's tables with `from` and `to`."""
+    entries = value.split(";") if isinstance(value, str) else value
+    if not isinstance(entries, (list, tuple)):
+        raise ValueError("give a list of routes")
+    texts = [_route(entry) if isinstance(entry, Mapping) else str(entry) for entry in entries]
+    return routes_of([text for text in texts if text.strip()])
+
+
+def _route(entry: Mapping[str, object]) -> str:
+    if set(entry) != {"from", "to"}:
+        raise ValueError(f"a route has from and to, and this one {', '.join(entry) or 'nothing'}")
+    return f"{entry['from']} -> {entry['to']}"
 
 
 def unproven(value: object) -> tuple[str, ...]:

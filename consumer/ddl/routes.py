@@ -42,6 +42,10 @@ def routed(
         found = [(at, meant, naming.target(meant)) for at, meant in _tables(statement, names)]
         if own == file.name and all(meant == target for _, meant, target in found):
             return None
+        if own not in (targets := [target for _, _, target in found]):
+            raise DdlRefused("the statement does not say which table it means, and the target calls that otherwise")
+        if starts(statement.tokens, "FLASHBACK") and {target.database for target in targets} != {own.database}:
+            raise DdlRefused("the table is lost in another database of the target than the one that it comes back to")
         for at, _, target in found:
             _write(statement, at, target, edits)
         if file.type == Action.CREATE_VIEW:

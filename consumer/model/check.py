@@ -108,7 +108,8 @@ class Counted:
 class TableCheck:
     """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
     table. `notes` say what was not compared. `repaired` is what was found before it was made right. `refused_rows` are
-    those that the target did not take then, `files` the data files that were read."""
+    those that the target did not take then, `files` the data files that were read. `target_table` is its name in the
+    target, "" where that is upstream's."""
 
     table: TableName
     watermark: int
@@ -120,6 +121,7 @@ class TableCheck:
     repaired: Counted | None = None
     refused_rows: tuple[BadRow, ...] = ()
     files: frozenset[str] = frozenset()
+    target_table: str = ""
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
         """Without secrets in what the target or the storage has said."""

@@ -169,6 +169,7 @@ class ProgressChange:
     start_ts: int | None = None
     rewind: bool = False
     by_hand: tuple[TableName, ...] = ()
+    routes: str | None = None
     moved_bad: Mapping[TableName, TableName | None] = field(default_factory=dict)
     set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
@@ -178,6 +179,7 @@ class ProgressChange:
         changes = (self, *others)
         applied = [change.applied_ts for change in changes if change.applied_ts is not None]
         starts = [change.start_ts for change in changes if change.start_ts is not None]
+        routes = [change.routes for change in changes if change.routes is not None]
         return ProgressChange(
             applied_ts=applied[-1] if applied else None,
             start_ts=starts[-1] if starts else None,
@@ -188,6 +190,7 @@ class ProgressChange:
             audit=tuple(row for change in changes for row in change.audit),
             rewind=any(change.rewind for change in changes),
             by_hand=tuple(name for change in changes for name in change.by_hand),
+            routes=routes[-1] if routes else None,
             moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
             set_aside={name: rows for change in changes for name, rows in change.set_aside.items()},
             taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
@@ -219,7 +222,7 @@ class Progress:
 
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
-    that were set aside.
+    that were set aside. `routes` are those by which its tables have their names (see `Naming`).
     """
 
     upstream: str | None = None
@@ -230,6 +233,7 @@ class Progress:
     start_ts: int = 0
     time_zone: str = field(default="", compare=False)
     bad_rows: BadRows = field(default_factory=dict)
+    routes: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -252,6 +256,7 @@ class Progress:
             folders={f: p for f, p in {**self.folders, **change.folders}.items() if p is not None},
             ddls=ddls,
             bad_rows=self._bad_rows(change),
+            routes=self.routes if change.routes is None else change.routes,
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:

@@ -14,7 +14,8 @@ class TableResult:
     later round among them; `rows` = `puts` + `deletes` are what the target was given, once the changes of each key were
     folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
     statement that stopped it, 0 for none. `resync`: the storage can make it again. `quarantined` are rows that were set
-    aside, by earlier runs too; `bad_row` is the first of them."""
+    aside, by earlier runs too; `bad_row` is the first of them. `target_table` is its name in the target, "" where that
+    is upstream's."""
 
     changes: int = 0
     rows: int = 0
@@ -30,6 +31,7 @@ class TableResult:
     resync: bool = False
     quarantined: int = 0
     bad_row: str = ""
+    target_table: str = ""
     seconds: float = 0.0
 
 
@@ -71,7 +73,7 @@ class TargetDdl:
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
     """One step of `plan`: kind is ddl, load or barrier. `policy` and `target` belong to statements, `to_ts` is their
-    version; `destructive`: executed, it takes rows or values away."""
+    version; `destructive`: executed, it takes rows or values away. `target_table`: as in TableResult."""
 
     kind: str
     table: TableName
@@ -85,12 +87,13 @@ class PlannedStep:
     policy: str = ""
     destructive: bool = False
     target: TargetDdl | None = None
+    target_table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
     """A table that differs from the others in place or state. `version` is the refused statement's, 0 for none.
-    `resync`: the storage can make it again. `quarantined`, `bad_row`: as in TableResult."""
+    `resync`: the storage can make it again. `quarantined`, `bad_row`, `target_table`: as in TableResult."""
 
     table: TableName
     watermark: int
@@ -101,6 +104,7 @@ class TableStatus:
     resync: bool = False
     quarantined: int = 0
     bad_row: str = ""
+    target_table: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ from consumer.model.progress import DdlState, ProgressChange
 class Naming:
     """`rename` gives the target's name for an upstream's, of a table or of a database; None: they are the same. It is
     the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
-    storage and messages go by the upstream's names."""
+    storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON."""
 
     rename: Callable[[TableName], TableName] | None = None
+    routes: str = ""
 
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)
@@ -23,10 +24,15 @@ class Naming:
     def targets(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
         return tuple(names) if self.rename is None else tuple(map(self.rename, names))
 
+    def other(self, name: TableName) -> str:
+        """The target's name where it is another than upstream's, else ""."""
+        target = self.target(name)
+        return "" if target == name else str(target)
+
     def shown(self, name: TableName) -> str:
         """The target's name, for messages: with the upstream's where that is another."""
-        target = self.target(name)
-        return str(name) if target == name else f"{target} (upstream's {name})"
+        other = self.other(name)
+        return f"{other} (upstream's {name})" if other else str(name)
 
     def by_hand(self, change: ProgressChange) -> ProgressChange:
         """`change` with the tables about which it records that a person did a statement, or that nobody did."""

@@ -81,8 +81,13 @@ class Ledger:
             change := self.patiently("read progress", lambda: spared(self._target, self.progress, self._naming))
         ) is not None:
             self.record(change)
-        for name in [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]:
+        for name in self.marked:
             self._empty(name)
+
+    @property
+    def marked(self) -> list[TableName]:
+        """The tables that a run has marked to be dropped."""
+        return [name for name, place in self.progress.tables.items() if place.state is State.EMPTYING]
 
     def _empty(self, name: TableName) -> None:
         places = {name: TableProgress(self.progress.table(name).applied_ts)}

@@ -28,6 +28,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
 from consumer.plan.notes import notes
+from consumer.plan.routing import check_routes
 
 _LONGEST_LINGER = 0.2
 
@@ -128,6 +129,7 @@ class ConsumerManager:
 
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self._options, self.ledger, self.ports.reader
+        check_routes(options.naming, ledger.progress, ledger.marked)
         ledger.empty_marked()
         assembly = options.assembly(reader, listing, ledger.progress)
         if (change := options.opening(assembly, ledger.progress)) is not None:

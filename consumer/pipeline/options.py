@@ -16,6 +16,7 @@ from consumer.plan.assembly import Accepts, Assembly
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
+from consumer.plan.routing import check_begun
 from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader
 
@@ -73,9 +74,12 @@ class RoundOptions:
         found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole, self.naming)
         check_protocol(self.dialect.protocol, found)
         check_decided(self.undecided, found)
+        check_begun(self.naming, found, progress)
         return found
 
     def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
         """What to record before the round of `assembly` begins. The assembly is made again after that."""
-        changes = (settle_moved(assembly.files, progress), let_in(assembly, progress, self.policy_of))
+        routes = ProgressChange(routes=self.naming.routes) if self.naming.routes != progress.routes else None
+        let = let_in(assembly, progress, self.policy_of, self.naming)
+        changes = (settle_moved(assembly.files, progress), let, routes)
         return ProgressChange().merged(*filter(None, changes)) if any(changes) else None

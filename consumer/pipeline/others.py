@@ -10,10 +10,11 @@ from consumer.model.actions import Action
 from consumer.model.commands import forget_command, skip_ddl_command
 from consumer.model.names import TableName
 from consumer.model.owned import Owned, OwnedTables
-from consumer.model.progress import DdlState, Progress, ProgressChange, State, TableProgress
+from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.later_names import LaterName, LaterNames
+from consumer.plan.routing import SharedNames, begun
 from consumer.plan.statement import Statement, refusal
 
 _ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET, Action.DROP_SCHEMA})
@@ -35,13 +36,17 @@ class Others:
         progress: Callable[[], Progress],
         naming: Naming = SAME,
     ) -> None:
-        self._look, self._assembly, self._progress, self._target = look, assembly, progress, naming.target
+        self._look, self._assembly, self._progress, self._naming = look, assembly, progress, naming
+        self._shared = SharedNames(naming, assembly, progress())
         self._others: OwnedTables | None = None
         self._later = LaterNames()
         self._own: set[TableName] = set()
 
     def refusal(self, statement: Statement) -> DdlRefused | None:
-        """Why `statement` is not to run: a table that it touches is another's, or goes on as one."""
+        """Why `statement` is not to run: a table that it touches is another's, or goes on as one, or shares its name in
+        the target."""
+        if (shared := self._shared.refusal(statement)) is not None:
+            return shared
         if statement.action == Action.DROP_SCHEMA:
             self._others = None  # another can have made a table there since this round looked
         others = self._of_others()
@@ -107,41 +112,39 @@ class Others:
 
     def _there(self, statement: Statement, others: OwnedTables) -> Sequence[TableName]:
         """Those of `others`, as the target calls them, in the statement's database."""
-        return others.in_database(self._target(statement.file.name).database)
+        return others.in_database(self._naming.target(statement.file.name).database)
 
     def _has_some_in(self, database: TableName) -> bool:
-        wanted = self._target(database).database
-        return any(name.table and self._target(name).database == wanted for name in self._own)
+        wanted = self._naming.target(database).database
+        return any(name.table and self._naming.target(name).database == wanted for name in self._own)
 
     def _not_continued(self) -> OwnedTables:
         start, others = self._progress().start_ts, self._of_others()
         return others.beyond(start) if start else others
 
     def _refused(self, tables: Iterable[TableName], others: OwnedTables) -> dict[TableName, DdlRefused]:
-        found = {name: self._why_left(name, others, self._later.now.get(name, ())) for name in tables}
+        found = {
+            name: self._shared.error(name) or self._why_left(name, others, self._later.now.get(name, ()))
+            for name in tables
+        }
         return {name: error for name, error in found.items() if error is not None}
 
     def _why_left(self, name: TableName, others: OwnedTables, later: Iterable[LaterName]) -> DdlRefused | None:
         """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to
         `later`."""
-        if (own := self._target(name)) in others:
-            return belongs_to(name, others[own])
+        if (own := self._naming.target(name)) in others:
+            return belongs_to(name, others[own], self._naming)
         for new in later:
-            if (there := self._target(new.name)) in others and others[there].applied_ts >= new.version:
-                return belongs_to(name, others[there], new.name)
+            if (there := self._naming.target(new.name)) in others and others[there].applied_ts >= new.version:
+                return belongs_to(name, others[there], self._naming, new.name)
         return None
 
     def _of_others(self) -> OwnedTables:
         if self._others is None:
             self._others = self._look()
-            self._own.update(_begun(self._assembly, self._progress()))
+            self._own.update(begun(self._assembly, self._progress()))
             self._later = LaterNames(self._assembly.timeline.pending if self._others else ())
         return self._others
-
-
-def _begun(assembly: Assembly, progress: Progress) -> Collection[TableName]:
-    ran = {TableName(i.database, i.table) for i, r in progress.ddls.items() if r.state is not DdlState.REFUSED}
-    return ran.union(map(assembly.catalog.owner, progress.folders))
 
 
 def left_to(other: str) -> str:
@@ -149,9 +152,10 @@ def left_to(other: str) -> str:
     return f"the tables of this database belong to the consumer {other!r} of this target"
 
 
-def belongs_to(table: TableName, owned: Owned, later: TableName | None = None) -> DdlRefused:
+def belongs_to(table: TableName, owned: Owned, naming: Naming, later: TableName | None = None) -> DdlRefused:
     """Why this consumer must leave `table` alone, which becomes `later`."""
-    what = f"{table} belongs" if later is None else f"{later}, to which {table} is renamed later, belongs"
+    own = naming.shown(later or table)
+    what = f"{own} belongs" if later is None else f"{own}, to which {table} is renamed later, belongs"
     return DdlRefused(
         f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"

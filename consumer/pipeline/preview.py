@@ -48,7 +48,8 @@ def preview(
     planned = list(found.steps())
     executed = [s for _, s in planned if s is not None and s.executed and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
-    steps = (replace(step, target=targets.get(id(statement))) for step, statement in planned)
+    other = options.naming.other
+    steps = (replace(p, target=targets.get(id(s)), target_table=other(p.table)) for p, s in planned)
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),
@@ -60,12 +61,14 @@ def preview(
 def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
     names = sorted({*errors, *(name for name, place in progress.tables.items() if place.state is State.STOPPED)})
-    anew = offered(sink, names, found.assembly, progress, options)
+    anew, other = offered(sink, names, found.assembly, progress, options), options.naming.other
     for name in names:
         place, error = progress.table(name), errors.get(name)
         reason, hint = (place.reason, place.hint) if error is None else (error.sentence(), error.hint)
         version = 0 if error is None else error.version or 0
-        yield TableStatus(name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew)
+        yield TableStatus(
+            name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew, target_table=other(name)
+        )
 
 
 def _removes(statement: Statement) -> bool:

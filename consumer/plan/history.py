@@ -129,8 +129,11 @@ def needs_company(file: SchemaFile, progress: Progress) -> bool:
 
 def _named(file: SchemaFile, live: LiveTables) -> set[TableName]:
     """The live tables that the statement names. One without a database that its own does not have is found by its
-    name: TiCDC leaves names as typed, and they may have been relative to another database."""
-    return {name for reference in changes_of(file).names for name in _meant(reference, file, live)}
+    name: TiCDC leaves names as typed, and they may have been relative to another database. That of its own table is
+    the file's."""
+    own = ("table", file.table.lower())
+    others = (name for name in changes_of(file).names if (name.role, name.table.lower()) != own)
+    return {name for reference in others for name in _meant(reference, file, live)}
 
 
 def _meant(reference: TableReference, file: SchemaFile, live: LiveTables) -> Sequence[TableName]:

@@ -11,8 +11,10 @@ from consumer.model.files import SchemaFile
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ddl_id
+from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life
+from consumer.plan.routing import SharedNames
 from consumer.plan.standing import (
     LEFT_OVER,
     NOT_MADE,
@@ -26,7 +28,7 @@ from consumer.plan.standing import (
 from consumer.plan.statement import action_of
 
 
-def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> ProgressChange | None:
+def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf, naming: Naming = SAME) -> ProgressChange | None:
     """What to record before a round in which names are no longer left out; None where there are none.
 
     A table that still exists upstream begins where the first of its statements that has not run gave it a name.
@@ -38,7 +40,7 @@ def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> Progr
     back = {name: place for name, place in left.items() if assembly.wanted(name)}
     if not back:
         return None
-    found = _LetIn(assembly, progress, policy_of)
+    found = _LetIn(assembly, progress, policy_of, SharedNames(naming, assembly, progress))
     for database in [name for name in back if not name.table]:
         found.pass_over_databases(database)
     found.look_at_lives({name for name in back if name.table})
@@ -46,8 +48,8 @@ def let_in(assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> Progr
 
 
 class _LetIn:
-    def __init__(self, assembly: Assembly, progress: Progress, policy_of: PolicyOf) -> None:
-        self._assembly, self._progress, self._policy_of = assembly, progress, policy_of
+    def __init__(self, assembly: Assembly, progress: Progress, policy_of: PolicyOf, shared: SharedNames) -> None:
+        self._assembly, self._progress, self._policy_of, self._shared = assembly, progress, policy_of, shared
         self._standings = assembly.standings(progress)
         self._pending = {s.file.path for s in assembly.timeline.pending if s.left_out is None}
         self._begins: defaultdict[TableName, list[int]] = defaultdict(list)
@@ -144,9 +146,11 @@ class _LetIn:
             self._begins[file.name].append(file.version)
 
     def _empty(self, life: Life) -> None:
-        """Take away what the target has of the table."""
+        """Take away what the target has of the table, unless another table has its name there."""
         name = self._standings.name(life)
         if name is None or not self._standings.there[name].sure or not self._assembly.wanted(name):
+            return
+        if self._shared.error(name) is not None:
             return
         policy = self._policy_of(Action.DROP_TABLE, name)
         if policy is DdlPolicy.EVOLVE:

@@ -25,6 +25,7 @@ ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
     2: {
         ("consumer", "written_by"): "''",
         ("consumer", "time_zone"): "''",
+        ("consumer", "routes"): "''",
         ("folder_progress", "index_stamp"): "''",
         ("folder_progress", "first_ts"): "0",
         ("folder_progress", "last_ts"): str(MAX_TSO),

@@ -23,12 +23,14 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
+from consumer.model.routes import naming_from
 from consumer.model.steps import Window
+from consumer.model.targets import SAME
 from consumer.sink.progress_formats import check_format
 
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
-_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone"
+_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone, routes"
 _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
 _FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files, index_stamp, first_ts, last_ts"
 _BAD_ROW_COLUMNS = "database_name, table_name, id, reason, path, line, position, version, commit_ts, letter"
@@ -59,12 +61,14 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows) -> dict[TableName, Owned]:
-    """`rows` of OF_OTHERS: the tables, each with its consumer. A replay has none."""
+def others_of(rows: Rows, routes: Mapping[str, str]) -> dict[TableName, Owned]:
+    """`rows` of OF_OTHERS: the tables, as the target calls them by the consumers' `routes`, each with its consumer. A
+    replay has none."""
     found: dict[TableName, Owned] = {}
+    namings = {other: naming_from(text) for other, text in routes.items() if text}
     for other, applied_ts, *table in rows:
         if not is_replay(other):
-            found.setdefault(TableName(*table), Owned(other, int(applied_ts)))
+            found.setdefault(namings.get(other, SAME).target(TableName(*table)), Owned(other, int(applied_ts)))
     return found
 
 
@@ -77,7 +81,8 @@ def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
             for other, known in sorted(progress.items())
             for table, place in known.tables.items()
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
-        ]
+        ],
+        {other: known.routes for other, known in progress.items()},
     )
     return OwnedTables(found, case=True)
 
@@ -95,7 +100,7 @@ def is_replay(name: str) -> bool:
 
 def progress_of(select: Select) -> Progress:
     """The progress of the consumer name that `select` reads. Raises BadConfig for a later format."""
-    found, written_by, upstream, applied_ts, start_ts, time_zone = select("consumer", _CONSUMER_COLUMNS)[0]
+    found, written_by, upstream, applied_ts, start_ts, time_zone, routes = select("consumer", _CONSUMER_COLUMNS)[0]
     check_format(found, written_by)
     tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
     bad_rows: BadRows = {}
@@ -107,6 +112,7 @@ def progress_of(select: Select) -> Progress:
         applied_ts=applied_ts,
         start_ts=start_ts,
         time_zone=time_zone,
+        routes=routes,
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in ddls},

@@ -98,9 +98,13 @@ def consumers(tables: ProgressTables) -> dict[str, int]:
 
 
 def of_others(tables: ProgressTables, name: str) -> OwnedTables:
-    """The tables that another consumer than `name` keeps, with that one."""
-    found = others_of(tables.run(OF_OTHERS, name)) if tables.exists() else {}
-    return OwnedTables(found, case=bool(found) and tables.tells_case())
+    """The tables that another consumer than `name` keeps, as the target calls them, with that one."""
+    rows = tables.run(OF_OTHERS, name) if tables.exists() else ()
+    if not rows:
+        return OwnedTables({}, case=False)
+    columns = readable(tables.layout(), "consumer", "name, routes")
+    routes = tables.run(f"SELECT {columns} FROM storage_consumer.consumer")
+    return OwnedTables(others_of(rows, {str(name): str(text) for name, text in routes}), case=tables.tells_case())
 
 
 def forget(tables: ProgressTables, name: str) -> None:
@@ -116,7 +120,7 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     if not found:
         tables.run(
             "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by, "
-            f"time_zone) VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?)",
+            f"time_zone, routes) VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '')",
             *(name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
@@ -151,8 +155,9 @@ def store(
         )
         old = f"finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY"
         tables.run(f"DELETE FROM storage_consumer.audit WHERE name = ? AND {old}", name)
-    if change.start_ts is not None:
-        tables.run("UPDATE storage_consumer.consumer SET start_ts = ? WHERE name = ?", change.start_ts, name)
+    for column, value in (("start_ts", change.start_ts), ("routes", change.routes)):
+        if value is not None:
+            tables.run(f"UPDATE storage_consumer.consumer SET {column} = ? WHERE name = ?", value, name)
     gone = [table for table, place in change.tables.items() if place is None]
     # A tombstone that goes away takes its row of the public view along.
     ended = [table for table in gone if table in own and own[table][1] is State.DROPPED]

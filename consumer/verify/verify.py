@@ -30,6 +30,7 @@ from consumer.model.timekeeper import now
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.routing import SharedNames, check_begun
 from consumer.ports import Loader, Observer, StorageReader
 from consumer.target import Comparer, Sink
 from consumer.verify.differing import Differing
@@ -63,17 +64,20 @@ class Verifier:
         if progress.upstream not in (None, self.reader.identity):
             raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
         assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
-        histories = self._histories(assembly, progress)
+        check_begun(self.options.naming, assembly, progress)
+        shared = SharedNames(self.options.naming, assembly, progress)
+        histories = self._histories(assembly, progress, shared)
         found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
-        found += self._untold(assembly, progress, {check.table for check in found})
+        found += self._untold(assembly, progress, {check.table for check in found}, shared)
         if self.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )
         left_out = {name for name, place in progress.tables.items() if place.state is State.EXCLUDED}
+        found = [replace(check, target_table=self.options.naming.other(check.table)) for check in found]
         return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
-    def _histories(self, assembly: Assembly, progress: Progress) -> list[TableHistory]:
+    def _histories(self, assembly: Assembly, progress: Progress, shared: SharedNames) -> list[TableHistory]:
         _, there = assembly.lives(progress)
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
         exchanges = replace(assembly.catalog, files=moving)
@@ -84,7 +88,7 @@ class Verifier:
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
             upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told:
+            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told or shared.error(name):
                 continue
             found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options))
         return found
@@ -95,14 +99,19 @@ class Verifier:
     def _views(self, assembly: Assembly) -> Collection[TableName]:
         return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
 
-    def _untold(self, assembly: Assembly, progress: Progress, known: Collection[TableName]) -> Iterator[TableCheck]:
-        """The tables of which the storage has rows or the progress a place, and nothing tells what they are."""
+    def _untold(
+        self, assembly: Assembly, progress: Progress, known: Collection[TableName], shared: SharedNames
+    ) -> Iterator[TableCheck]:
+        """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
+        share their name in the target."""
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
         placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
         for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
             nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
-            yield TableCheck(name, progress.table(name).applied_ts, error=errors.get(name, nothing))
+            yield TableCheck(
+                name, progress.table(name).applied_ts, error=shared.error(name) or errors.get(name, nothing)
+            )
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         started = now()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Collection, Mapping
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
+from consumer.model.routes import naming_of, routes_of
+from consumer.model.targets import Naming
 from consumer.ports import Loader
 from tests.support.observers import Recorder
 
@@ -39,6 +44,32 @@ class Case:
 
     def expected(self, step: str | None = None) -> Path:
         return self.folder / "expected" / (f"checkpoint_{step}" if step else self.state)
+
+    @contextmanager
+    def wanted(self, step: str | None) -> Iterator[tuple[Path, Naming]]:
+        """The folder of the state at `step`, with the names that the target's tables have by the case's routes."""
+        source = self.expected(step)
+        naming = naming_of(routes_of(self.routes))
+        if not self.routes:
+            yield source, naming
+            return
+        state = json.loads((source / "tables.json").read_text(encoding="utf-8"))
+        named = {name for name, *_ in state["schemas"]} - {"test"}  # TiDB is born with that one: no file tells of it
+        state["schemas"] = [[naming.target(TableName(name, "")).database] for name in named]
+        for table in state["tables"]:
+            table["schema"], table["table"] = naming.target(TableName(table["schema"], table["table"]))
+        with tempfile.TemporaryDirectory() as folder:
+            for file in source.iterdir():
+                (Path(folder) / file.name).symlink_to(file)
+            (Path(folder) / "tables.json").unlink()
+            (Path(folder) / "tables.json").write_text(json.dumps(state), encoding="utf-8")
+            yield Path(folder), naming
+
+    @property
+    def routes(self) -> Sequence[str]:
+        found = self.flags.get("routes", ())
+        assert isinstance(found, (list, tuple))
+        return found
 
     def feed(self, storage: Path, step: str | None = None) -> None:
         """Copy into `storage` the files that existed at `step`, or all of them."""

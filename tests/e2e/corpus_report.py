@@ -38,10 +38,14 @@ def main() -> int:
     parser.add_argument(
         "--set", action="append", default=[], metavar="K=V", help="a setting of the consumer, as never-split='*.*'"
     )
+    parser.add_argument("--route", action="append", default=[], metavar="FROM -> TO", help="names in the target")
     args = parser.parse_args()
     if unknown := set(args.target.split(",")) - set(_TARGETS):
         parser.error(f"{', '.join(sorted(unknown))}: no such target; known are {', '.join(_TARGETS)}")
-    flags = {key.replace("-", "_"): value for key, _, value in (given.partition("=") for given in args.set)}
+    flags: dict[str, object] = {
+        key.replace("-", "_"): value for key, _, value in (given.partition("=") for given in args.set)
+    }
+    flags["routes"] = args.route
     bad = 0
     with tempfile.TemporaryDirectory(prefix="corpus-") as folder:
         work = Path(folder)
@@ -50,6 +54,8 @@ def main() -> int:
             replace(case, flags=flags)
             for case in read_cases(args.corpus.resolve(), work / "unpacked")
             if any(part in case.name for part in args.only.split(","))
+            # What the target holds before is made by statements in upstream's names.
+            and not (args.route and case.prepare_statements())
         ]
         for name in args.target.split(","):
             if name == "mysql9" and not has_mysql():

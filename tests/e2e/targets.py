@@ -39,7 +39,8 @@ class Server:
         self._server.execute(*case.prepare_statements(), "SELECT 1")
 
     def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
-        return compare(case.expected(step), self.url, case.folder / "storage", ignore)
+        with case.wanted(step) as (expected, naming):
+            return compare(expected, self.url, case.folder / "storage", naming.targets(ignore))
 
 
 class File:
@@ -60,4 +61,5 @@ class File:
                 connection.execute(ours)
 
     def differences(self, case: Case, step: str | None, ignore: Collection[TableName] = ()) -> list[str]:
-        return compare_duckdb.compare(case.expected(step), self._file, ignore)
+        with case.wanted(step) as (expected, naming):
+            return compare_duckdb.compare(expected, self._file, naming.targets(ignore))

@@ -20,7 +20,7 @@ from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.profile import HISTORIES, LONGEST, PROFILE
-from tests.support.renamed import own_name, renamed, renamed_file, renamed_server
+from tests.support.renamed import ROUTES, own_name, renamed_file, renamed_server
 from tests.support.upstream import DATABASE, Storage, Upstream, last_moment_without_rename
 
 LABELS = itertools.count()
@@ -31,14 +31,14 @@ LABELS = itertools.count()
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
 def test_a_server_follows_under_other_names(seed: int, size: int, kind: str, request: pytest.FixtureRequest) -> None:
     server: SqlServer = request.getfixturevalue(kind)
-    with tempfile.TemporaryDirectory() as work, renamed():
+    with tempfile.TemporaryDirectory() as work:
         play(seed, size, Path(work), server, lambda original: renamed_server(original, server), partitions=True)
 
 
 @settings(PROFILE, max_examples=HISTORIES or 6)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
 def test_a_file_follows_under_other_names(seed: int, size: int, mariadb: MariaDb) -> None:
-    with tempfile.TemporaryDirectory() as work, renamed():
+    with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
         play(seed, size, folder / "storage", mariadb, lambda _: renamed_file(folder), partitions=False)
 
@@ -48,8 +48,9 @@ def test_a_file_follows_under_other_names(seed: int, size: int, mariadb: MariaDb
 def test_memory_follows_under_other_names(seed: int, round_bytes: int) -> None:
     random, label = Random(seed), f"other-names-{next(LABELS)}"
     upstream, sink = Upstream(random), MemorySink(label, "default")
-    with tempfile.TemporaryDirectory() as work, renamed():
+    with tempfile.TemporaryDirectory() as work:
         flags = {"upstream_uri": f"file://{work}?protocol=canal-json", "downstream_uri": f"memory://{label}"}
+        flags["routes"] = ROUTES
         storage = Storage(Path(work), upstream, old_folders=True)
         for _ in range(3):
             for _ in range(random.randint(3, 15)):

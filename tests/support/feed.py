@@ -118,13 +118,16 @@ class Feed:
 class Replica:
     """A target fed from one storage by `once`."""
 
+    routes: tuple[str, ...] = ()
+
     def __init__(self, feed: Feed, downstream: str) -> None:
         self.feed, self._downstream = feed, downstream
         self.seen = Recorder()
 
     def settings(self, **flags: object) -> Settings:
         upstream = f"file://{self.feed.folder}?protocol=canal-json"
-        return load({"upstream_uri": upstream, "downstream_uri": self._downstream, **flags}, {}).settings
+        own = {"upstream_uri": upstream, "downstream_uri": self._downstream, "routes": self.routes}
+        return load({**own, **flags}, {}).settings
 
     def once(self, checkpoint: int | None = None, **flags: object) -> RunResult:
         if checkpoint is not None:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
-from consumer.app import parts
 from consumer.model.names import TableName
-from consumer.model.targets import Naming
-from consumer.pipeline.options import RoundOptions
+from consumer.model.routes import naming_of, routes_of
 from tests.servers import SqlServer
 from tests.support.random_ddl.duckdb_replica import duckdb_replica
 from tests.support.random_ddl.original import DATABASES, Original, Snapshot
@@ -23,18 +17,12 @@ _DATABASES = tuple(PREFIX + database for database in DATABASES)
 _QUOTED = re.compile(rf"(`(?:__(?:trash|partial)_\d+_)?){PREFIX}")
 
 
+ROUTES = (f"*.* -> {PREFIX}*.{PREFIX}*",)
+NAMING = naming_of(routes_of(ROUTES))
+
+
 def other_name(name: TableName) -> TableName:
     return TableName(PREFIX + name.database, PREFIX + name.table if name.table else "")
-
-
-NAMING = Naming(other_name)
-
-
-@contextmanager
-def renamed(naming: Naming = NAMING) -> Iterator[None]:
-    """Commands apply to tables of other names."""
-    with patch.object(parts, "RoundOptions", partial(RoundOptions, naming=naming)):
-        yield
 
 
 def own_name(name: str) -> str:
@@ -71,13 +59,15 @@ def renamed_server(original: Original, server: SqlServer) -> Replica:
             original.execute(f"DROP DATABASE IF EXISTS `{database}`")
 
     reset()
-    return Replica(
+    replica = Replica(
         server.url(), lambda: as_upstream(original.snapshot("", _DATABASES)), lambda kept: kept, reset, older
     )
+    replica.routes = ROUTES
+    return replica
 
 
 def renamed_file(folder: Path) -> Replica:
     replica = duckdb_replica(folder, _DATABASES)
     found = replica.state
-    replica.state = lambda: as_upstream(found())
+    replica.state, replica.routes = lambda: as_upstream(found()), ROUTES
     return replica

@@ -317,6 +317,15 @@ FOLLOWED = {
     "test_retention.py::test_a_first_run_that_is_told_how_long_files_stay_goes_on": [
         "plan/retention.py:gap",
     ],
+    "test_routes.py::test_a_database_is_not_dropped_with_tables_of_another": [
+        "plan/routing.py:_drops_others",
+    ],
+    "test_routes.py::test_a_route_can_be_given_to_a_table_that_never_began": [
+        "plan/routing.py:error",
+    ],
+    "test_routes.py::test_routes_that_move_a_table_are_refused_until_they_are_as_before": [
+        "plan/routing.py:check_routes",
+    ],
     "test_s3.py::test_a_role_is_not_asked_for_and_its_keys_are_taken": [
         "storage/settings.py:_check",
     ],

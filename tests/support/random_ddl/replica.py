@@ -34,6 +34,7 @@ class Replica:
     `older` makes a table beforehand (None: it cannot). `executes`: upstream's statements, and tells which."""
 
     policies: Sequence[Mapping[str, object]] = ()
+    routes: Sequence[str] = ()
 
     def __init__(
         self,
@@ -92,6 +93,7 @@ class Replica:
         flags: dict[str, Any] = {
             "upstream_uri": f"file://{folder}?protocol=canal-json", "downstream_uri": self.url, "name": self._name,
             "tz": ZONE, "round_bytes": round_bytes, "ddl": ddl or {"rules": self.policies},
+            "routes": self.routes,
         }  # fmt: skip
         return load(flags, {}).settings
 

@@ -104,6 +104,8 @@ def test_another_table_alone_has_another_name() -> None:
         (Action.DROP_SCHEMA, "DROP DATABASE `a`", TableName("a", "")),
         (Action.CREATE_VIEW, VIEW + "1 FROM `t` PARTITION (`p`) AS `x`", TableName("a", "v")),
         (Action.CREATE_TABLE, "CREATE TABLE `t` LIKE `nowhere`", T),
+        (Action.RECOVER_TABLE, "FLASHBACK TABLE `a`.`U` TO `t`", T),
+        (Action.RECOVER_TABLE, "RECOVER TABLE BY JOB 53", T),
     ],
 )
 def test_what_cannot_be_said_in_the_targets_names_is_refused(action: Action, query: str, name: TableName) -> None:

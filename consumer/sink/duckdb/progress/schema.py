@@ -28,6 +28,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         # The last release that acquired the file.
         "written_by": "VARCHAR",
         "time_zone": "VARCHAR",
+        "routes": "VARCHAR",
     },
     "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},
     "folder_progress": {

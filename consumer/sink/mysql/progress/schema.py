@@ -32,6 +32,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         # The last release that acquired the target.
         "written_by": "TEXT NOT NULL",
         "time_zone": "VARCHAR(64) NOT NULL",
+        "routes": "LONGTEXT NOT NULL",
     },
     "table_progress": {
         **_TABLE,

@@ -1,0 +1,110 @@
+"""Routes: which tables and databases have another name in the target than upstream."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from consumer.model.names import TableName
+from consumer.model.targets import SAME, Naming
+
+_PART = r"(?:`(?:[^`]|``)+`|[0-9A-Za-z_$*\-\u0080-\U0010ffff]+)"
+_ROUTE = re.compile(rf"\s*({_PART})\.({_PART})\s+->\s+({_PART})\.({_PART})\s*")
+
+_Part = tuple[str, ...]
+"""A part of a name: the texts around its wildcards."""
+_Side = tuple[_Part, _Part]
+_ANY = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """``DB.TABLE -> DB.TABLE``. In each part of the left name one ``*`` stands for any text; those of the right name
+    stand for the same texts, in the same order. Case does not matter, as in TiDB's names."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def sides(self) -> tuple[_Side, _Side]:
+        """Upstream's name and the target's. Raises ValueError for what is no route from one table to one."""
+        found = _ROUTE.fullmatch(self.text)
+        if found is None:
+            raise ValueError(
+                f"'{self.text}' is not a route; give DB.TABLE -> DB.TABLE with * as wildcard, as shop.* -> replica.*;"
+                " names with other characters stand in backticks"
+            )
+        parts = [_part(text) for text in found.groups()]
+        before, after = (parts[0], parts[1]), (parts[2], parts[3])
+        if any(len(part) > 2 for part in before):
+            raise ValueError(f"'{self.text}' has more than one * in a part of its left name")
+        if _wildcards(after) < _wildcards(before):
+            raise ValueError(
+                f"'{self.text}' gives several tables one name, and they cannot be merged; each * of the left name must"
+                " be in the right one"
+            )
+        if _wildcards(after) > _wildcards(before):
+            raise ValueError(f"'{self.text}' has a * in the right name that stands for nothing in the left one")
+        return before, after
+
+
+def routes_of(texts: Sequence[str]) -> tuple[Route, ...]:
+    """The checked routes. Raises ValueError."""
+    routes = tuple(Route(text.strip()) for text in texts)
+    seen: dict[str, Route] = {}
+    for route in routes:
+        before = str(route.sides[0]).lower()
+        if before in seen:
+            raise ValueError(f"'{route}' is never used: '{seen[before]}' has the same tables, which get one name only")
+        seen[before] = route
+    return routes
+
+
+def naming_of(routes: Sequence[Route]) -> Naming:
+    """What the first of `routes` that fits makes of a name; one that would make an empty name does not fit. All others
+    stay. A database gets the name that a route gives to it with all of its tables."""
+    if not routes:
+        return SAME
+    compiled = [
+        (_pattern(database), _pattern(table), after, table == _ANY and len(database) == len(after[0]))
+        for (database, table), after in (route.sides for route in routes)
+    ]
+
+    @cache
+    def rename(name: TableName) -> TableName:
+        for database, table, after, whole in compiled:
+            first, second = database.fullmatch(name.database), table.fullmatch(name.table)
+            if first and second and (name.table or whole):
+                texts = iter((*first.groups(), *second.groups()))
+                target = TableName(_filled(after[0], texts), _filled(after[1], texts) if name.table else "")
+                if target.database and bool(target.table) == bool(name.table):
+                    return target
+        return name
+
+    return Naming(rename, json.dumps([route.text for route in routes]))
+
+
+def naming_from(recorded: str) -> Naming:
+    """That of the routes as a `Naming` has them as text."""
+    return naming_of(routes_of(json.loads(recorded))) if recorded else SAME
+
+
+def _part(text: str) -> _Part:
+    return (text[1:-1].replace("``", "`"),) if text.startswith("`") else tuple(text.split("*"))
+
+
+def _wildcards(side: _Side) -> int:
+    return sum(len(part) - 1 for part in side)
+
+
+def _pattern(part: _Part) -> re.Pattern[str]:
+    return re.compile("(.*)".join(map(re.escape, part)), re.IGNORECASE | re.DOTALL)
+
+
+def _filled(part: _Part, texts: Iterator[str]) -> str:
+    return part[0] + "".join(next(texts) + text for text in part[1:])

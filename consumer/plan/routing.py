@@ -1,0 +1,114 @@
+"""Names in the target: no two tables get one, and one that a table has stays its own."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from shlex import quote
+
+from consumer.ddl.changes import changes_of
+from consumer.errors import BadConfig, DdlRefused
+from consumer.model.actions import DATABASE_ACTIONS, Action
+from consumer.model.commands import skip_ddl_command
+from consumer.model.names import TableName, same_name
+from consumer.model.progress import DdlState, Progress, State
+from consumer.model.routes import naming_from
+from consumer.model.targets import Naming
+from consumer.plan.assembly import Assembly
+from consumer.plan.statement import Statement
+
+
+def begun(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
+    """The tables of which a statement ran or rows were read, and databases, more than once too."""
+    yield from (TableName(i.database, i.table) for i, r in progress.ddls.items() if r.state is not DdlState.REFUSED)
+    yield from map(assembly.catalog.owner, progress.folders)
+
+
+def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName]) -> None:
+    """Raises BadConfig where one of the tables `known` has another name in the target than `naming` gives it."""
+    if progress.routes == naming.routes:
+        return
+    before = naming_from(progress.routes)
+    for name in known:
+        if progress.table(name).state is not State.DROPPED and before.target(name) != naming.target(name):
+            routes = json.loads(progress.routes or "[]")
+            had = " ".join(f"--route {quote(route)}" for route in routes) or "no --route"
+            old, new = before.target(name), naming.target(name)
+            raise BadConfig(
+                f"the routes call {name} {new} in the target, where it is {old} already",
+                hint=f"give what the target was filled with, {had}, and routes for new tables behind that; where known"
+                " tables must move, fill them anew under another --name",
+            )
+
+
+def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
+    """`check_routes` for what has been written to."""
+    check_routes(naming, progress, begun(assembly, progress))
+
+
+class SharedNames:
+    """The names of tables in the target, for one round. Of the upstream's tables that get one name, the one that has
+    been written to goes on; the others are not begun, and where nobody was, none is."""
+
+    def __init__(self, naming: Naming, assembly: Assembly, progress: Progress) -> None:
+        self._naming, self._assembly, self._progress = naming, assembly, progress
+
+    def error(self, name: TableName) -> DdlRefused | None:
+        """Why nothing is done in the target under the name of `name`."""
+        if self._naming.rename is None:
+            return None
+        others = [other for other in self._known.get(self._key(name), ()) if other.folded != name.folded]
+        if not others or (name.folded in self._begun and self._begun.isdisjoint(other.folded for other in others)):
+            return None
+        return DdlRefused(
+            f"the routes call it {self._naming.target(name)} in the target, and {others[0]} too",
+            hint="give one of the two another name with --route, or leave it out with --tables",
+            table=str(name),
+        )
+
+    def refusal(self, statement: Statement) -> DdlRefused | None:
+        """Why `statement` is not to run: it would do to one table what upstream did to another."""
+        if self._naming.rename is None or not statement.executed:
+            return None
+        if statement.action in DATABASE_ACTIONS:
+            return self._drops_others(statement) if statement.action is Action.DROP_SCHEMA else None
+        file = statement.file
+        written = (TableName(found.database or file.database, found.table) for found in changes_of(file).names)
+        former = (name for name, _ in statement.former)
+        own = (name for name in (*statement.touches, *statement.drops, statement.old_name) if name and name.table)
+        return next(filter(None, map(self.error, dict.fromkeys((file.name, *own, *former, *written)))), None)
+
+    def _drops_others(self, statement: Statement) -> DdlRefused | None:
+        database, version = statement.file.name, statement.version
+        there = same_name(self._naming.target(database).database)
+        tables = (name for (found, _), names in self._known.items() if found == there for name in names)
+        other = min((name for name in tables if same_name(name.database) != same_name(database.database)), default=None)
+        return None if other is None else DdlRefused(
+            f"it would also drop {self._naming.shown(other)}: {statement.file.query}",
+            hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
+            table=str(database),
+            path=statement.file.path,
+            version=version,
+        )  # fmt: skip
+
+    @cached_property
+    def _begun(self) -> frozenset[TableName]:
+        found = set(begun(self._assembly, self._progress))
+        return frozenset(name.folded for name in found if self._progress.table(name).state is not State.DROPPED)
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], list[TableName]]:
+        """By the target's name, the tables that have it or get it."""
+        assembly, progress, here = self._assembly, self._progress, {*self._assembly.tables}
+        found: defaultdict[tuple[str, str], list[TableName]] = defaultdict(list)
+        for name in sorted({*assembly.catalog.by_table, *assembly.files, *progress.tables, *assembly.timeline.live}):
+            over = progress.table(name).state is State.DROPPED and name not in here
+            if name.table and not over and (assembly.wanted(name) or name.folded in self._begun):
+                found[self._key(name)].append(name)
+        return dict(found)
+
+    def _key(self, name: TableName) -> tuple[str, str]:
+        target = self._naming.target(name)
+        return same_name(target.database), same_name(target.table)
