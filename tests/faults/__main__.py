@@ -13,9 +13,8 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from tests.faults.points import POINTS, Point
-from tests.faults.trial import KINDS, OF_A_FILE, FileTarget, Outcome, ServerTarget, Target, Trial
-from tests.mysql_server import MySql, mysql_template
-from tests.servers import MariaDb, SqlServer, mariadb_template
+from tests.faults.trial import KINDS, OF_A_FILE, FileTarget, Outcome, ServerTarget, Target, Trial, server_of
+from tests.servers import SqlServer
 
 _TIMES = (3, 2, 1, 1, 1, 1)
 """Tried one after the other, until a history comes to the point so often."""
@@ -33,7 +32,7 @@ def main() -> int:
     failed = 0
     try:
         for target in given.targets.split(","):
-            server = _server(target, work)
+            server = server_of(target, work)
             try:
                 results, wrong = _played(target, server, work, given)
             finally:
@@ -44,12 +43,6 @@ def main() -> int:
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return 1 if failed else 0
-
-
-def _server(target: str, work: Path) -> SqlServer | None:
-    if target == "duckdb":
-        return None
-    return MySql(mysql_template()).start() if target == "mysql9" else MariaDb(mariadb_template(work)).start()
 
 
 def _played(target: str, server: SqlServer | None, work: Path, given: argparse.Namespace) -> tuple[Results, int]:

@@ -20,7 +20,8 @@ import pymysql.cursors
 
 from tests.faults.points import Point, command
 from tests.faults.workload import Workload
-from tests.servers import SqlServer
+from tests.mysql_server import MySql, mysql_template
+from tests.servers import MariaDb, SqlServer, mariadb_template
 
 _PATIENCE = 120.0
 """Seconds that a command may take on a busy machine. It hangs where it takes longer."""
@@ -92,6 +93,13 @@ class FileTarget(Target):
     def cut_off(self) -> None: ...
 
     def kill(self) -> None: ...
+
+
+def server_of(target: str, work: Path) -> SqlServer | None:
+    """The server that `--target` names, started; None for a DuckDB file."""
+    if target == "duckdb":
+        return None
+    return MySql(mysql_template()).start() if target == "mysql9" else MariaDb(mariadb_template(work)).start()
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ class Upstream:
     changes: list[Change] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     states: list[tuple[int, State]] = field(default_factory=list)
+    database: str = DATABASE
     _ids: int = 100
 
     def step(self) -> None:
@@ -88,6 +89,10 @@ class Upstream:
 
     def at(self, checkpoint: int) -> State:
         return next((state for ts, state in reversed(self.states) if ts <= checkpoint), {})
+
+    def forget(self) -> None:
+        """The rows that were written, and the states before the last one."""
+        self.changes, self.states = [], self.states[-1:]
 
     def _go_on(self) -> None:
         self.now += self.random.choice(self.steps)
@@ -129,7 +134,7 @@ class Upstream:
         self._add(name, Action.TRUNCATE_TABLE, f"TRUNCATE TABLE `{name}`")
 
     def _drop(self, name: str) -> None:
-        self._add(name, Action.DROP_TABLE, f"DROP TABLE `{DATABASE}`.`{name}`")
+        self._add(name, Action.DROP_TABLE, f"DROP TABLE `{self.database}`.`{name}`")
         del self.tables[name]
 
     def _rename(self, name: str) -> None:
@@ -137,7 +142,7 @@ class Upstream:
         if free:
             new = self.random.choice(free)
             self.tables[new] = self.tables.pop(name)
-            self._add(new, Action.RENAME_TABLE, f"RENAME TABLE `{DATABASE}`.`{name}` TO `{DATABASE}`.`{new}`")
+            self._add(new, Action.RENAME_TABLE, f"RENAME TABLE `{self.database}`.`{name}` TO `{self.database}`.`{new}`")
 
     def _add_column(self, name: str) -> None:
         table = self.tables[name]
@@ -163,10 +168,10 @@ class Upstream:
 
     def _make_database_anew(self) -> None:
         self.tables = {}
-        self.statements.append(Statement(self.now, "", Action.DROP_SCHEMA, f"DROP DATABASE `{DATABASE}`"))
+        self.statements.append(Statement(self.now, "", Action.DROP_SCHEMA, f"DROP DATABASE `{self.database}`"))
         self._keep_state()
         self._go_on()
-        self.statements.append(Statement(self.now, "", Action.CREATE_SCHEMA, f"CREATE DATABASE `{DATABASE}`"))
+        self.statements.append(Statement(self.now, "", Action.CREATE_SCHEMA, f"CREATE DATABASE `{self.database}`"))
 
     def _free(self) -> list[str]:
         return [name for name in NAMES if name not in self.tables]
@@ -233,17 +238,20 @@ class Storage:
     """Writes what TiCDC would: files in commit order, sent again after restarts, in folders that fit the columns.
 
     `old_folders`: also in folders from before the table's rows began anew, and in one file with rows from before, which
-    is more than TiCDC does.
+    is more than TiCDC does. `begun` is when the database was created.
     """
 
     extension = "json"
 
-    def __init__(self, folder: Path, upstream: Upstream, commit_ts: bool = True, old_folders: bool = True) -> None:
+    def __init__(
+        self, folder: Path, upstream: Upstream, commit_ts: bool = True, old_folders: bool = True, begun: int = 1
+    ) -> None:
         self.folder, self.upstream, self._commit_ts, self._old_folders = folder, upstream, commit_ts, old_folders
         self._sent: dict[str, int] = {}
         self._numbers: dict[Folder, int] = {}
         self._statements = 0
-        self._schema(Statement(1, "", Action.CREATE_SCHEMA, f"CREATE DATABASE `{DATABASE}`"))
+        created = f"CREATE DATABASE `{upstream.database}`"
+        self._schema(Statement(begun, "", Action.CREATE_SCHEMA, created))
 
     def write_up_to(self, ts: int, checkpoint: int) -> None:
         """Everything up to `ts` is written, and then `metadata`."""
@@ -265,7 +273,7 @@ class Storage:
 
     def _send(self, table: str, changes: list[Change]) -> None:
         for group in _cut(changes, self.upstream.random, whole_transactions=not self._commit_ts):
-            place = Folder(f"{DATABASE}/{table}", self._version(table, group[0]), group[0].partition)
+            place = Folder(f"{self.upstream.database}/{table}", self._version(table, group[0]), group[0].partition)
             number = self._numbers[place] = self._numbers.get(place, 0) + 1
             self._write(render(DataPath(place, number, self.extension)), self._lines(group))
 
@@ -298,7 +306,7 @@ class Storage:
 
         names = [column.name for column in change.columns]
         message = {
-            "id": 0, "database": DATABASE, "table": change.table, "pkNames": ["id"], "isDdl": False,
+            "id": 0, "database": self.upstream.database, "table": change.table, "pkNames": ["id"], "isDdl": False,
             "type": change.kind, "es": change.ts >> 18, "ts": 0, "sql": "", "sqlType": dict.fromkeys(names, 4),
             "mysqlType": dict.fromkeys(names, "int"), "old": image(change.old) if change.kind == "UPDATE" else None,
             "data": image(change.new or change.old),
@@ -309,7 +317,7 @@ class Storage:
 
     def _schema(self, statement: Statement) -> None:
         path, content = render_schema_file(
-            DATABASE, statement.table, statement.ts, statement.columns, statement.query, statement.action
+            self.upstream.database, statement.table, statement.ts, statement.columns, statement.query, statement.action
         )
         self._write(render(path), content)
 

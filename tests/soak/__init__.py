@@ -1,0 +1,1 @@
+"""A soak: the program beside a live changefeed, killed again and again, then left alone and watched."""
