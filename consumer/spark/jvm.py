@@ -14,7 +14,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from consumer.spark.archive import archived_start
+from consumer.spark.folders import new_folder
 from consumer.spark.processes import descendants, end_all, signals_later
 
 _ENDS_WITHIN = 3
@@ -107,13 +107,14 @@ def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
     start = archived_start(conf)
     if start is None:
         return None
-    folder = tempfile.mkdtemp(prefix="storage-consumer-")
+    folder, lock = new_folder()
     java, *rest = start.command
     jvm = None
     try:
         command = [java, f"-Djava.io.tmpdir={folder}", *rest, "org.apache.spark.api.python.PythonGatewayServer"]
-        jvm = _launched(command, start.environment, noise)
+        jvm = _launched(command, start.environment, noise, folder, lock)
     finally:
+        os.close(lock)
         if jvm is None:
             shutil.rmtree(folder, ignore_errors=True)
     return None if jvm is None else replace(jvm, folder=folder)
@@ -126,38 +127,46 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
     from consumer.spark.internals import spark_home
 
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    with _properties(conf) as words:
-        jvm = _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise)
+    folder, lock = new_folder()
+    try:
+        words = ["--properties-file", _properties(conf, Path(folder)), "--load-spark-defaults"]
+        jvm = _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise, folder, lock)
+    finally:
+        os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)
     if jvm is None:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
     return jvm
 
 
-def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
-    """Start it, and wait until it says where it listens; None if it ends before."""
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer"
-        told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
-        process = None
-        try:
-            with signals_later():
-                process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
-                    env={**os.environ, **environment, **told},
-                )  # fmt: skip
-            _import_what_jobs_need()
-            from consumer.spark.internals import told_port
+def _launched(
+    command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes], folder: str, lock: int
+) -> _Jvm | None:
+    """Start it, and wait until it says in `folder` where it listens; None if it ends before. It inherits `lock`."""
+    answer = Path(folder) / "answer"
+    told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
+    process = None
+    try:
+        with signals_later():
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
+                env={**os.environ, **environment, **told}, pass_fds=(lock,),
+            )  # fmt: skip
+        _import_what_jobs_need()
+        from consumer.spark.internals import told_port
 
-            while not answer.is_file():
-                if process.poll() is not None:
-                    return None
-                time.sleep(_LOOKS_EVERY)
-            return _Jvm(process, *told_port(answer))
-        except BaseException:
-            # A JVM that comes up now would find nobody, and stay.
-            if process is not None:
-                _Jvm(process).kill()
-            raise
+        while not answer.is_file():
+            if process.poll() is not None:
+                return None
+            time.sleep(_LOOKS_EVERY)
+        port, secret = told_port(answer)
+        answer.unlink()
+        return _Jvm(process, port, secret)
+    except BaseException:
+        # A JVM that comes up now would find nobody, and stay.
+        if process is not None:
+            _Jvm(process).kill()
+        raise
 
 
 def _import_what_jobs_need() -> None:
@@ -173,13 +182,11 @@ def _without_interrupts() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-@contextmanager
-def _properties(conf: Mapping[str, str]) -> Iterator[list[str]]:
-    """The words that give the JVM its properties in a file that only we can read. Everyone can read a command line."""
-    with tempfile.NamedTemporaryFile("w", encoding="latin-1", suffix=".conf") as file:  # mode 0600
-        file.writelines(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
-        file.flush()
-        yield ["--properties-file", file.name, "--load-spark-defaults"]
+def _properties(conf: Mapping[str, str], folder: Path) -> str:
+    """A file in `folder` that gives the JVM its properties. Everyone can read a command line."""
+    file = folder / "spark.conf"
+    file.write_text("".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items()), "latin-1")
+    return str(file)
 
 
 @contextmanager

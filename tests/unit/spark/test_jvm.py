@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from tempfile import TemporaryFile
 
 import psutil
@@ -36,7 +37,9 @@ def test_other_signals_can_be_set_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM])
-def test_a_signal_while_the_jvm_is_forked_leaves_none(monkeypatch: pytest.MonkeyPatch, number: signal.Signals) -> None:
+def test_a_signal_while_the_jvm_is_forked_leaves_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
+) -> None:
     """The child itself sends it, before it becomes the JVM: the parent waits inside of Popen."""
 
     def interrupted(*_: object) -> None:
@@ -46,7 +49,7 @@ def test_a_signal_while_the_jvm_is_forked_leaves_none(monkeypatch: pytest.Monkey
     before = signal.signal(number, interrupted)
     try:
         with TemporaryFile() as noise, pytest.raises(KeyboardInterrupt):
-            jvm._launched(["/bin/sleep", "100.25"], {}, noise)
+            jvm._launched(["/bin/sleep", "100.25"], {}, noise, str(tmp_path), noise.fileno())
         assert signal.getsignal(number) is interrupted
     finally:
         signal.signal(number, before)
