@@ -8,7 +8,7 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite mysql check simulate histories faults corpus bench lock
+.PHONY: help setup demo test azurite mysql check simulate histories faults soak corpus bench lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -46,6 +46,10 @@ histories: setup mysql ## Play random statements on each target: make histories 
 
 faults: setup mysql ## Kill, freeze and cut off the consumer at each point of a round: make faults RUNS=20
 	$(BIN)/python -m tests.faults --runs $(RUNS) --targets $(TARGETS)
+
+soak: MINUTES := 30
+soak: setup mysql ## Run it beside a live changefeed, kill it again and again, watch what grows: make soak MINUTES=30 TARGET=duckdb
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(TARGET),--target $(TARGET)) $(if $(SEED),--seed $(SEED))
 
 corpus: setup mysql ## Compare with recorded changefeeds on all targets: make corpus CORPUS=path
 	@test -n "$(CORPUS)" || { echo "name the folder of recorded changefeeds: make corpus CORPUS=path" >&2; exit 2; }

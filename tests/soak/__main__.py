@@ -16,7 +16,7 @@ from tests.faults.trial import FileTarget, ServerTarget, Target, server_of
 from tests.s3_server import S3Server
 from tests.servers import SqlServer
 from tests.soak.chart import draw
-from tests.soak.rule import Verdict
+from tests.soak.rule import LIMITS, Verdict
 from tests.soak.trial import Outcome, Plan, Soak
 
 _PROGRAM = str(Path(sys.executable).with_name("storage-consumer"))
@@ -76,10 +76,12 @@ def _tell(soak: Soak, outcome: Outcome, out: Path, target: str) -> None:
 
 def table(verdicts: list[Verdict]) -> str:
     """In Markdown."""
-    lines = ["| measure | second third | last third | at most | |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| measure | second third | last third | may grow by | so at most | |", "| --- |" + " --- |" * 5]
     for verdict in verdicts:
-        cells = [_cell(value) for value in (verdict.middle, verdict.last, verdict.allowed)]
-        lines.append(f"| {verdict.measure} | {' | '.join(cells)} | {'flat' if verdict.flat else '**grew**'} |")
+        middle, last, allowed = map(_cell, (verdict.middle, verdict.last, verdict.allowed))
+        found = "flat" if verdict.flat else "**grew**"
+        limit = LIMITS[verdict.measure].text
+        lines.append(f"| {verdict.measure} | {middle} | {last} | {limit} | {allowed} | {found} |")
     return "\n".join(lines)
 
 

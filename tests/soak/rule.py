@@ -18,15 +18,20 @@ class Limit:
     slack: float
     each: float = 0.0
 
+    @property
+    def text(self) -> str:
+        parts = {f"{self.part:.0%}": self.part, f"{self.slack:g}": self.slack, f"{self.each:g} an object": self.each}
+        return " + ".join(text for text, value in parts.items() if value)
+
 
 LIMITS = {
-    "driver MiB": Limit(0.03, 4, each=1 / 128),
+    "driver MiB": Limit(0.03, 4, each=0.008),
     "driver handles": Limit(0, 4),
     "driver threads": Limit(0, 4),
     "zombies": Limit(0, 1),
     "JVM MiB": Limit(0.05, 16),
     "JVM handles": Limit(0.02, 8),
-    "JVM threads": Limit(0.02, 8),
+    "JVM threads": Limit(0.02, 64),
     "workers": Limit(0, 2),
     "workers MiB": Limit(0.05, 16),
     "worker handles": Limit(0.05, 8),

@@ -29,7 +29,7 @@ action = "rename"
 """
 _RUNS = 4
 """Of `once` at the end, at most, until one ends with 0."""
-_ARRIVES_WITHIN = 300.0
+_ARRIVES_WITHIN = 600.0
 """Seconds in which the last row arrives, once nothing more is written."""
 
 
@@ -195,4 +195,6 @@ class Soak:
             self._problems.append(f"after {ENDS_WITHIN:g} s there still is {left}")
 
     def _note(self, what: str) -> None:
-        self.troubles.append((round(time.monotonic() - self.writer.started, 1), what))
+        now = time.monotonic() - self.writer.started
+        self.troubles.append((round(now, 1), what))
+        print(f"{now:7.1f} s, {self.writer.objects} objects in the storage: {what}", flush=True)
