@@ -38,6 +38,14 @@ _FIRST_JOB_IMPORTS = (
 )
 
 
+class JvmEnded(Exception):
+    """It ended before it could be used; `code` as in Popen."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"its JVM ended with code {code} and gave no reason")
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True)
 class _Jvm:
     """`folder` holds all that it writes, where it may be killed without its shutdown hooks."""
@@ -90,9 +98,12 @@ def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None
 
         with _environment({"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}):
             connect(jvm.process)
-    except BaseException:
+    except BaseException as error:
+        code = _code(jvm.process) if isinstance(error, Exception) else None
         jvm.kill()
-        raise
+        if code is None:
+            raise
+        raise JvmEnded(code) from error
     _started[:] = [jvm]
 
 
@@ -113,36 +124,33 @@ def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
     try:
         command = [java, f"-Djava.io.tmpdir={folder}", *rest, "org.apache.spark.api.python.PythonGatewayServer"]
         jvm = _launched(command, start.environment, noise, folder, lock)
+    except JvmEnded:
+        return None
     finally:
         os.close(lock)
         if jvm is None:
             shutil.rmtree(folder, ignore_errors=True)
-    return None if jvm is None else replace(jvm, folder=folder)
+    return replace(jvm, folder=folder)
 
 
 def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
     """A JVM as Spark's own script starts it, with whatever it makes of the environment."""
-    from pyspark.errors import PySparkRuntimeError
-
     from consumer.spark.internals import spark_home
 
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
     folder, lock = new_folder()
     try:
         words = ["--properties-file", _properties(conf, Path(folder)), "--load-spark-defaults"]
-        jvm = _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise, folder, lock)
+        return _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise, folder, lock)
     finally:
         os.close(lock)
         shutil.rmtree(folder, ignore_errors=True)
-    if jvm is None:
-        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
-    return jvm
 
 
 def _launched(
     command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes], folder: str, lock: int
-) -> _Jvm | None:
-    """Start it, and wait until it says in `folder` where it listens; None if it ends before. It inherits `lock`."""
+) -> _Jvm:
+    """Start it, and wait until it says in `folder` where it listens. It inherits `lock`. Raises JvmEnded."""
     answer = Path(folder) / "answer"
     told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
     process = None
@@ -156,8 +164,8 @@ def _launched(
         from consumer.spark.internals import told_port
 
         while not answer.is_file():
-            if process.poll() is not None:
-                return None
+            if (code := process.poll()) is not None:
+                raise JvmEnded(code)
             time.sleep(_LOOKS_EVERY)
         port, secret = told_port(answer)
         answer.unlink()
@@ -203,6 +211,29 @@ def _escaped(text: str) -> str:
     """`text` as a name or a value in a properties file of Java: ASCII alone, everything else by its UTF-16 units."""
     units = struct.unpack(f">{len(text.encode('utf-16-be')) // 2}H", text.encode("utf-16-be"))
     return "".join(chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units)
+
+
+def killed_by(error: Exception) -> int:
+    """The signal that ended the JVM, 0 where none did. `error` is what came of it."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from consumer.spark.internals import jvm_process
+
+    code = error.code if isinstance(error, JvmEnded) else None
+    if code is None and not isinstance(error, (Py4JJavaError, PySparkException)):  # these come of a live one
+        code = _code(jvm_process())
+    if code is None:
+        return 0
+    return -code if code < 0 else max(code - 128, 0)  # Java itself and shells add 128
+
+
+def _code(process: subprocess.Popen[bytes] | None) -> int | None:
+    """What it ended with, once its connection broke; None if it lives, or is no child of ours."""
+    if process is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(_ENDS_WITHIN)
+    return None
 
 
 def end_jvm() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
-from consumer.spark.jvm import can_be_killed, end_jvm, own_handlers, start_jvm
+from consumer.spark.jvm import JvmEnded, can_be_killed, end_jvm, killed_by, own_handlers, start_jvm
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
@@ -110,22 +110,27 @@ def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
 
 def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> ConsumerError | None:
     """Why Spark does not start; None where `error` is a bug."""
-    from py4j.protocol import Py4JError
+    from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
-    if isinstance(error, PySparkException):
+    if not isinstance(error, (JvmEnded, PySparkException, Py4JError, OSError)):
+        return None
+    reason, signal = _telling_line(noise), killed_by(error)
+    end_jvm()
+    if signal:
+        return TargetUnavailable(
+            f"Spark does not start: its JVM was killed (signal {signal})",
+            hint="run again; where memory is short, the system ends the largest process: its log says so",
+        )
+    if isinstance(error, (JvmEnded, PySparkException)):
         return BadConfig(
-            f"Spark does not start: {_telling_line(noise) or error}",
+            f"Spark does not start: {reason or error}",
             hint="check --master, the Spark properties, and that Java 17 is installed (make setup installs it)",
         )
-    if not isinstance(error, (Py4JError, OSError)):
-        return None
-    reason = _telling_line(noise) or "it gives no reason"
-    end_jvm()
-    if settings.local:
-        return BadConfig(f"Spark does not start: {reason}", hint="check the Spark properties")
+    if settings.local and (reason or isinstance(error, Py4JJavaError)):
+        return BadConfig(f"Spark does not start: {reason or error}", hint="check the Spark properties")
     return TargetUnavailable(
-        f"Spark does not start on {settings.master}: {reason}",
+        f"Spark does not start on {settings.master}: {reason or 'it gives no reason'}",
         hint="check --master and that it can be reached, then try again",
     )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,56 @@ def test_a_spark_that_does_not_start_is_one_sentence(storage: Path, tmp_path: Pa
     assert "check --master" in json.loads(done.stdout)["hint"]
     assert "Master must" in error
     assert "Traceback" not in done.stderr
+
+
+def fake_spark(folder: Path, *lines: str) -> dict[str, str]:
+    """An environment in which Spark is started by these lines of a shell."""
+    script = folder / "spark" / "bin" / "spark-submit"
+    script.parent.mkdir(parents=True)
+    script.write_text("\n".join(["#!/bin/bash", *lines]) + "\n", encoding="utf-8")
+    script.chmod(0o755)
+    return {**os.environ, "SPARK_HOME": str(folder / "spark"), "XDG_CACHE_HOME": str(folder)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "words_of_it"),
+    [
+        (["kill -9 $$"], 4, "its JVM was killed (signal 9)"),
+        (["exit 137"], 4, "its JVM was killed (signal 9)"),
+        (["echo OutOfMemoryError >&2", "kill -ABRT $$"], 4, "its JVM was killed (signal 6)"),
+        (["echo 'Error: Could not create the JVM.' >&2", "exit 1"], 2, "Error: Could not create the JVM."),
+        (["exit 1"], 2, "its JVM ended with code 1"),
+    ],
+)
+def test_a_jvm_that_is_killed_as_it_starts_is_an_outage(
+    storage: Path, tmp_path: Path, lines: list[str], code: int, words_of_it: str
+) -> None:
+    command = words("once", storage, f"duckdb:///{tmp_path}/replica.duckdb", "--json")
+    spark = fake_spark(tmp_path, *lines)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=spark)
+    assert done.returncode == code, done.stderr
+    assert json.loads(done.stdout)["error"].startswith(f"Spark does not start: {words_of_it}")
+    assert "Traceback" not in done.stderr
+
+
+def test_run_starts_spark_again_where_it_was_killed_as_it_started(storage: Path, tmp_path: Path) -> None:
+    spark = fake_spark(tmp_path, f"echo x >> {tmp_path}/starts", "kill -9 $$")
+    command = words("run", storage, f"duckdb:///{tmp_path}/replica.duckdb", "--flush-interval", "100ms")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=spark)
+    try:
+        assert process.stderr is not None
+        while "trying again" not in (line := process.stderr.readline()):
+            assert process.poll() is None
+        assert "its JVM was killed (signal 9)" in line
+        deadline = time.monotonic() + 60
+        while len((tmp_path / "starts").read_text(encoding="utf-8")) < 4:
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.05)
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def test_run_ends_with_0_at_a_signal(storage: Path, tmp_path: Path) -> None:
