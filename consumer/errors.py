@@ -125,14 +125,14 @@ class Starved(Retryable):
 
 
 class Interrupted(Retryable):
-    def __init__(
-        self,
-        message: str = "stopped by a signal before the checkpoint was reached; what was applied is recorded",
-        *,
-        hint: str = "Run the same command again: it continues from there.",
-        **coordinates: Any,
-    ) -> None:
-        super().__init__(message, hint=hint, **coordinates)
+    @classmethod
+    def by(cls, signal: object) -> Interrupted:
+        """`signal` is its name, "" where it is not known."""
+        name = f" ({signal})" if str(signal) else ""
+        return cls(
+            f"stopped by a signal{name} before the checkpoint was reached; what was applied is recorded",
+            hint="Run the same command again: it continues from there.",
+        )
 
 
 class Fatal(ConsumerError): ...

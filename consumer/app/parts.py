@@ -135,8 +135,8 @@ def one_round(
     try:
         _run_round(parts, manager, listing, again)
         manager.stop_gone()
-    except KeyboardInterrupt:
-        interrupted = Interrupted()
+    except KeyboardInterrupt as came:
+        interrupted = Interrupted.by(came)
         result = left_behind(manager, parts, listing.checkpoint, 0, started)
         return replace(result, error=interrupted, exit_code=interrupted.exit_code)
     return result_of(manager, parts, listing.checkpoint, 1, started)

@@ -15,13 +15,14 @@ from typing import Any
 
 from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_as_json
 from consumer.cli.run_text import masked_note, print_run, stopped_lines
-from consumer.cli.signals import stopping
+from consumer.cli.signals import Stop, stopping
 from consumer.cli.starved import starved
 from consumer.cli.text import readers_may_leave, say
 from consumer.config.load import load
 from consumer.config.settings import Settings, flag_of
 from consumer.config.uri import redact, scrubber
 from consumer.errors import ConsumerError, Interrupted
+from consumer.model.events import Ended
 from consumer.model.result import RunResult
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
@@ -89,20 +90,23 @@ def execute(
         settings = loaded.settings
         head = Head(settings.name, redact(str(settings.upstream_uri)))
         failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
-        stop = threading.Event()
+        stop = Stop()
         options = options_of(flags, config)
         call = Invocation(settings, head, _observer(settings, options, endless), options, stop)
-        with stopping(stop if endless else None, DONE if endless else Interrupted.exit_code), _profiling(settings):
+        code = DONE if endless else Interrupted.exit_code
+        with stopping(stop, code, endless=endless), _profiling(settings):
             try:
                 for note in loaded.notes:
                     call.observer.tell(note)
                 return body(call)
             finally:
+                if endless and stop.by:
+                    call.observer.tell(Ended(stop.by))
                 call.observer.close()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as came:
         if endless:
             return failure.left(time.monotonic() - began)
-        return failure.report(Interrupted(), time.monotonic() - began)
+        return failure.report(Interrupted.by(came), time.monotonic() - began)
     except ConsumerError as error:
         return failure.report(error, time.monotonic() - began)
     except Exception as error:

@@ -20,21 +20,28 @@ LEAVE_AFTER = 8
 """Seconds for closing connections after that; then the process leaves without it."""
 
 
+class Stop(threading.Event):
+    """Set by a signal, `by` its name."""
+
+    by = ""
+
+
 @contextmanager
-def stopping(stop: threading.Event | None, exit_code: int) -> Iterator[None]:
-    """Within it a signal raises KeyboardInterrupt (not an Exception, so no retry swallows it); with `stop`, it sets
-    that first and raises when the step in hand takes longer than ABANDON_AFTER. A second signal raises at once.
-    When closing hangs as well, the process ends with `exit_code`.
+def stopping(stop: Stop, exit_code: int, *, endless: bool) -> Iterator[None]:
+    """Within it a signal raises KeyboardInterrupt with its name (not an Exception, so no retry swallows it). With
+    `endless` it sets `stop` first, and raises when the step in hand takes longer than ABANDON_AFTER. A second signal
+    raises at once. When closing hangs as well, the process ends with `exit_code`.
     A signal that came early counts as one that comes now.
     """
 
     def abandon(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGALRM, lambda *_: os._exit(exit_code))
         signal.alarm(LEAVE_AFTER)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(stop.by)
 
     def finish(number: int, frame: FrameType | None) -> None:
-        if stop is None or stop.is_set():
+        stop.by = stop.by or signal.Signals(number).name
+        if not endless or stop.is_set():
             abandon(number, frame)
         else:
             stop.set()

@@ -148,6 +148,13 @@ class RetryPassed:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """`run` is over, by the signal of that name."""
+
+    signal: str
+
+
 Event = (
     Note
     | NowDoing
@@ -162,4 +169,5 @@ Event = (
     | TableResumed
     | Retrying
     | RetryPassed
+    | Ended
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from consumer.errors import ConsumerError
 from consumer.model.commands import completed
 from consumer.model.events import (
+    Ended,
     Event,
     RoundFinished,
     RoundStarted,
@@ -45,6 +46,8 @@ class Lines:
             case TableResumed(table):
                 self.reasons.pop(table, None)
                 self._log.info("table resumed", table=str(table))
+            case Ended(signal):
+                self._log.info("ended by a signal", signal=signal)
 
     def _load_started(self, work: Work) -> None:
         if not work.statement:

@@ -367,7 +367,7 @@ ADVICE = {
 """Nothing to paste: another release, the machine, the network, or Spark's own settings."""
 
 MOMENT = {
-    "codec/errors.py:lacking", "errors.py:__init__", "fold/keyless.py:_refuse_coarse", "model/progress.py:check",
+    "codec/errors.py:lacking", "errors.py:by", "fold/keyless.py:_refuse_coarse", "model/progress.py:check",
     "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
     "sink/duckdb/sink.py:_held", "sink/mysql/progress/epochs.py:taken_over",
     "sink/mysql/server/wire.py:_process_auth",

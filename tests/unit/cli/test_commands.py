@@ -131,11 +131,11 @@ def test_what_was_never_looked_at_is_not_called_nothing_to_apply(
 def test_a_signal_before_anything_was_applied_does_not_say_that_there_is_nothing(
     app: FakeApp, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app.result = RunResult(checkpoint_ts=PARTLY.checkpoint_ts, error=Interrupted(), exit_code=4)
+    app.result = RunResult(checkpoint_ts=PARTLY.checkpoint_ts, error=Interrupted.by("SIGTERM"), exit_code=4)
     assert exit_code("once", "--upstream-uri", UPSTREAM) == 4
     shown = capsys.readouterr()
     assert "nothing new" not in shown.out
-    assert "stopped by a signal before the checkpoint was reached" in shown.err
+    assert "stopped by a signal (SIGTERM) before the checkpoint was reached" in shown.err
 
 
 def test_who_has_not_begun_has_no_lag(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,20 +35,25 @@ def test_a_bounded_command_is_to_be_tried_again(
     app.action = interrupted_by(number)
     assert exit_code(command, "--upstream-uri", UPSTREAM, "--json") == 4
     shown = capsys.readouterr()
-    assert "stopped by a signal" in shown.err
+    assert f"stopped by a signal ({number.name}) before" in shown.err
     assert "Run the same command again" in shown.err
-    assert "stopped by a signal" in json.loads(shown.out)["error"]
+    assert f"stopped by a signal ({number.name}) before" in json.loads(shown.out)["error"]
 
 
-def test_run_finishes_the_step_in_hand_and_is_done(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_run_finishes_the_step_in_hand_and_is_done(
+    number: signal.Signals, app: FakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
     def work(_observer: object, stop: threading.Event) -> RunResult:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
         assert stop.wait(5)
         return RunResult(checkpoint_ts=7, tables={TableName("a", "b"): TableResult(rows=1)})
 
     app.action = work
     assert exit_code("run", "--upstream-uri", UPSTREAM, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["checkpoint_ts"] == 7
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["checkpoint_ts"] == 7
+    assert shown.err.endswith(f" ended by a signal signal={number.name}\n")
 
 
 def test_run_abandons_a_step_that_takes_too_long(
@@ -59,7 +64,9 @@ def test_run_abandons_a_step_that_takes_too_long(
     began = time.monotonic()
     assert exit_code("run", "--upstream-uri", UPSTREAM, "--json") == 0
     assert time.monotonic() - began < 10
-    assert json.loads(capsys.readouterr().out)["tables"] == {}
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["tables"] == {}
+    assert "ended by a signal signal=SIGTERM" in shown.err
 
 
 def test_a_second_signal_does_not_wait(app: FakeApp) -> None:
