@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from consumer.cli.text import out, print_table, table_text, time_text
 from consumer.config.uri import MASK
-from consumer.model.commands import completed, resync_command, retry_command
+from consumer.model.commands import AS_FILES_SHOW, completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.result import RunResult, TableResult, TableStatus
 from consumer.model.texts import count_text, duration_text
@@ -87,8 +87,9 @@ def masked_note(lines: Iterable[str]) -> Iterable[str]:
 
 def way_back(name: TableName, table: TableResult | TableStatus, options: str) -> Iterable[str]:
     """What to do about a stopped table. To make it anew from the storage does not help past a refused statement, which
-    it would meet again."""
+    it would meet again, nor where a setting is wrong."""
     if table.hint:
         yield from f"  {completed(table.hint, options)}".split("\n")
-    if table.resync and not table.version and resync_command(name) not in table.hint:
+    past = table.version or resync_command(name) in table.hint or AS_FILES_SHOW in table.hint
+    if table.resync and not past:
         yield f"  to empty and reload it: {completed(resync_command(name), options)}"

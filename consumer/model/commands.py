@@ -7,6 +7,8 @@ import shlex
 
 from consumer.model.names import TableName
 
+AS_FILES_SHOW = "`inspect --toml` prints the settings as the files show them"
+"""Ends a hint about a setting: with the same settings a table that is loaded again would stop again."""
 _PLAIN = re.compile(r"[^`.]+")
 _ARGUMENT = r"""(?:\$?'(?:[^']|'"'"')*'|[^\s']+)"""
 _COMMAND = re.compile(

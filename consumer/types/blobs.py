@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from consumer.errors import CorruptFile
+from consumer.model.commands import AS_FILES_SHOW
 
 _Bytes = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.signedinteger[Any]]
@@ -97,7 +98,8 @@ def holds_only(values: pa.BinaryArray, allowed: npt.NDArray[np.bool_]) -> bool:
 def _not_encoded(encoding: str) -> CorruptFile:
     return CorruptFile(
         f"a binary value is not {encoding}",
-        hint="`binary-encoding-method` in [sink.csv] must be the changefeed's: base64, where it is not set, or hex",
+        hint="`binary-encoding-method` in [sink.csv] must be the changefeed's: base64, where it is not set, or hex;"
+        f" {AS_FILES_SHOW}",
     )
 
 

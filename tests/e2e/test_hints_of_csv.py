@@ -92,6 +92,25 @@ def test_the_setting_that_the_hint_names(case: Case, feed: Feed) -> None:
     assert [r["v"] for r in replica.sink.rows(T)] == [case.value]
 
 
+def test_a_wrong_setting_is_found_by_inspect_and_no_resync_is_offered(
+    feed: Feed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(feed)
+    feed.file("d.t", 2, (SEVEN + row("2,8\r\n")).replace(b",", b";"), extension="csv")
+    feed.checkpoint(B + 20)
+    (tmp_path / "cli").mkdir()
+    cli = command_line(tmp_path / "cli", capsys, monkeypatch)
+    upstream = ("--upstream-uri", f"file://{feed.folder}?protocol=csv", "--tz", "UTC")
+    flags = (*upstream, "--downstream-uri", cli.target)
+    for left in (cli.raw("once", *flags), cli.raw("status", *flags)):
+        told = left.out + left.err
+        assert "looks to be ';' in the changefeed; `inspect --toml` prints the settings as the files show" in told
+        assert "resync" not in told
+    found = tmp_path / "changefeed.toml"
+    found.write_text(cli.raw("inspect", *upstream, "--toml").out, encoding="utf-8")
+    assert cli.raw("once", *flags, "--config", str(found)).code == 0
+
+
 @pytest.mark.parametrize("damage", ['"\r\n', "1,x\r\n"])
 def test_a_damaged_file_is_taken_away(damage: str, feed: Feed) -> None:
     replica = table(feed)
