@@ -12,6 +12,7 @@ _PYTHON_HINT = (
     " version, with the consumer and its packages installed"
 )
 _SETTINGS = (
+    (("failed to map segment from shared object",), "give Spark's workers more memory (ulimit -v)"),
     (("ModuleNotFoundError", "ImportError"), _PYTHON_HINT),
     (("Cannot run program",), _PYTHON_HINT),
     (("PYTHON_VERSION_MISMATCH",), _PYTHON_HINT),

@@ -21,6 +21,7 @@ from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import fold_keyed, split_by_bucket
 from consumer.fold.keyless import fold_keyless
+from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import set_aside
@@ -184,10 +185,10 @@ def _unexpected(error: Exception, table: str) -> LoadFailed:
     frames = traceback.extract_tb(error.__traceback__)
     own = next((frame for frame in reversed(frames) if "consumer" in frame.filename), None)
     place = f" ({Path(own.filename).name}:{own.lineno})" if own else ""
-    if isinstance(error, MemoryError):
+    if what := lacking(error):
         return LoadFailed(
-            f"its load needs more memory than a worker has: {error or 'MemoryError'}{place}",
-            hint="give Spark's workers more memory, or set a smaller round-bytes, then run again",
+            f"its load needs more {what} than a worker has: {said(error)}{place}",
+            hint="give Spark's workers more of it, or set a smaller round-bytes, then run again",
             table=table,
         )
     return LoadFailed(

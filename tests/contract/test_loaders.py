@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
-from consumer.errors import TableError, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
 from consumer.model.check import CheckTask, Era
 from consumer.model.load import Dialect, FileSlice, LoadOutcome, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
@@ -252,3 +252,15 @@ def test_what_cannot_be_compared_is_an_error(loader: Loader) -> None:
     damaged = Storage({**files.files, "0/1": b"{}}\r\n"})
     with pytest.raises(TableError):
         loader.compare(check(damaged), Held(((("1", "0 again"),),)), damaged, 1)
+
+
+@pytest.mark.parametrize(("shared", "kind"), [(True, LeaseHeld), (False, BadConfig)])
+def test_a_writer_without_its_folder_was_locked_out_or_is_on_another_machine(
+    shared: bool, kind: type[ConsumerError], loader: Loader, tmp_path: Path
+) -> None:
+    staging, files = tmp_path / "replica.duckdb.staging", storage()
+    if shared:
+        staging.mkdir()
+    (outcome,) = loader.load([task(0, files)], ParquetWriter(str(staging / "1" / "load")), files)
+    assert isinstance(outcome.error, kind)
+    assert str(staging) in outcome.error.message

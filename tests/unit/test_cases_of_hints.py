@@ -358,7 +358,8 @@ FOLLOWED = {
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
 ADVICE = {
-    "cli/starved.py:starved", "sink/columnar/writer.py:_save", "sink/duckdb/tables/prepare.py:_answer",
+    "cli/starved.py:starved", "sink/columnar/writer.py:_save", "sink/columnar/writer.py:_without_folder",
+    "sink/duckdb/tables/prepare.py:_answer",
     "sink/mysql/rows/multiset.py:_execute",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
     "spark/failures.py:told", "spark/session.py:_check", "spark/session.py:_why_not", "spark/waiting.py:add",

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from consumer.errors import LeaseHeld, RowRefused, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, RowRefused, TargetUnavailable
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
@@ -91,11 +91,20 @@ class ParquetSession:
                 file.write(content)
             os.replace(written, path)
         except FileNotFoundError as error:
-            raise LeaseHeld(
-                f"this writer was locked out: its folder {self._folder} is gone", hint="the load is tried again"
-            ) from error
+            raise self._without_folder() from error
         except OSError as error:
             raise TargetUnavailable(
                 f"the staging folder {self._folder} cannot be written: {error}", hint="make room, then run again"
             ) from error
         return path
+
+    def _without_folder(self) -> ConsumerError:
+        staging = os.path.dirname(os.path.dirname(self._folder))
+        if os.path.isdir(staging):
+            return LeaseHeld(
+                f"this writer was locked out: its folder {self._folder} is gone", hint="the load is tried again"
+            )
+        return BadConfig(
+            f"a Spark worker does not see the folder {staging}, in which rows are staged",
+            hint="use --master local[*], or put the DuckDB file on a file system that all workers share",
+        )

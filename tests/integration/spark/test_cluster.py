@@ -10,26 +10,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.corpus import Case, read_cases
-from tests.e2e.targets import Server, Target
-from tests.servers import MariaDb
+from tests.e2e.targets import File, Server, Target
 from tests.spark_cluster import SparkCluster
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "cdc"
 
 
-def test_once_on_a_standalone_cluster_ends_equal(fresh_mariadb: MariaDb, tmp_path: Path) -> None:
-    case, target = volume(tmp_path), Server(fresh_mariadb)
+@pytest.fixture(params=["MariaDB", "DuckDB"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
+    """The DuckDB file lies where the workers see it too."""
+    return Server(request.getfixturevalue("fresh_mariadb")) if request.param == "MariaDB" else File(tmp_path)
+
+
+def test_once_on_a_standalone_cluster_ends_equal(target: Target, tmp_path: Path) -> None:
+    case = volume(tmp_path)
     with SparkCluster(workers=2) as cluster:
         done = run(command(case, target, cluster))
     assert done.returncode == 0, done.stderr
     assert target.differences(case, None) == []
 
 
-def test_executors_that_die_under_a_load_lose_nothing(fresh_mariadb: MariaDb, tmp_path: Path) -> None:
+def test_executors_that_die_under_a_load_lose_nothing(target: Target, tmp_path: Path) -> None:
     """Spark runs the tasks again elsewhere: on the other worker, or on an executor that is started anew."""
-    case, target = volume(tmp_path), Server(fresh_mariadb)
+    case = volume(tmp_path)
     killed: list[int] = []
     with SparkCluster(workers=2) as cluster:
         done = run(command(case, target, cluster), lambda: kill_one(cluster, killed))

@@ -70,5 +70,14 @@ def test_what_no_other_try_changes_is_a_bad_setting(text: str) -> None:
     assert caught.value.hint
 
 
+def test_a_package_that_does_not_fit_into_the_workers_memory() -> None:
+    """What workers under `ulimit -v 150000` say."""
+    said = "ImportError: /lib/_parquet.cpython-311-x86_64-linux-gnu.so: failed to map segment from shared object"
+    with pytest.raises(BadConfig) as caught:
+        told(Exception(NO_PACKAGE.replace("ModuleNotFoundError: No module named 'pyspark'", said)), SparkSettings())
+    assert said in caught.value.message
+    assert "memory (ulimit -v)" in caught.value.hint
+
+
 def test_what_may_pass_is_a_broken_job() -> None:
     assert isinstance(told(Exception(CRASHED), SparkSettings()), JobBroken)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pytest
 
 from consumer.codec.batches import change_schema
-from consumer.errors import CorruptFile
+from consumer.errors import CorruptFile, LoadFailed
 from consumer.model.load import Dialect, LoadTarget, LoadTask, Receipt
 from consumer.model.steps import Window
-from consumer.spark.tasks import FAILED, write_buckets
+from consumer.spark.tasks import FAILED, of_table, write_buckets
 from tests.support.canal_json import target_of
 from tests.support.decoding import ID, V
 
@@ -82,3 +85,18 @@ def test_nothing_is_written_where_the_first_half_failed() -> None:
         seen, results = write(target, [failed, *ROWS])
         assert seen.calls == []
         assert [type(result) for result in results] == [CorruptFile]
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (MemoryError(), "memory (ulimit -v) than a worker has: MemoryError"),
+        (RuntimeError("can't start new thread"), "memory or threads (ulimit -v, -u) than a worker has: can't start"),
+        (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), "open files (ulimit -n) than a worker has: [Errno 24]"),
+    ],
+)
+def test_what_a_worker_lacks_is_no_bug(error: Exception, what: str) -> None:
+    found = of_table(error, target_of([ID, V]))
+    assert isinstance(found, LoadFailed)
+    assert found.message.startswith(f"its load needs more {what}")
+    assert "bug" not in found.message + found.hint
