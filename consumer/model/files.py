@@ -103,8 +103,8 @@ class Listing:
     `files` is keyed by root. `unknown` are paths of no known form; `broken` are errors of schema files that cannot be
     used; `table` of each is the file's root. `settled`: the changefeed is past `checkpoint`, so every schema file of
     that version is in the storage. `partial`: data files that are already done are left out. `indexes` are the folders'
-    index files; `gone` are folders of the progress that were looked at and hold no file. `reached` is the changefeed's
-    own checkpoint if it is above `checkpoint`.
+    index files; `gone` are folders of the progress that were looked at and hold no file, `closed` are those that are
+    over and were not looked at. `reached` is the changefeed's own checkpoint if it is above `checkpoint`.
     """
 
     checkpoint: int
@@ -116,4 +116,5 @@ class Listing:
     partial: bool = False
     indexes: Mapping[Folder, StoredFile] = field(default_factory=dict)
     gone: Collection[Folder] = ()
+    closed: Collection[Folder] = ()
     reached: int = 0

@@ -52,9 +52,14 @@ class TableProgress:
         return self.reason == MOVED_BY_WRITER
 
 
+NOT_READ = -1
+"""The size of an OpenFile that was listed and could not be read."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class OpenFile:
-    """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none."""
+    """A file above a folder's `done` that was read: `next_ts` is its lowest commit-ts not yet applied, 0 for none. One
+    of size NOT_READ was not: it is read from its beginning."""
 
     index: int
     next_ts: int

@@ -97,5 +97,5 @@ class RoundContext:
             return
         self.stopped[name] = error
         self.deferred.settled([name])
-        self.ledger.record(self.consumers[name].stop(error))
+        self.ledger.record(self.consumers[name].stop(error, self.progress))
         self.tell(TableStopped(name, error))

@@ -32,7 +32,7 @@ def finish(context: RoundContext) -> list[TableName]:
     tables |= assembly.exclusions(progress)
     tables |= dict.fromkeys(assembly.forgotten(progress))
     changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
-    gone = assembly.without_forgotten(progress)
+    gone = assembly.forgetting(progress)
     if applied > progress.applied_ts or changed or gone:
         context.ledger.record(ProgressChange(applied_ts=applied, tables=changed, folders=gone))
     return databases

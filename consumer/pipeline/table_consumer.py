@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from consumer.errors import ConsumerError, DdlRefused
+from consumer.errors import ConsumerError, DdlRefused, GapFound
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import DataFile, Folder, StoredFile
 from consumer.model.load import FileStat, LoadOutcome
@@ -15,7 +15,7 @@ from consumer.model.progress import AuditRow, FolderProgress, Progress, Progress
 from consumer.model.result import TableResult
 from consumer.model.steps import LoadRows, Window
 from consumer.plan.table_state import TableState
-from consumer.plan.unread import folder_after, unread_files
+from consumer.plan.unread import folder_after, folder_with_due, unread_files
 from consumer.plan.windows import ends_with_millisecond
 
 
@@ -108,8 +108,10 @@ class TableConsumer:
         found = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):
             if folder in times:
-                upto = self._goes_on.get(folder)
-                after = folder_after(folders.get(folder, FolderProgress()), group, read, unread, upto)
+                files, upto = list(group), self._goes_on.get(folder)
+                # One that begins with a greater number than 1 has lost its head, and was found to be right so.
+                place = folders.get(folder) or FolderProgress(files[0].index - 1)
+                after = folder_after(place, files, read, unread, upto)
                 found[folder] = replace(after.with_rows(times[folder], position), index=self._stamp(folder))
         return found
 
@@ -130,12 +132,24 @@ class TableConsumer:
         self.result.watermark = version
         self.result.state, self.result.error, self.result.hint = "dropped", "", ""
 
-    def stop(self, error: ConsumerError) -> ProgressChange:
-        """Go no further in this run. The reason is recorded."""
+    def stop(self, error: ConsumerError, progress: Progress) -> ProgressChange:
+        """Go no further in this run. The reason is recorded, and that the file that it is about is due: it may be gone
+        when the storage is listed next, and nothing else may tell."""
         self.state.error = error
         self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
         self.result.version = (error.version or 0) if isinstance(error, DdlRefused) else 0
-        return ProgressChange(tables={self.name: self._stopped(error)})
+        return ProgressChange(tables={self.name: self._stopped(error)}, folders=self._due(error, progress))
+
+    def _due(self, error: ConsumerError, progress: Progress) -> dict[Folder, FolderProgress]:
+        """The folder of the file that `error` is about, if it was not read before: it is due."""
+        gap = isinstance(error, GapFound)  # that names the file behind it
+        due = [e.file for e in self.state.unread if e.file.path == error.path and not (e.next_ts or gap)]
+        found = {}
+        for file in due:
+            listed = [other for other in self.files if other.folder == file.folder]
+            place = progress.folders.get(file.folder) or FolderProgress(listed[0].index - 1)
+            found[file.folder] = folder_with_due(place, listed, file.index, self.state.position + 1)
+        return found
 
     def _stopped(self, error: ConsumerError) -> TableProgress:
         return TableProgress(self.state.position, State.STOPPED, error.sentence(), error.hint)

@@ -14,7 +14,7 @@ from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
-from consumer.plan.forget import cleaned_up, forgotten_folders, without
+from consumer.plan.forget import cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.history import needs_company, upstream_order
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
@@ -214,9 +214,9 @@ class Assembly:
     def forgotten_folders(self, progress: Progress) -> set[Folder]:
         return forgotten_folders(self.listing, progress, {*self.catalog.by_root, *self.listing.files})
 
-    def without_forgotten(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
-        """What becomes of the folders of `progress` as some of them are forgotten."""
-        return without(self.forgotten_folders(progress), progress)
+    def forgetting(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
+        """What becomes of the folders of `progress` as some of them are forgotten, and files of others."""
+        return {**summed_up(self.listing, progress), **without(self.forgotten_folders(progress), progress)}
 
     def left_out(self, progress: Progress) -> set[Folder]:
         """Folders that were not looked at and can be gone."""

@@ -1,4 +1,5 @@
-"""What the progress no longer has to hold: folders that TiCDC's clean-up, or somebody else, has deleted."""
+"""What the progress no longer has to hold: folders that TiCDC's clean-up, or somebody else, has deleted, and the single
+files of folders that are over."""
 
 from __future__ import annotations
 
@@ -49,6 +50,16 @@ def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, F
                 first = min(place.first_ts, kept.first_ts) if kept.last_ts else place.first_ts
                 changes[heir] = replace(kept, first_ts=first, last_ts=max(kept.last_ts, place.last_ts))
     return changes
+
+
+def summed_up(listing: Listing, progress: Progress) -> dict[Folder, FolderProgress]:
+    """Folders that are closed, without what is known of each file that might have been written anew."""
+    closed = ((folder, progress.folders.get(folder, FolderProgress())) for folder in listing.closed)
+    lasts = ((folder, place, place.open[-1]) for folder, place in closed if place.open and not place.waits)
+    return {
+        folder: replace(place, done=last.index, size=last.size, stamp=last.stamp, open=())
+        for folder, place, last in lasts
+    }
 
 
 def cleaned_up(forgotten: Collection[Folder], listing: Listing, progress: Progress) -> set[Folder]:

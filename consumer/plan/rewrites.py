@@ -4,7 +4,7 @@ After a restart TiCDC goes on behind the number that a folder's index file names
 (TiCDC ignores errors in writing it), existing files are rewritten one after the other, below the last one. Only the
 last one is looked at in every round. But then the index file has changed, and names a number that was read long ago.
 Writing it can fail again, though. So the number behind the one that it names is the last one that counts as done, and
-what was read of the files above it is recorded file by file.
+what was read of the files above it is recorded file by file. Where there is none, that number is 1.
 """
 
 from __future__ import annotations
@@ -75,17 +75,21 @@ def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Prog
 
 def old_indexes(files: Iterable[DataFile], listing: Listing) -> dict[Folder, StoredFile | None]:
     """The index files of folders with several listed files that may name none of the last two: they are not younger
-    than the last but one. None where there is no index file although TiCDC wrote some by then."""
-    since: dict[str, int] = {}
-    for folder in listing.indexes:
-        since[folder.root] = min(folder.version, since.get(folder.root, folder.version))
+    than the last but one. None where there is none although TiCDC writes them into a folder ``meta``, as it does the
+    schema files: before that, a restart began a folder of its own."""
     found: dict[Folder, StoredFile | None] = {}
     for folder, group in groupby(files, key=lambda file: file.folder):
         last = deque(group, 2)
         index = listing.indexes.get(folder)
         follows = index is not None and 0 < last[0].modified < index.modified
-        if len(last) == 2 and not follows and folder.version >= since.get(folder.root, folder.version + 1):
+        if len(last) == 2 and not follows:
             found[folder] = index
+    lacking = [folder for folder, index in found.items() if index is None]
+    if lacking:
+        in_meta = {(schema.root, schema.version) for schema in listing.schemas if "/meta/" in schema.path}
+        for folder in lacking:
+            if (folder.root, folder.version) not in in_meta:
+                del found[folder]
     return found
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.progress import FolderProgress, OpenFile
+from consumer.model.progress import NOT_READ, FolderProgress, OpenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def rewritten_files(
         if file.folder not in opened:
             opened[file.folder] = {entry.index: entry for entry in place.open}
         known = _known(file.index, place, opened[file.folder])
-        if known is not None and not known.holds(file):
+        if known is not None and known.size != NOT_READ and not known.holds(file):
             yield file, known.size
 
 
@@ -98,7 +99,7 @@ def folder_after(
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
     still read. Files that were read must not hide those. `done` moves no further than to number `upto`, from which on
-    files may be written anew.
+    files may be written anew, or to the end of a hole behind it, which was accepted.
     """
     listed = list(files)
     done, size, stamp = folder.done, folder.size, folder.stamp
@@ -118,6 +119,9 @@ def folder_after(
             size, stamp = file.size, file.stamp
         else:
             entries[file.index] = OpenFile(file.index, read[file.path], file.size, file.stamp)
+    if upto is not None:
+        numbers = pairwise(sorted([done, *(index for index in entries if index > done)]))
+        upto = max([upto, *(later for number, later in numbers if later > number + 1)])
     for file in listed:
         if file.index <= done:
             continue
@@ -139,6 +143,12 @@ def folder_without(folder: FolderProgress, files: Iterable[DataFile], unread: Co
         return replace(folder, open=rest)
     last = listed.get(done)
     return replace(folder, done=done, size=last.size if last else 0, stamp=last.stamp if last else "", open=rest)
+
+
+def folder_with_due(folder: FolderProgress, files: Iterable[DataFile], index: int, next_ts: int) -> FolderProgress:
+    """`folder`, of which file `index` was listed and not read: rows from `next_ts` on may be in it."""
+    kept = folder_without(folder, files, {index})
+    return replace(kept, open=tuple(sorted([*kept.open, OpenFile(index, next_ts, NOT_READ, "")])))
 
 
 _NEVER_READ = FolderProgress()

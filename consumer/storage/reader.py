@@ -152,6 +152,7 @@ class FsspecReader:
             partial=bool(spans.all),
             indexes=indexes,
             gone=gone,
+            closed=spans.closed,
         )
 
     def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
