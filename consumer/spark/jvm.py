@@ -147,9 +147,7 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _launched(
-    command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes], folder: str, lock: int
-) -> _Jvm:
+def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[bytes], folder: str, lock: int) -> _Jvm:
     """Start it, and wait until it says in `folder` where it listens. It inherits `lock`. Raises JvmEnded."""
     answer = Path(folder) / "answer"
     told = {"SPARK_CONNECT_MODE": "0", TELLS_PORT: str(answer)}
