@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from consumer.ddl.tokens import TokenKind, Tokens, closing, starts
+from consumer.ddl.tokens import Token, TokenKind, Tokens, closing, starts
 
 Role = Literal["table", "old", "new", "like", "exchange", "foreign", "from"]
 """The statement's own table; a rename's two names; what LIKE, EXCHANGE, REFERENCES and a view's body name."""
+_DATABASE_OPTIONS = frozenset({"CHARACTER", "CHARSET", "COLLATE", "DEFAULT", "PLACEMENT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,13 @@ def created_object(tokens: Tokens) -> int:
     """Position of the word that says what a CREATE creates (the end where it says nothing known)."""
     kinds = ("TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA")
     return next((at for at, token in enumerate(tokens) if token.word in kinds), len(tokens))
+
+
+def database_at(tokens: Tokens) -> Token | None:
+    """The name in a statement about a database; None where it has none, as ALTER DATABASE need not."""
+    at = skip_if_exists(tokens, 2)
+    named = at < len(tokens) and tokens[at].is_name and tokens[at].word not in _DATABASE_OPTIONS
+    return tokens[at] if named else None
 
 
 def _names(tokens: Tokens, at: int, role: Role) -> list[TableReference]:

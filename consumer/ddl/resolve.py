@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.definitions import ParsedStatement
-from consumer.ddl.references import TableReference
+from consumer.ddl.references import TableReference, database_at
 from consumer.ddl.tokens import Edits, TokenKind, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
@@ -139,7 +139,7 @@ def write_name(reference: TableReference, target: TableName, edits: Edits, quali
 
 def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> bool:
     """Name `own` in a statement about a database; whether it names one."""
-    name = next((token for token in statement.tokens if token.kind is TokenKind.QUOTED), None)
+    name = database_at(statement.tokens)
     if name is not None and name.name != own.database:
         edits.replace(name.start, name.end, quote(own.database))
     return name is not None

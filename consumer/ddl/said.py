@@ -4,12 +4,12 @@ text there, and a server would execute it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from consumer.ddl.references import references
-from consumer.ddl.tokens import TokenKind, pieces, tokenize
+from consumer.ddl.references import Role, TableReference, database_at, references
+from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize
 from consumer.errors import DdlRefused
-from consumer.model.actions import MULTI_FILE_ACTIONS, Action
+from consumer.model.actions import DATABASE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 
@@ -34,37 +34,83 @@ _BEGINS: Mapping[Action, str] = {
     Action.RENAME_TABLES: _RENAME,
     Action.NONE: f"(?:{_TABLE}|{_VIEW}|{_RECOVER}|{_RENAME}|{_ALTER}|DROP TABLE |DROP VIEW |TRUNCATE )",
 }
-_EXECUTED = re.compile(r"/\*M?!\d*(.*)\*/", re.DOTALL)
-_MEANS_OTHERS = MULTI_FILE_ACTIONS | {Action.RECOVER_TABLE}
-"""Of these, text and file may speak of two tables."""
+_SERVERS_OWN = re.compile(r"/\*(?:M?!|T!)")
+_EXECUTED = re.compile(r"/\*!(?:[0-4]\d{4}|50[0-6]\d\d)?(?!\d)(.*)\*/", re.DOTALL)
+"""A comment that every server executes: with no version, or with one below that of any server."""
+_OF_TIDB = re.compile(r"/\*T!(?:\[[\w,]*\])?(.*)\*/", re.DOTALL)
+_NAMED: Mapping[Action, frozenset[Role]] = {
+    **dict.fromkeys(RENAME_ACTIONS, frozenset({"old", "new"})),
+    Action.EXCHANGE_PARTITION: frozenset({"table", "exchange"}),
+    Action.RECOVER_TABLE: frozenset({"table", "old", "new"}),
+}
+"""As what these name the tables that they change; all others as "table"."""
+_CHANGED: frozenset[Role] = frozenset({"table", "old", "new", "exchange"})
 
 
 def check_said(file: SchemaFile, action: Action) -> None:
     """Raises DdlRefused for a text of another kind, about another table, with a query, or of several statements."""
-    tokens = tokenize(_as_executed(file.query))
+    for text in _readings(file.query):
+        _check(tokenize(text), file, action)
+
+
+def _check(tokens: Tokens, file: SchemaFile, action: Action) -> None:
     words = " ".join(token.word or "?" for token in tokens) + " "
     if not re.match(_BEGINS.get(action, _ALTER), words):
-        raise DdlRefused(f"its text is no statement of the kind that its schema file says ({_kind(action)})")
+        raise _of_another_kind(action)
     if any(token.text == ";" for token in tokens[:-1]):
         raise DdlRefused("the schema file holds more than one statement")
     if action is not Action.CREATE_VIEW and any(token.word == "SELECT" for token in tokens):
         raise DdlRefused("its text holds a query, which no statement of TiDB's of this kind does")
-    if action in _MEANS_OTHERS:
-        return
-    for name in references(tokens):
+    if action in DATABASE_ACTIONS:
+        database = database_at(tokens)
+        if database is not None and database.name.lower() != file.database.lower():
+            raise DdlRefused(
+                f"its text is about the database {database.name}, and its schema file about {file.database}"
+            )
+    elif not words.startswith("RECOVER TABLE BY JOB "):
+        _check_tables(references(tokens), file, action)
+
+
+def _check_tables(found: Sequence[TableReference], file: SchemaFile, action: Action) -> None:
+    """The text must name the file's table, and change no other one but that which its kind says."""
+    roles, own = _NAMED.get(action, {"table"}), False
+    for name in found:
         meant = TableName(name.database or file.database, name.table)
-        if name.role in ("old", "new") or (name.role == "table" and meant.folded != file.name.folded):
+        same = meant.folded == file.name.folded
+        another = name.role == "old" or action is Action.EXCHANGE_PARTITION
+        if name.role in _CHANGED - roles and same:
+            raise _of_another_kind(action)
+        if name.role in _CHANGED and (name.role not in roles or not (same or another)):
             raise DdlRefused(f"its text is about {meant}, and its schema file about {file.name}")
+        own |= same and name.role in roles - {"old"}
+    if not own:
+        raise DdlRefused(f"its text does not name {file.name}, which its schema file is about")
 
 
-def _as_executed(text: str) -> str:
-    """`text` with what servers execute in a comment as a part of it."""
-    comments = [token for token in pieces(text) if token.kind is TokenKind.COMMENT]
-    for comment in reversed(comments):
-        if (found := _EXECUTED.fullmatch(comment.text)) is not None:
-            text = f"{text[: comment.start]} {found[1]} {text[comment.end :]}"
-    return text
+def _readings(text: str) -> Iterator[str]:
+    """`text` as servers execute it, once without what TiDB alone does. What is in a comment that is executed must be
+    whole: else its end would not be where it seems."""
+    plain = full = text
+    for comment in reversed([token for token in pieces(text) if token.kind is TokenKind.COMMENT]):
+        if not _SERVERS_OWN.match(comment.text):
+            continue
+        of_tidb = _OF_TIDB.fullmatch(comment.text)
+        inner = of_tidb or _EXECUTED.fullmatch(comment.text)
+        if inner is None or not _is_whole(inner[1]):
+            raise DdlRefused("its text holds a comment that servers do not all take for the same")
+        full = f"{full[: comment.start]} {inner[1]} {full[comment.end :]}"
+        plain = f"{plain[: comment.start]} {'' if of_tidb else inner[1]} {plain[comment.end :]}"
+    yield plain
+    if full != plain:
+        yield full
 
 
-def _kind(action: Action) -> str:
-    return action.name.lower().replace("_", " ")
+def _is_whole(text: str) -> bool:
+    """Whether no quote and no comment that begins in it goes on behind it."""
+    tokens = pieces(f"{text} x")
+    return tokens[-1].text == "x" and all(token.text != "`" for token in tokens)
+
+
+def _of_another_kind(action: Action) -> DdlRefused:
+    kind = action.name.lower().replace("_", " ")
+    return DdlRefused(f"its text is no statement of the kind that its schema file says ({kind})")

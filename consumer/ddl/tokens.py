@@ -44,20 +44,21 @@ class Token(NamedTuple):
 Tokens = Sequence[Token]
 
 # The repetitions are possessive: a text that never closes its quote costs one pass, not a search. A comment of TiDB's
-# own holds syntax, so a quote in it hides an end of comment; any other comment ends where it first can.
+# own holds syntax, so a quote in it hides an end of comment; any other comment ends where it first can. Servers know no
+# blanks but ASCII's, and take all that is not ASCII for letters.
 _TOKEN = re.compile(
     r"""
       (?P<COMMENT> /\*T! (?: [^'"`*] | \*(?!/) | '[^']*+' | "[^"]*+" | `[^`]*+` )*+ \*/
                  | /\* .*? (?: \*/ | \Z )
-                 | (?: --(?=\s|\Z) | \# ) [^\n]* )
+                 | (?: --(?=[\x00-\x20\x7f]|\Z) | \# ) [^\n]* )
     | (?P<STRING>  ' (?: [^'\\] | \\. | '' )*+ (?: ' | \\?\Z )
                  | " (?: [^"\\] | \\. | "" )*+ (?: " | \\?\Z ) )
     | (?P<QUOTED>  ` (?: [^`] | `` )*+ ` )
-    | (?P<NUMBER>  \d+ (?: \.\d* )? (?: [eE][+-]?\d+ )? (?![\w$]) )
-    | (?P<WORD>    [\w$]+ )
+    | (?P<NUMBER>  \d+ (?: \.\d* )? (?: [eE][+-]?\d+ )? (?![\w$\x80-\U0010ffff]) )
+    | (?P<WORD>    [\w$\x80-\U0010ffff]+ )
     | (?P<SYMBOL>  \S )
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
 

@@ -34,6 +34,22 @@ FOREIGN = [
     (Action.CREATE_TABLE, f"{CREATE} SELECT * FROM victim.v"),
     (Action.CREATE_TABLE, f"{CREATE}; DROP DATABASE victim"),
     (Action.NONE, "DROP DATABASE victim"),
+    (Action.EXCHANGE_PARTITION, "ALTER TABLE victim.v ADD COLUMN x INT"),
+    (Action.EXCHANGE_PARTITION, "ALTER TABLE victim.v ADD FOREIGN KEY (v) REFERENCES `d`.`t` (id)"),
+    (Action.ADD_COLUMN, "ALTER TABLE `t` EXCHANGE PARTITION p0 WITH TABLE victim.v"),
+    (Action.RENAME_TABLE, "ALTER TABLE victim.v DROP COLUMN v"),
+    (Action.RENAME_TABLE, "RENAME TABLE victim.v TO victim.w, `d`.`t` TO `d`.`t2`"),
+    (Action.CREATE_TABLES, "CREATE TABLE victim.t2 (id INT)"),
+    (Action.RECOVER_TABLE, "RECOVER TABLE victim.v"),
+    # What is a comment for one reader is a part of the statement for another.
+    (Action.CREATE_TABLE, f"{CREATE} /*! COMMENT 'a' /* b */ AS SELECT * FROM victim.v"),
+    (Action.CREATE_TABLE, f"{CREATE} /*!99999 ' */ AS SELECT * FROM victim.v"),
+    (Action.CREATE_TABLE, f"{CREATE} /*!99999 ` */ AS SELECT * FROM victim.v"),
+    (Action.CREATE_TABLE, f"{CREATE} /*T! COMMENT '\\' */ COMMENT ' AS SELECT * FROM victim.v '"),
+    (Action.ADD_COLUMN, "ALTER TABLE /*!99999 `t` ADD COLUMN w INT COMMENT */ victim.v DROP COLUMN v"),
+    (Action.ADD_COLUMN, "ALTER TABLE /*T! `t` ADD COLUMN w INT COMMENT */ victim.v DROP COLUMN v"),
+    (Action.ADD_COLUMN, "ALTER TABLE --\x01\nvictim.v DROP COLUMN v"),
+    (Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN w INT CHECK (v --\xa0v), RENAME TO victim.x"),
 ]
 
 
@@ -61,6 +77,28 @@ def test_it_stops_its_table_and_nothing_runs(action: Action, query: str, feed: F
 @pytest.mark.parametrize(
     ("action", "query"),
     [
+        (Action.DROP_SCHEMA, "DROP DATABASE victim"),
+        (Action.DROP_SCHEMA, "DROP SCHEMA IF EXISTS /*! victim */"),
+        (Action.DROP_SCHEMA, "DROP DATABASE /*!99999 `d` */ victim"),
+        (Action.MODIFY_SCHEMA_CHARSET, "ALTER DATABASE victim COLLATE = latin1_bin"),
+    ],
+)
+def test_a_database_that_is_not_its_own(action: Action, query: str, feed: Feed, fresh_mariadb: MariaDb) -> None:
+    server = fresh_mariadb
+    server.execute("CREATE DATABASE victim COLLATE utf8mb4_bin", "CREATE TABLE victim.v (id INT PRIMARY KEY, v INT)")
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "1")})
+    feed.database("d", 20, query, action)
+    assert Replica(feed, server.url()).once(30).exit_code == 5
+    assert server.execute("SELECT COUNT(*) FROM victim.v") == [(0,)]
+    assert server.execute("SHOW CREATE DATABASE victim")[0][1].endswith("COLLATE utf8mb4_bin */")
+    assert server.execute("SELECT * FROM d.t") == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("action", "query"),
+    [
         (Action.ADD_COLUMN, "/* GRANT */ alter table `D`.`T` /*!40000 ADD COLUMN w INT */ comment 'a; DROP'"),
         (
             Action.CREATE_TABLE,
@@ -77,6 +115,17 @@ def test_it_stops_its_table_and_nothing_runs(action: Action, query: str, feed: F
         (Action.RENAME_TABLE, "ALTER TABLE old.t RENAME TO d.t"),
         (Action.EXCHANGE_PARTITION, "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t"),
         (Action.NONE, "ALTER TABLE t CACHE"),
+        (Action.DROP_SCHEMA, "DROP DATABASE IF EXISTS D"),
+        (Action.MODIFY_SCHEMA_CHARSET, "ALTER DATABASE CHARACTER SET = utf8mb4"),
+        (Action.RECOVER_TABLE, "RECOVER TABLE BY JOB 77;"),
+        (Action.RECOVER_TABLE, "FLASHBACK TABLE `x` TO `t`"),
+        (Action.RENAME_TABLES, "RENAME TABLE `e`.`x` TO `d`.`t`;"),
+        (
+            Action.CREATE_TABLE,
+            "CREATE TABLE `t` (`id` BIGINT /*T![auto_rand] AUTO_RANDOM(5, 64) */, `c` DATETIME DEFAULT _UTF8MB4'a--b',"
+            " PRIMARY KEY(`id`) /*T![clustered_index] CLUSTERED */) /*T![placement] PLACEMENT POLICY=`a*/b` */"
+            " /*T![ttl] TTL=`c` + INTERVAL 1 DAY */ /*T![ttl] TTL_ENABLE='OFF' */",
+        ),
     ],
 )
 def test_what_tidb_can_say_is_taken(action: Action, query: str) -> None:
