@@ -206,7 +206,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         anew = offered(parts.sink, stopped, context.assembly, context.progress, parts.options)
         for name in stopped:
             manager.results[name].resync = name in anew
-    for name, rows in manager.ledger.progress.bad_rows.items():
+    for name, rows in manager.ledger.progress.lacking.items():
         result = manager.results.setdefault(name, TableResult(watermark=manager.ledger.progress.table(name).applied_ts))
         result.quarantined, result.bad_row = len(rows), first_of(rows.values())
     for name, result in manager.results.items():

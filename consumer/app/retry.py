@@ -35,7 +35,7 @@ def retry(
         acquire = partial(parts.sink.acquire, parts.reader.identity)
         progress = patiently("reach the target", acquire, observer, settings.max_wait)
         parts.sink.rest()
-        tables = [name for name in progress.bad_rows if wanted(name)]
+        tables = [name for name in progress.lacking if wanted(name)]
         checks = _made_right(settings, observer, parts, progress, tables) if tables else {}
         found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
         _record(parts, found, progress)
@@ -77,8 +77,8 @@ def _made_right(
 
 
 def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
-    """A row is there if its file was read, it is no longer bad, and the table is equal but for rows that are still
-    refused."""
+    """A row is there if its file was read to its end, it is no longer bad, and the table is equal but for rows that are
+    still refused."""
     if check is None or check.error is not None:
         why = check.error if check is not None else None
         sentence = "the storage does not tell of the table" if why is None else why.sentence()
@@ -88,12 +88,15 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
     bad = {row.id for row in check.counted.aside}
     doubt = _doubt(check, len(refused))
     gone = {row.path for row in rows.values() if row.path} - check.files
-    still = {key for key, row in rows.items() if key in bad or key[:ROW_DIGITS] in refused or row.path in gone}
+    unread = gone | check.counted.later
+    still = {key for key, row in rows.items() if key in bad or key[:ROW_DIGITS] in refused or row.path in unread}
     done = {} if doubt else {key: row for key, row in rows.items() if key not in still}
     left = {key: row for key, row in rows.items() if key not in done}
     left |= {row.id: row for name, row in refused.items() if name not in known}
     if not doubt and gone:
-        doubt = f"{min(gone)} is gone from the storage: nothing shows what its rows were"
+        doubt = f"{min(gone)} is gone from the storage or has no row of the table up to its watermark"
+    if later := {row.path for row in rows.values()} & check.counted.later:
+        doubt = doubt or f"{min(later)} has rows above the table's watermark: run `once` first"
     return _Settled(done, left, doubt)
 
 

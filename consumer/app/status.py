@@ -86,7 +86,7 @@ def _table_statuses(progress: Progress, anew: Collection[TableName]) -> Iterator
         if record.state is DdlState.REFUSED
     }
     naming = naming_from(progress.routes)
-    for name in sorted({*progress.tables, *progress.bad_rows}):
+    for name in sorted({*progress.tables, *progress.lacking}):
         table, bad = progress.table(name), progress.bad_rows.get(name, {})
         version = refused.get(name, 0) if table.state is State.STOPPED else 0
         first = first_of(bad.values()) if bad else ""

@@ -93,10 +93,10 @@ BadRows = dict[TableName, dict[str, BadRow]]
 """By table, those of it by their ids."""
 
 
-def moved(rows: BadRows, moves: Mapping[TableName, TableName | None]) -> BadRows:
-    """`rows` once tables have got other names, or (None) are gone with their rows: all at once."""
+def moved(rows: BadRows, moves: Mapping[TableName, Collection[TableName]]) -> BadRows:
+    """`rows` once those of each table in `moves` are in these, or nowhere any more: all at once."""
     stay = {table: found for table, found in rows.items() if table not in moves}
-    for old, new in moves.items():
-        if new is not None and old in rows:
+    for old, places in moves.items():
+        for new in places if old in rows else ():
             stay[new] = stay.get(new, {}) | rows[old]
     return stay

@@ -77,7 +77,8 @@ class Counted:
     """What was found in a part of a table. `expected` rows by the storage, `found` in the target; of these `missing`,
     `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought: whether they
     are there is no difference. `untold`: rows of the target that the storage does not tell of. `unknown` are values, by
-    column, that the storage does not tell. `aside` are quarantined lines that still cannot be decoded."""
+    column, that the storage does not tell. `aside` are quarantined lines that still cannot be decoded; `later` are
+    files, of a table with quarantined rows, that have rows above its watermark too."""
 
     expected: int = 0
     found: int = 0
@@ -89,6 +90,7 @@ class Counted:
     unknown: Mapping[str, int] = field(default_factory=dict)
     shown: tuple[Difference, ...] = ()
     aside: tuple[BadRow, ...] = ()
+    later: frozenset[str] = frozenset()
 
     @property
     def differences(self) -> int:
@@ -101,7 +103,8 @@ class Counted:
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
         shown = sorted((*self.shown, *other.shown), key=repr)[:show]
-        return Counted(**sums, unknown=unknown, shown=tuple(shown), aside=self.aside + other.aside)
+        aside, later = self.aside + other.aside, self.later | other.later
+        return Counted(**sums, unknown=unknown, shown=tuple(shown), aside=aside, later=later)
 
 
 @dataclass(frozen=True, slots=True)

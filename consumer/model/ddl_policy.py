@@ -105,6 +105,11 @@ def trash_name(version: int, name: TableName, complete: bool = True) -> TableNam
     return TableName(name.database, new) if name.table else TableName(new, "")
 
 
+def is_trash(name: TableName) -> bool:
+    """Whether it is a `trash_name`."""
+    return name.table.startswith("__trash_")
+
+
 def trash_taken(trash: TableName) -> tuple[str, str]:
     """Why a table cannot be kept as `trash`, and what to do."""
     return (

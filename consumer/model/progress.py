@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from consumer.errors import ProgressMoved
 from consumer.model.bad_rows import BadRow, BadRows, moved
+from consumer.model.ddl_policy import is_trash
 from consumer.model.files import DataFile, Folder
 from consumer.model.names import MAX_TSO, TableName
 
@@ -160,9 +161,9 @@ class ProgressChange:
 
     No table goes back by it, unless it is a `rewind`: a change that moves a table back was made from outdated progress,
     and must not be recorded (see `check`). `by_hand` are tables, as the target calls them, of which it records
-    statements that were not executed here: somebody may have changed them by hand. `moved_bad` are tables that got
-    another name, or whose rows are gone (None), with those of them that were set aside; then `set_aside` are added, by
-    table and id, and of the tables in `taken_in` those ids are forgotten.
+    statements that were not executed here: somebody may have changed them by hand. `moved_bad`: where the
+    rows of these tables that were set aside are missing now, which can be nowhere; then `set_aside` are added, by table
+    and id, and of the tables in `taken_in` those ids are forgotten.
     """
 
     applied_ts: int | None = None
@@ -175,7 +176,7 @@ class ProgressChange:
     rewind: bool = False
     by_hand: tuple[TableName, ...] = ()
     routes: str | None = None
-    moved_bad: Mapping[TableName, TableName | None] = field(default_factory=dict)
+    moved_bad: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
     set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
 
@@ -227,7 +228,8 @@ class Progress:
 
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
-    that were set aside. `routes` are those by which its tables have their names (see `Naming`).
+    that were set aside, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`).
+    `routes` are those by which its tables have their names (see `Naming`).
     """
 
     upstream: str | None = None
@@ -244,6 +246,11 @@ class Progress:
     def is_empty(self) -> bool:
         """Whether nothing was ever applied under this name."""
         return not (self.applied_ts or self.start_ts or self.tables or self.folders or self.ddls)
+
+    @property
+    def lacking(self) -> BadRows:
+        """The `bad_rows` of tables that are there."""
+        return {name: rows for name, rows in self.bad_rows.items() if not is_trash(name)}
 
     def table(self, name: TableName) -> TableProgress:
         return self.tables.get(name) or TableProgress(self.applied_ts)

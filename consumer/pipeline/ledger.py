@@ -91,7 +91,7 @@ class Ledger:
 
     def _empty(self, name: TableName) -> None:
         places = {name: TableProgress(self.progress.table(name).applied_ts)}
-        gone = ProgressChange(tables=places, moved_bad={name: None})
+        gone = ProgressChange(tables=places, moved_bad={name: ()})
         there = self._naming.target(name)
         self.believe(self.patiently(f"empty {name}", lambda: self._target.empty_table(there, gone)))
 

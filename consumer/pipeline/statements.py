@@ -134,7 +134,7 @@ class StatementRunner:
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.
             gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
-            dead = ProgressChange(tables=gone, ddls=overtaken, moved_bad=dict.fromkeys(gone))
+            dead = ProgressChange(tables=gone, ddls=overtaken, moved_bad=dict.fromkeys(gone, ()))
             after = dead.merged(step.after)
             former = None if renames[0].old_name is None else statement.naming.target(renames[0].old_name)
             step = replace(step, old_name=former, before=ProgressChange(), after=after)

@@ -145,11 +145,19 @@ class Statement:
         return ProgressChange(tables={**own, **gone}, moved_bad=self._moved_bad)
 
     @property
-    def _moved_bad(self) -> Mapping[TableName, TableName | None]:
-        if self.action in RENAME_ACTIONS:
-            return {self.old_name: self.file.name} if self.old_name is not None else {}
-        ended = self.drops or ((self.file.name,) if self.action == Action.TRUNCATE_TABLE else ())
-        return dict.fromkeys(ended)
+    def _moved_bad(self) -> Mapping[TableName, tuple[TableName, ...]]:
+        match self.action:
+            case Action.RENAME_TABLE | Action.RENAME_TABLES:
+                return {} if self.old_name is None else {self.old_name: (self.file.name,)}
+            case Action.EXCHANGE_PARTITION:
+                # Nobody knows which of the rows were in the partition.
+                return dict.fromkeys(self.tables, self.tables)
+            case Action.DROP_TABLE | Action.TRUNCATE_TABLE:
+                return {self.file.name: (self.kept_as(),)}
+            case Action.RECOVER_TABLE:
+                return {} if self.trash is None else {self.trash: (self.file.name,)}
+            case _:
+                return dict.fromkeys(self.drops, ())
 
     def step(self, progress: Progress) -> ApplyDdl:
         """The statement as a step in the target's names. Raises DdlRefused as `routed`."""

@@ -182,8 +182,8 @@ def _store_bad_rows(tables: ProgressTables, name: str, change: ProgressChange) -
         there = {old: tables.run(f"SELECT {columns} {where}", name, *old) for old in change.moved_bad}
         for old in [old for old, found in there.items() if found]:
             tables.run(f"DELETE {where}", name, *old)
-        for old, new in change.moved_bad.items():
-            if new is not None:
+        for old, places in change.moved_bad.items():
+            for new in places:
                 rows = [{**_table_key(name, new), **dict(zip(_BAD_ROW, row, strict=True))} for row in there[old]]
                 tables.put("bad_row", rows)
     for table, found in change.set_aside.items():

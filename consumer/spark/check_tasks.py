@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from consumer.target import Comparer
 HELD = -1
 """Instead of the number of an era."""
 ASIDE = -3
-"""Instead of a bucket: quarantined lines of the files."""
+"""Instead of a bucket: what is counted of quarantined lines in the files."""
 _ERA = b"era"
 Part = tuple[int, bytes]
 """A bucket, FAILED or ASIDE, and what goes to it."""
@@ -47,8 +46,8 @@ def told_buckets(
     era = task.eras[number]
     try:
         stats, rows = decode_folded(pieces, era.task, reader) if task.target.key else _net(era, reader)
-        if aside := tuple(row for stat in stats for row in stat.aside):
-            yield ASIDE, pickle.dumps(aside)
+        if era.task.target.aside is not None:
+            yield ASIDE, pickle.dumps(_aside(stats, last=number == len(task.eras) - 1))
         now = _as_now(rows, era, task)
         told = comparer.expected(now)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
@@ -92,13 +91,15 @@ def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table
 def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Compared | ConsumerError:
     """`compare_bucket` for all parts of one partition, which has one bucket."""
     failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
-    aside = tuple(row for bucket, body in parts if bucket == ASIDE for row in pickle.loads(body))
+    aside = [pickle.loads(body) for bucket, body in parts if bucket == ASIDE]
     bodies = [body for bucket, body in parts if bucket != ASIDE]
     try:
         if (error := first_error(failed)) is not None:
             return error
         counted, rows = compare_bucket(bodies, task) if bodies else (Counted(), None)
-        return replace(counted, aside=aside), rows
+        for more in aside:
+            counted = counted.plus(more, task.show)
+        return counted, rows
     except Exception as error:
         return of_table(error, task.target)
 
@@ -123,7 +124,9 @@ def compare_alone(
         for bucket, body in told_buckets(number, era.task.slices, task, comparer, reader, buckets, moved):
             _raise_if_failed(bucket, body)
             parts.setdefault(bucket, []).append(body)
-    counted = Counted(aside=tuple(row for body in parts.pop(ASIDE, []) for row in pickle.loads(body)))
+    counted = Counted()
+    for body in parts.pop(ASIDE, []):
+        counted = counted.plus(pickle.loads(body), task.show)
     for bucket, body in held_buckets(range(comparer.ranges), task, comparer, buckets):
         _raise_if_failed(bucket, body)
         parts.setdefault(bucket, []).append(body)
@@ -133,6 +136,12 @@ def compare_alone(
         if rows is not None:
             found(rows)
     return counted
+
+
+def _aside(stats: Sequence[FileStat], last: bool) -> Counted:
+    """`last`: the era ends at the table's watermark."""
+    later = frozenset(stat.path for stat in stats if stat.next_ts) if last else frozenset()
+    return Counted(aside=tuple(row for stat in stats for row in stat.aside), later=later)
 
 
 def _raise_if_failed(bucket: int, body: bytes) -> None:

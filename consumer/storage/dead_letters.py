@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from consumer.storage.settings import StorageSettings
 
 _THREADS = 16
 _MOST_BYTES = 256 << 20
+_LONGEST = 200
+"""Characters of a folder's name: file systems take 255."""
 _ABOUT = "about.txt"
 _TEXT = (
     "Rows that the TiCDC storage-sink consumer has set aside (on-bad-row = quarantine).\n"
@@ -59,8 +62,15 @@ class LetterFolder:
 
     def path(self, table: TableName, row: BadRow) -> str:
         own = self.name if self.name.strip(".") else f"_{self.name}"
-        parts = (own, f"{quote(table.database, safe='')}.{quote(table.table, safe='')}", f"{row.id}.json")
-        return "/".join(parts)
+        return f"{own}/{_folder(table)}/{row.id}.json"
+
+
+def _folder(table: TableName) -> str:
+    """Each table's own: no dot of a name is taken for the one between them, and file systems can hold it."""
+    name = ".".join(quote(part, safe="").replace(".", "%2E") for part in table)
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}-{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
 
 
 def _line(name: str, table: TableName, row: BadRow) -> bytes:

@@ -98,21 +98,23 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
 @pytest.mark.parametrize(
     "moves",
     [
-        {SHOP: None},
-        {SHOP: LOG},
-        {SHOP: LOG, LOG: SHOP},
-        {LOG: TableName("shop", "new"), SHOP: LOG},
-        {SHOP: None, LOG: SHOP},
+        {SHOP: ()},
+        {SHOP: (LOG,)},
+        {SHOP: (LOG,), LOG: (SHOP,)},
+        {LOG: (TableName("shop", "new"),), SHOP: (LOG,)},
+        {SHOP: (), LOG: (SHOP,)},
+        {SHOP: (LOG, SHOP), LOG: (LOG, SHOP)},
     ],
 )
-def test_rows_that_were_set_aside_go_with_their_table(sink: Sink, moves: dict[TableName, TableName | None]) -> None:
+def test_rows_that_were_set_aside_go_with_their_table(
+    sink: Sink, moves: dict[TableName, tuple[TableName, ...]]
+) -> None:
     rows = {SHOP: {"a" * 32: BadRow("a" * 32, "1")}, LOG: {"b" * 32: BadRow("b" * 32, "2")}}
     sink.record(ProgressChange(set_aside=rows))
     sink.record(ProgressChange(moved_bad=moves))
     wanted: dict[TableName, dict[str, BadRow]] = {}
     for name, found in rows.items():
-        to = moves.get(name, name)
-        if to is not None:
+        for to in moves.get(name, (name,)):
             wanted[to] = wanted.get(to, {}) | found
     assert sink.progress().bad_rows == wanted
 

@@ -12,13 +12,16 @@ import pytest
 from consumer import app
 from consumer.app import parts
 from consumer.errors import BadConfig, ConsumerError
+from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.dead_letters import LetterFolder
+from tests.e2e.test_ddl_policy import RENAME
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.lettered import KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
+from tests.support.written_files import render_schema_file
 
 
 @pytest.fixture(params=["canal-json", "csv"])
@@ -147,6 +150,62 @@ def test_rows_of_a_table_that_was_renamed(storage: Storage, target: str) -> None
     assert (result.exit_code, result.tables[renamed].quarantined) == (3, 1)
     assert recorded(target)[renamed].keys() == {letter["id"]}
     assert storage.written() == [letter]
+
+
+@pytest.mark.parametrize("how", ["dropped", "truncated"])
+def test_rows_of_a_table_that_comes_back(storage: Storage, target: str, how: str) -> None:
+    """It lacks them again, if it comes back from the trash. Meanwhile nobody counts them."""
+    storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    (letter,) = (storage.once(target, 20, **RENAME), storage.written())[1]
+    (storage.feed.drop if how == "dropped" else storage.feed.truncate)("d.t", 30)
+    assert storage.once(target, 40, **RENAME).exit_code == 0
+    assert not any(row.quarantined for row in app.status(storage.settings(target), Recorder()).tables)
+    back = TableName("d", "back")
+    query = "FLASHBACK TABLE `t` TO `back`"
+    storage.feed.statement(str(back), 50, Action.RECOVER_TABLE, query, storage.columns)
+    result = storage.once(target, 60, **RENAME)
+    assert (result.exit_code, result.tables[back].quarantined) == (3, 1)
+    assert recorded(target)[back].keys() == {letter["id"]}
+    assert execute(target, "SELECT id FROM d.back") in ([(1,)], ((1,),))
+
+
+def test_rows_of_tables_that_exchange_a_partition(storage: Storage, target: str) -> None:
+    """Nobody knows whose they are: both tables may lack them, and one that is dropped takes none along."""
+    query = (
+        "CREATE TABLE `p` (`id` INT PRIMARY KEY NOT NULL, `v` INT, `s` VARCHAR(8))"
+        " PARTITION BY RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (100))"
+    )
+    storage.feed.statement("d.p", 3, Action.CREATE_TABLE, query, storage.columns)
+    storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
+    assert storage.once(target, 20).exit_code == 3
+    query = "ALTER TABLE `d`.`p` EXCHANGE PARTITION `p0` WITH TABLE `d`.`t`"
+    storage.feed.statement("d.p", 30, Action.EXCHANGE_PARTITION, query, storage.columns)
+    storage.feed.describe("d.t", 30, storage.columns)
+    result = storage.once(target, 40)
+    parted = TableName("d", "p")
+    assert {name: result.tables[name].quarantined for name in (TABLE, parted)} == {TABLE: 1, parted: 1}
+    storage.feed.drop("d.t", 50)
+    result = storage.once(target, 60)
+    assert (result.exit_code, result.tables[parted].quarantined) == (3, 1)
+    (found,) = app.retry(storage.settings(target), Recorder(), lambda _: True, CrashingLoader(Fuse())).tables
+    assert (found.table, found.taken_in, found.quarantined) == (parted, 0, 1)
+    assert found.error
+
+
+def test_letters_of_tables_with_long_names_and_dots(tmp_path: Path, target: str) -> None:
+    storage = Storage(tmp_path)
+    names = ["表" * 40, "a.b"]
+    for name in names:
+        query = f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY NOT NULL, `v` INT, `s` VARCHAR(8))"
+        storage.feed.statement(f"d.{name}", 3, Action.CREATE_TABLE, query, storage.columns)
+        line = storage.line((10, "1", "1", "a"), table=name)
+        content = cut(line) + b"\r\n" + line + b"\r\n"
+        path, _ = render_schema_file("d", name, 3, storage.columns, query, Action.CREATE_TABLE)
+        (storage.feed.folder / path.root / "3").mkdir(parents=True)
+        (storage.feed.folder / path.root / "3" / "CDC00000000000000000001.json").write_bytes(content)
+    assert storage.once(target, 20).exit_code == 3
+    assert len(storage.written()) == 2
+    assert {path.parent.name for path in storage.letters.glob("*/*/*.json")} >= {"d.a%2Eb"}
 
 
 def test_rows_of_a_table_that_is_loaded_again(storage: Storage, target: str) -> None:

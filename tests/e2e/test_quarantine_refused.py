@@ -10,7 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from consumer.errors import TooManyBadRows
+from consumer.errors import RowsCollide, TooManyBadRows
+from consumer.model.actions import Action
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import KEYLESS, TABLE, Row, Storage, recorded
 
@@ -131,6 +132,25 @@ def test_a_table_with_no_key(form: str, target: Target, tmp_path: Path) -> None:
     assert result.tables[TABLE].quarantined == 2
     assert target.rows() == [(1, 1, "a"), (3, 3, "c")]
     assert [letter["commit_ts"] for letter in storage.written()] == [None, None]
+
+
+def test_an_older_row_that_stays_can_hold_a_unique_value(tmp_path: Path, fresh_mariadb: Any) -> None:
+    """Where it cannot be told from a row that upstream keeps, the table stops, and goes on once the row is taken."""
+    target = Target(fresh_mariadb.url(), fresh_mariadb.execute)
+    storage = Storage(tmp_path)
+    begin(storage, target)
+    storage.feed.statement("d.t", 16, Action.ADD_INDEX, "ALTER TABLE `t` ADD UNIQUE `u` (`s`)", storage.columns)
+    storage.once(target.uri, 17)
+    target.alter("ALTER TABLE d.t MODIFY s VARCHAR(8) COLLATE utf8mb4_general_ci")
+    change = storage.line((20, "1", "1000", "b"), "UPDATE", old=(10, "1", "1", "a"))
+    storage.file(change, storage.line((30, "2", "2", "a")))
+    storage.once(target.uri, 40)
+    error = storage.stopped()
+    assert isinstance(error, RowsCollide)
+    assert "an older one of those can have the value" in error.hint
+    target.alter("ALTER TABLE d.t MODIFY v INT")
+    assert storage.once(target.uri, 40).exit_code == 0
+    assert target.rows() == [(1, 1000, "b"), (2, 2, "a")]
 
 
 def test_what_a_check_forbids(tmp_path: Path, fresh_mariadb: Any) -> None:

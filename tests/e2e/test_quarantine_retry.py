@@ -127,6 +127,21 @@ def test_a_table_with_no_key(form: str, target: Target, tmp_path: Path) -> None:
     assert target.rows() == [(1, 1, "a"), (2, 1000, "b"), (3, 3, "c"), (3, 3, "c")]
 
 
+def test_a_file_with_rows_above_the_watermark(storage: Storage, target: Target) -> None:
+    """The line that was mended can be one of them: it is not there before the table is past it."""
+    first, second = storage.line((10, "1", "1", "a")), storage.line((30, "2", "2", "b"))
+    path = storage.file(first, second[: len(second) // 2])
+    storage.once(target.uri, 20)
+    mend(storage, path, first, second)
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (0, 1)
+    assert "above the table's watermark" in found.error
+    assert target.rows() == [(1, 1, "a")]
+    storage.once(target.uri, 40)
+    assert retry(storage, target).tables[0].quarantined == 0
+    assert target.rows() == [(1, 1, "a"), (2, 2, "b")]
+
+
 def test_a_good_row_whose_line_was_damaged_later_stays(storage: Storage, target: Target) -> None:
     lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(4)]
     path = storage.file(lines[0], lines[1][:-9], *lines[2:])

@@ -108,9 +108,9 @@ class Storage:
 
 
 def recorded(target: str) -> Mapping[TableName, Mapping[str, BadRow]]:
-    """What the target's progress says of bad rows."""
+    """What the target's progress says of bad rows of tables that are there."""
     sink = sink_for(target, TargetOptions("default"))
     try:
-        return sink.progress().bad_rows
+        return sink.progress().lacking
     finally:
         sink.close()
