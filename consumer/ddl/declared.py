@@ -52,11 +52,13 @@ class Definitions:
 def declared(statement: ParsedStatement) -> Definitions:
     """What a CREATE TABLE or ALTER TABLE declares; any other statement declares nothing."""
     columns = {column.name.lower(): _definition(column) for column in statement.columns}
+    renamed = {new: old for old, new in renamed_columns(statement.members)}
     return Definitions(
         columns,
-        {new: old for old, new in renamed_columns(statement.members)},
+        renamed,
         frozenset(name_in(m.tokens, 2).lower() for m in statement.members if starts(m.tokens, "DROP", "COLUMN")),
-        frozenset(name.lower() for name in statement.added_columns()),
+        # Upstream has executed it: what it adds under a name that it also gives was there (IF NOT EXISTS).
+        frozenset(name.lower() for name in statement.added_columns()) - renamed.keys(),
     )
 
 

@@ -71,22 +71,24 @@ def naming_of(routes: Sequence[Route]) -> Naming:
     if not routes:
         return SAME
     compiled = [
-        (_pattern(database), _pattern(table), after, table == _ANY and len(database) == len(after[0]))
-        for (database, table), after in (route.sides for route in routes)
+        (route.text, _pattern(database), _pattern(table), after, table == _ANY and len(database) == len(after[0]))
+        for route, ((database, table), after) in ((route, route.sides) for route in routes)
     ]
+    unused = {route.text for route in routes}
 
     @cache
     def rename(name: TableName) -> TableName:
-        for database, table, after, whole in compiled:
+        for text, database, table, after, whole in compiled:
             first, second = database.fullmatch(name.database), table.fullmatch(name.table)
             if first and second and (name.table or whole):
                 texts = iter((*first.groups(), *second.groups()))
                 target = TableName(_filled(after[0], texts), _filled(after[1], texts) if name.table else "")
                 if target.database and bool(target.table) == bool(name.table):
+                    unused.discard(text)
                     return target
         return name
 
-    return Naming(rename, json.dumps([route.text for route in routes]))
+    return Naming(rename, json.dumps([route.text for route in routes]), unused)
 
 
 def naming_from(recorded: str) -> Naming:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from consumer.model.names import TableName
@@ -13,10 +13,12 @@ from consumer.model.progress import DdlState, ProgressChange
 class Naming:
     """`rename` gives the target's name for an upstream's, of a table or of a database; None: they are the same. It is
     the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
-    storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON."""
+    storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON;
+    `unused` are those that have fitted no name so far."""
 
     rename: Callable[[TableName], TableName] | None = None
     routes: str = ""
+    unused: Collection[str] = ()
 
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)

@@ -97,7 +97,7 @@ class ConsumerManager:
         """The round. Tables that cannot begin are stopped."""
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
-        for note in notes(assembly, ledger.progress):
+        for note in notes(assembly, ledger.progress, options.naming):
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}

@@ -53,7 +53,7 @@ def preview(
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),
-        tuple(note.text for note in notes(found.assembly, progress)),
+        tuple(note.text for note in notes(found.assembly, progress, options.naming)),
         tuple(_stopped(found, sink, options)),
     )
 

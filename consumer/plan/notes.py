@@ -10,6 +10,7 @@ from consumer.model.events import Note, NoteKind
 from consumer.model.files import DataFile, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
+from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.plan.partitioned import is_new_architecture, shares_partitions
@@ -20,7 +21,7 @@ _Files = Mapping[TableName, Sequence[DataFile]]
 _TWO_FEEDS = "check whether two changefeeds, or a re-created one, write to this prefix"
 
 
-def notes(assembly: Assembly, progress: Progress) -> Iterator[Note]:
+def notes(assembly: Assembly, progress: Progress, naming: Naming = SAME) -> Iterator[Note]:
     """What differs from the storage of one changefeed, and what does not fit the progress."""
     unknown = assembly.listing.unknown
     if unknown:
@@ -31,6 +32,10 @@ def notes(assembly: Assembly, progress: Progress) -> Iterator[Note]:
     if tables and not any(map(assembly.wanted, tables)):
         text = f"the table rules (--tables) let in none of the {len(tables)} tables of the storage: nothing is applied"
         yield Note(NoteKind.TABLE_RULES, text, count=len(tables))
+    naming.targets(assembly.catalog.by_table)
+    for route in sorted(naming.unused) if tables else ():
+        text = f"the route '{route}' fits no table of the storage, as far as those before it leave some"
+        yield Note(NoteKind.TABLE_RULES, text)
     yield from storage_notes(assembly.catalog, assembly.files)
     yield from _rewritten(assembly, progress)
     yield from _statements(assembly, progress)

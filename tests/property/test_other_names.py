@@ -20,7 +20,7 @@ from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.profile import HISTORIES, LONGEST, PROFILE
-from tests.support.renamed import ROUTES, own_name, renamed_file, renamed_server
+from tests.support.renamed import EXCHANGED, PREFIXED, ROUTES, OtherNames, own_name, renamed_file, renamed_server
 from tests.support.upstream import DATABASE, Storage, Upstream, last_moment_without_rename
 
 LABELS = itertools.count()
@@ -28,19 +28,23 @@ LABELS = itertools.count()
 
 @settings(PROFILE, max_examples=HISTORIES or 6)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
+@pytest.mark.parametrize("names", [PREFIXED, EXCHANGED], ids=["prefixed", "exchanged"])
 @pytest.mark.parametrize("kind", ["mariadb", "mysql"])
-def test_a_server_follows_under_other_names(seed: int, size: int, kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_server_follows_under_other_names(
+    seed: int, size: int, kind: str, names: OtherNames, request: pytest.FixtureRequest
+) -> None:
     server: SqlServer = request.getfixturevalue(kind)
     with tempfile.TemporaryDirectory() as work:
-        play(seed, size, Path(work), server, lambda original: renamed_server(original, server), partitions=True)
+        play(seed, size, Path(work), server, lambda original: renamed_server(original, server, names), partitions=True)
 
 
 @settings(PROFILE, max_examples=HISTORIES or 6)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, LONGEST))
-def test_a_file_follows_under_other_names(seed: int, size: int, mariadb: MariaDb) -> None:
+@pytest.mark.parametrize("names", [PREFIXED, EXCHANGED], ids=["prefixed", "exchanged"])
+def test_a_file_follows_under_other_names(seed: int, size: int, names: OtherNames, mariadb: MariaDb) -> None:
     with tempfile.TemporaryDirectory() as work:
         folder = Path(work)
-        play(seed, size, folder / "storage", mariadb, lambda _: renamed_file(folder), partitions=False)
+        play(seed, size, folder / "storage", mariadb, lambda _: renamed_file(folder, names), partitions=False)
 
 
 @settings(max_examples=30, deadline=None)

@@ -73,3 +73,10 @@ def test_a_column_that_is_dropped_and_added_has_no_old_name() -> None:
     query = "ALTER TABLE `t` DROP COLUMN `A`, ADD COLUMN `a` INT, RENAME COLUMN `b` TO `C`"
     said = changes_of(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
     assert [said.old_name(name) for name in ("A", "c", "D")] == [None, "b", "d"]
+
+
+def test_a_column_that_gets_the_name_of_one_to_be_added_where_there_is_none_is_that_one() -> None:
+    said = changes_of(
+        schema_file("d.t", 5, query="ALTER TABLE `t` CHANGE COLUMN `w` `k` INT, ADD COLUMN IF NOT EXISTS `K` INT")
+    ).columns
+    assert (said.old_name("k"), said.added) == ("w", frozenset())
