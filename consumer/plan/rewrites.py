@@ -39,13 +39,13 @@ def written_anew(
     timeless: bool,
 ) -> WrittenAnew:
     """What `progress` does not know of folders. `files` are of tables that exist, `every` of all tables of a round."""
-    doubtful, old = doubtful_indexes(files, listing, progress), old_indexes(every, listing)
+    doubtful, old = doubtful_indexes(files, listing, progress), old_indexes(every, listing, progress)
     asked = doubtful | {folder: index for folder, index in old.items() if index is not None}
     found = reader.named(asked) if asked else {}
     named = {folder: number for folder, number in found.items() if folder in doubtful}
-    changed = rewritten_folders(files, progress) | stale(named, progress)
+    goes_on = {folder: found.get(folder, 0) + 1 for folder in {*old, *found}}
+    changed = rewritten_folders(files, progress) | stale(named, progress) | behind(goes_on, progress)
     whole = with_later_ones(changed, progress) if timeless and changed else changed
-    goes_on = {folder: found.get(folder, 0) + 1 for folder in old}
     return WrittenAnew(whole, unproven(named, files, listing, progress), goes_on)
 
 
@@ -73,16 +73,16 @@ def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Prog
     }
 
 
-def old_indexes(files: Iterable[DataFile], listing: Listing) -> dict[Folder, StoredFile | None]:
+def old_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile | None]:
     """The index files of folders with several listed files that may name none of the last two: they are not younger
-    than the last but one. None where there is none although TiCDC writes them into a folder ``meta``, as it does the
-    schema files: before that, a restart began a folder of its own."""
+    than the last but one, or named none when the folder was read. None where there is none although TiCDC writes them
+    into a folder ``meta``, as it does the schema files: before that, a restart began a folder of its own."""
     found: dict[Folder, StoredFile | None] = {}
     for folder, group in groupby(files, key=lambda file: file.folder):
         last = deque(group, 2)
         index = listing.indexes.get(folder)
         follows = index is not None and 0 < last[0].modified < index.modified
-        if len(last) == 2 and not follows:
+        if len(last) == 2 and (not follows or _is_watched(folder, progress)):
             found[folder] = index
     lacking = [folder for folder, index in found.items() if index is None]
     if lacking:
@@ -91,6 +91,18 @@ def old_indexes(files: Iterable[DataFile], listing: Listing) -> dict[Folder, Sto
             if (folder.root, folder.version) not in in_meta:
                 del found[folder]
     return found
+
+
+def behind(goes_on: Mapping[Folder, int], progress: Progress) -> set[Folder]:
+    """The folders of which more counts as done than what cannot be written anew."""
+    places = ((folder, number, progress.folders.get(folder)) for folder, number in goes_on.items())
+    return {f for f, number, place in places if place and number < place.done and not _is_watched(f, progress)}
+
+
+def _is_watched(folder: Folder, progress: Progress) -> bool:
+    """Whether what was read of files above the last that counts as done is known file by file."""
+    place = progress.folders.get(folder)
+    return bool(place and place.open and (place.open[0].index, place.open[0].next_ts) == (place.done + 1, 0))
 
 
 def _before(index: StoredFile, newest: int | None) -> bool:

@@ -99,7 +99,7 @@ def folder_after(
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
     still read. Files that were read must not hide those. `done` moves no further than to number `upto`, from which on
-    files may be written anew, or to the end of a hole behind it, which was accepted.
+    files may be written anew, or to the end of a hole behind it, which was accepted, and back to there.
     """
     listed = list(files)
     done, size, stamp = folder.done, folder.size, folder.stamp
@@ -107,6 +107,8 @@ def folder_after(
     entries = {entry.index: entry for entry in folder.open if entry.next_ts or entry.index not in later}
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
     left = next((index for index in again if index <= done), None)
+    if upto is not None and upto < done:
+        left = min(left or done, upto + 1)
     if left is not None:
         below = next((file for file in listed if file.index == left - 1), None)
         known = [f for f in listed if left <= f.index <= done and f.path not in read and f.index not in later]

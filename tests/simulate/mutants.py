@@ -104,6 +104,7 @@ MUTANTS = {
         (
             (consumer.plan.rewrites, "rewritten_folders", lambda *_: set()),
             (consumer.plan.rewrites, "stale", lambda *_: set()),
+            (consumer.plan.rewrites, "behind", lambda *_: set()),
         ),
         theme="files written anew",
     ),
