@@ -150,8 +150,11 @@ def _check(check: TableCheck) -> dict[str, Any]:
     }
 
 
+_NOT_NUMBERS = ("shown", "unknown", "aside", "later")
+
+
 def _counted(counted: Counted) -> dict[str, Any]:
-    numbers = {name: value for name, value in asdict(counted).items() if name not in ("shown", "unknown", "aside")}
+    numbers = {name: value for name, value in asdict(counted).items() if name not in _NOT_NUMBERS}
     unknown = [{"column": name, "rows": rows} for name, rows in counted.unknown.items()]
     return {**numbers, "unknown": unknown, "shown": [_difference(row) for row in counted.shown]}
 
