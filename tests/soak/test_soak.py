@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -21,20 +23,17 @@ _PLAN = Plan(rough=3, calm=9, pause=1.5, tables=5, keeping=1, beat=1, interval=0
 
 
 def leak() -> None:
-    """The command line of this process, without Spark; it opens files at each listing and forgets them."""
+    """The command line of this process, without Spark; it opens ten files a second and forgets them."""
     from consumer.app import parts
     from consumer.cli.main import main
-    from consumer.storage.reader import FsspecReader
     from tests.support.inline_loader import InlineLoader
 
-    listing = FsspecReader.listing
-
-    def leaking(*given: object, **named: object) -> object:
-        for _ in range(10):
+    def leaking() -> None:
+        for _ in range(600):
+            time.sleep(0.1)
             os.open(__file__, os.O_RDONLY)
-        return listing(*given, **named)  # type: ignore[arg-type]
 
-    FsspecReader.listing = leaking  # type: ignore[assignment, method-assign]
+    threading.Thread(target=leaking, daemon=True).start()
     parts.SparkLoader = lambda _settings: InlineLoader()  # type: ignore[assignment, misc]
     main(sys.argv[1:])
 

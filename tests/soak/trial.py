@@ -158,8 +158,15 @@ class Soak:
         left = entries(self.program.temporary)
         if left:
             self._problems.append(f"{len(left)} temporary files are left: {', '.join(left[:5])}")
-        if not self.of_a_file and (open_ones := connections(self._target.query)):
+        if not self.of_a_file and (open_ones := self._connections()):
             self._problems.append(f"{open_ones} connections are left at the server")
+
+    def _connections(self) -> int:
+        """At the server, once it had time to see that they are closed."""
+        deadline = time.monotonic() + ENDS_WITHIN
+        while (found := connections(self._target.query)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        return found
 
     def _arrive(self, written: int) -> None:
         """Wait until what was written to the probe's row then is in the target."""
@@ -179,7 +186,8 @@ class Soak:
         self._must_be_gone()
 
     def _terminate(self) -> None:
-        if (code := self.program.end()) not in (0, -signal.SIGTERM):
+        # 4: the signal came before another try of what had just failed.
+        if (code := self.program.end()) not in (0, 4, -signal.SIGTERM):
             self._problems.append(f"`run` ended with {code} after SIGTERM: {self.program.said()}")
         self._must_be_gone()
 
