@@ -26,6 +26,8 @@ def new_folder() -> tuple[str, int]:
         return folder, _locked(Path(folder))
     except (BlockingIOError, FileNotFoundError):  # another start took it for one that is left behind
         return new_folder()
+    except OSError:  # a file system without locks: no start can take one for left behind
+        return folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _remove_forsaken(folder: Path) -> None:

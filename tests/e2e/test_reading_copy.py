@@ -159,6 +159,9 @@ def test_another_file_is_not_replaced(bank: Bank, content: bytes | None) -> None
     with pytest.raises(BadConfig, match="is no copy of this program"):
         bank.once()
     assert bank.copy.read_bytes() == before
+    bank.copy.rename(bank.copy.parent / "mine.duckdb")
+    assert bank.once().exit_code == 0
+    assert bank.shown() == [(50, 50)]
 
 
 @pytest.mark.parametrize(

@@ -259,6 +259,7 @@ FOLLOWED = {
         "config/changefeed.py:_parse",
         "pipeline/repair.py:record_as_done",
         "pipeline/resync.py:_check_name",
+        "sink/duckdb/settings.py:_file",
         "sink/duckdb/settings.py:from_uri",
     ],
     "test_hints_of_usage.py::test_settings_that_are_not_there": [
@@ -350,16 +351,17 @@ FOLLOWED = {
     "test_unsettled_files.py::test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round": [
         "storage/files.py:changed",
     ],
+    "test_reading_copy.py::test_another_file_is_not_replaced": ["sink/duckdb/reading_copy.py:_newest"],
     "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
     "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],
-    "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["app/verify.py:_mender"],
+    "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["verify/mend.py:writing"],
     "test_verify.py::test_a_checkpoint_that_went_back": ["verify/verify.py:_compared"],
 }
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
 ADVICE = {
     "cli/starved.py:starved", "sink/columnar/writer.py:_save", "sink/columnar/writer.py:_without_folder",
-    "sink/duckdb/tables/prepare.py:_answer",
+    "sink/duckdb/reading_copy.py:_copy", "sink/duckdb/tables/prepare.py:_answer",
     "sink/mysql/rows/multiset.py:_execute",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
     "spark/failures.py:told", "spark/session.py:_check", "spark/session.py:_why_not", "spark/waiting.py:add",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -73,3 +74,12 @@ def test_a_folder_that_another_start_took_is_made_anew(temporary: Path, monkeypa
 
     monkeypatch.setattr("consumer.spark.folders.os.open", taken)
     assert next_one().is_dir()
+
+
+def test_without_locks_a_start_works_and_removes_nothing(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", lacking)
+    left = [next_one(), next_one()]
+    assert sorted(temporary.iterdir()) == sorted(left)
