@@ -101,7 +101,9 @@ class _Poison:
 def test_whatever_a_task_raises_is_an_error_of_its_table(replica: MemoryReplica) -> None:
     result = app.once(replica.settings(), replica.seen, Poisoned())
     assert (result.exit_code, states(result)) == (3, {"d.t": "stopped", "d.u": "ok", "d.v": "ok"})
-    assert "more memory than a worker has: no 9 TiB" in result.tables[TableName("d", "t")].error
+    assert (
+        "its load needs more memory (ulimit -v) than a worker has: no 9 TiB" in result.tables[TableName("d", "t")].error
+    )
 
 
 class Busy(InlineLoader):
