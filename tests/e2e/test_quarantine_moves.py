@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from consumer.app import parts
 from consumer.errors import BadConfig, ConsumerError
 from consumer.model.actions import Action
 from consumer.model.names import TableName
+from consumer.model.result import RunResult
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.dead_letters import LetterFolder
@@ -51,27 +53,35 @@ def cut(line: bytes) -> bytes:
     return line[:-4]
 
 
+def dying_at_each_moment(
+    storage: Storage, target: str, monkeypatch: pytest.MonkeyPatch, behind: Callable[[int], object] = lambda _: None
+) -> tuple[RunResult, int]:
+    """Runs, each of which dies at a later moment than the one before, until one does not; `behind` is called with how
+    many have died. That one's result, and that number."""
+    real_put, real_sink = LetterFolder.put, parts.sink_of
+    deaths = 0
+    while True:
+        fuse = Fuse(deaths)
+        with monkeypatch.context() as patch:
+            patch.setattr(LetterFolder, "put", fuse.around(real_put))
+            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real_sink(settings), fuse))
+            try:
+                return app.once(storage.settings(target), Recorder(), CrashingLoader(fuse)), deaths
+            except Crash:
+                deaths += 1
+        behind(deaths)
+
+
 def test_a_run_that_dies_at_any_moment_doubles_and_loses_nothing(
     storage: Storage, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [storage.line((10 + n, str(n), "1", "a")) for n in range(6)]
     storage.file(*lines[:2], cut(lines[2]), lines[3])
     storage.file(cut(lines[4]), lines[5])
-    real_put, real_sink = LetterFolder.put, parts.sink_of
     storage.feed.checkpoint(13)
-    moment = 0
-    while True:
-        fuse = Fuse(moment)
-        with monkeypatch.context() as patch:
-            patch.setattr(LetterFolder, "put", fuse.around(real_put))
-            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real_sink(settings), fuse))
-            try:
-                result = app.once(storage.settings(target), Recorder(), CrashingLoader(fuse))
-                break
-            except Crash:
-                moment += 1
-        storage.feed.checkpoint(13 + moment % 4)  # the next run may see more
-    assert moment > 5
+    # The run behind a death may see more.
+    result, deaths = dying_at_each_moment(storage, target, monkeypatch, lambda n: storage.feed.checkpoint(13 + n % 4))
+    assert deaths > 5
     assert result.exit_code == 3
     storage.once(target, 100)
     letters = storage.written()
@@ -94,20 +104,9 @@ def test_a_table_with_no_key_whose_writer_moves_its_progress(
         execute(target, narrow)
     first, second = storage.line((10, "1", "1", "a")), storage.line((11, "2", "1000", "a"))
     storage.file(first, second if bad == "value" else cut(second), storage.line((12, "3", "3", "a")))
-    real_put, real_sink = LetterFolder.put, parts.sink_of
     storage.feed.checkpoint(20)
-    moment = 0
-    while True:
-        fuse = Fuse(moment)
-        with monkeypatch.context() as patch:
-            patch.setattr(LetterFolder, "put", fuse.around(real_put))
-            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real_sink(settings), fuse))
-            try:
-                app.once(storage.settings(target), Recorder(), CrashingLoader(fuse))
-                break
-            except Crash:
-                moment += 1
-    assert moment > 3
+    _, deaths = dying_at_each_moment(storage, target, monkeypatch)
+    assert deaths > 3
     letters = storage.written()
     assert [letter["line"] for letter in letters] == [2]
     assert {letter["id"] for letter in letters} == recorded(target)[TABLE].keys()
