@@ -17,7 +17,8 @@ from consumer.sink.columnar.sql import quote
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
 _NOT_ALLOWED = tuple(os.strerror(number) for number in NOT_ALLOWED)
-_NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_ROOM = tuple(os.strerror(number) for number in NO_ROOM)
 
 OPEN_SECONDS = 15.0
 """How long a file that is open in another process is waited for."""
@@ -90,7 +91,7 @@ class Database:
             try:
                 return self._of_the_file(duckdb.connect(self._path, read_only=read_only))
             except duckdb.Error as error:
-                if not _is_open_elsewhere(error) or time.monotonic() >= until:
+                if not is_open_elsewhere(error) or time.monotonic() >= until:
                     raise self._translated(error) from error
             time.sleep(0.2)
 
@@ -119,7 +120,7 @@ class Database:
 
     def _translated(self, error: duckdb.Error | MemoryError) -> ConsumerError:
         text = (str(error) or type(error).__name__).splitlines()[0]
-        if _is_open_elsewhere(error):
+        if is_open_elsewhere(error):
             return TargetUnavailable(
                 f"{self._path} is open in another process: {text}", hint="close it there; nothing is lost"
             )
@@ -139,7 +140,8 @@ def lacks_memory(error: ConsumerError) -> bool:
     return isinstance(error.__cause__, _NO_MEMORY)
 
 
-def _is_open_elsewhere(error: Exception) -> bool:
+def is_open_elsewhere(error: Exception) -> bool:
+    """Whether DuckDB says that another process has the file open."""
     return "could not set lock" in str(error).lower()
 
 

@@ -6,7 +6,6 @@ its own. It is copied at the end of a round that has changed rows or tables, and
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import logging
 import os
@@ -21,7 +20,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import State
 from consumer.model.texts import count_text
 from consumer.sink.columnar.lock import NOT_ALLOWED
-from consumer.sink.duckdb.connection import Database
+from consumer.sink.duckdb.connection import NO_ROOM, Database, is_open_elsewhere
 from consumer.sink.duckdb.progress.schema import SCHEMA
 
 log = logging.getLogger(__name__)
@@ -75,7 +74,7 @@ class ReadingCopy:
             with duckdb.connect(self.to, read_only=True) as connection:
                 return connection.execute(_NEWEST).fetchone()
         except duckdb.Error as error:
-            if "could not set lock" in str(error).lower():
+            if is_open_elsewhere(error):
                 return None
             raise BadConfig(
                 f"{self.to} would be replaced by a copy, and is no copy of this program",
@@ -106,7 +105,7 @@ class ReadingCopy:
                     f"the copy {self.to} cannot be written: {error.strerror}",
                     hint="let this user write to its folder, or name another file in ?copy=.. of --downstream-uri",
                 ) from error
-            room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            room = error.errno in NO_ROOM
             raise TargetUnavailable(
                 f"the copy {self.to} cannot be written: {error.strerror}",
                 hint=f"{'make room on its disk, then run' if room else 'try'} again; nothing is lost",

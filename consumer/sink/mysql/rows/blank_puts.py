@@ -9,8 +9,8 @@ import pymysql
 from consumer.errors import RowsCollide
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
-from consumer.sink.mysql.rows.values import mysql_target
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.rows.values import mysql_target, table_of
+from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.tables.blanks import TABLE, shown_columns
 
 
@@ -23,7 +23,7 @@ def end_in_blanks(target: LoadTarget, puts: pa.Table) -> bool:
 def look_for_blanks(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> bool:
     """Whether the table holds such a text; recorded in the transaction at hand. It reads an index of each column."""
     settings = mysql_target(target)
-    table, found = qualified(settings.database, settings.table), False
+    table, found = table_of(target), False
     for position in settings.padded:
         cursor.execute(f"SELECT 1 FROM {table} WHERE {quote(target.names[position])} LIKE '% ' LIMIT 1")
         found = found or cursor.fetchone() is not None

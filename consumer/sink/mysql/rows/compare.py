@@ -13,8 +13,8 @@ from pymysql.cursors import SSCursor
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows import normal_form
-from consumer.sink.mysql.rows.values import mysql_target
-from consumer.sink.mysql.server.connection import connect, qualified, quote
+from consumer.sink.mysql.rows.values import table_of
+from consumer.sink.mysql.server.connection import connect, quote
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 
@@ -43,8 +43,7 @@ class MySqlComparer:
     def held(self, number: int) -> Iterator[pa.Table]:
         where, values = self._where(number)
         chosen = ", ".join(normal_form.expressions(self.target))
-        settings = mysql_target(self.target)
-        query = _literal(f"SELECT {chosen} FROM {qualified(settings.database, settings.table)}") + where
+        query = _literal(f"SELECT {chosen} FROM {table_of(self.target)}") + where
         connection = connect(self.settings, "dml")
         try:
             connection.decoders = {}  # texts as the server gives them
@@ -89,9 +88,8 @@ def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> tuple[Any, 
     """Values of the key's first column, as the server orders them, with RANGE_ROWS rows or more between two."""
     if not target.key or target.columns[target.key[0]].family not in _DIVIDED:
         return ()
-    settings = mysql_target(target)
     name = _literal(quote(target.names[target.key[0]]))
-    table = _literal(qualified(settings.database, settings.table))
+    table = _literal(table_of(target))
     found: list[Any] = []
     while True:
         where = f"WHERE {name} > %s " if found else ""

@@ -13,8 +13,8 @@ import pyarrow as pa
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows.batches import joined
-from consumer.sink.mysql.rows.values import as_signed, key_literals, mysql_target, sql
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.rows.values import as_signed, key_literals, mysql_target, sql, table_of
+from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.tables.rounded import near
 
 _BYTES = 256 * 1024
@@ -28,8 +28,7 @@ _LISTED = (Family.INTEGER, Family.DECIMAL, Family.BIT, Family.ENUM, Family.YEAR,
 
 def delete_statements(target: LoadTarget, rows: pa.Table, plain: bool = False) -> Iterator[bytes]:
     """Statements that remove the rows with the keys of `rows` (the key columns of ``c0 .. cN``). Raises CorruptFile."""
-    settings = mysql_target(target)
-    head = f"DELETE FROM {qualified(settings.database, settings.table)} WHERE "
+    head = f"DELETE FROM {table_of(target)} WHERE "
     literals = key_literals(target, rows, target.key, plain)
     if len(literals) == 1 and target.columns[target.key[0]].family in _LISTED:
         start = f"{head}{quote(target.names[target.key[0]])} IN (".encode()

@@ -12,8 +12,8 @@ import pymysql
 
 from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
-from consumer.sink.mysql.rows.values import Form, form_of, from_text, mysql_target, texts
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.rows.values import Form, form_of, from_text, mysql_target, table_of, texts
+from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, errno, translate
 from consumer.sink.mysql.server.wire import load_local
 
@@ -61,9 +61,10 @@ def load_statement(target: LoadTarget) -> str:
             assignments.append(f"{quote(name)} = {from_text(target, position, f'@v{position}')}")
         else:
             places.append(quote(name))
-    table = qualified(settings.database, settings.table)
     setting = f" SET {', '.join(assignments)}" if assignments else ""
-    return f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {table} {_CLAUSES} ({', '.join(places)}){setting}"
+    return (
+        f"LOAD DATA LOCAL INFILE 'rows' REPLACE INTO TABLE {table_of(target)} {_CLAUSES} ({', '.join(places)}){setting}"
+    )
 
 
 def csv_of(target: LoadTarget, rows: pa.Table) -> pa.Buffer:

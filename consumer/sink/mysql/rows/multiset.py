@@ -20,8 +20,8 @@ from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.rows import replace
 from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.deletes import same_bytes
-from consumer.sink.mysql.rows.values import key_literals, mysql_target, sql
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.rows.values import key_literals, mysql_target, sql, table_of
+from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.rounded import near
 from consumer.sink.progress_rows import begins_too_early
@@ -62,7 +62,7 @@ def apply(
 def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int) -> tuple[int, int]:
     """Make of each of `rows` the ``n`` copies that must be there, in the transaction at hand; how many copies it has
     added and removed. Raises RowRefused, CorruptFile, CannotBeExact; pymysql's errors pass through."""
-    head = b"SELECT COUNT(*) FROM %b WHERE " % qualified_table(target)
+    head = f"SELECT COUNT(*) FROM {table_of(target)} WHERE ".encode()
     held = []
     for condition in conditions(target, rows):
         _execute(cursor, target, head + condition + b" FOR UPDATE", packet)
@@ -121,13 +121,7 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
 
 def delete_copies(target: LoadTarget, condition: bytes, count: int) -> bytes:
     """The statement that removes `count` of the rows that meet `condition`."""
-    return b"DELETE FROM %b WHERE %b LIMIT %d" % (qualified_table(target), condition, count)
-
-
-def qualified_table(target: LoadTarget) -> bytes:
-    """Its name in statements."""
-    settings = mysql_target(target)
-    return qualified(settings.database, settings.table).encode()
+    return b"DELETE FROM %b WHERE %b LIMIT %d" % (table_of(target).encode(), condition, count)
 
 
 def _execute(cursor: pymysql.cursors.Cursor, target: LoadTarget, statement: bytes, packet: int) -> None:

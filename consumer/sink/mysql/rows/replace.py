@@ -15,8 +15,8 @@ from consumer.errors import RowRefused
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows.batches import Piece, joined
-from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.mysql.rows.values import error_values, literals, sql, table_of
+from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.server.errors import translate
 
 Verb = Literal["REPLACE", "INSERT"]
@@ -45,10 +45,9 @@ def put(
 
 class _Put:
     def __init__(self, cursor: pymysql.cursors.Cursor, target: LoadTarget, packet: int, verb: Verb) -> None:
-        settings = mysql_target(target)
         names = ", ".join(quote(name) for name in target.names)
         self._cursor, self._target, self._packet = cursor, target, packet
-        self._head = f"{verb} INTO {qualified(settings.database, settings.table)} ({names}) VALUES ".encode()
+        self._head = f"{verb} INTO {table_of(target)} ({names}) VALUES ".encode()
 
     def write(self, rows: pa.Table) -> None:
         for piece in self._statements(rows):

@@ -12,10 +12,10 @@ from consumer.model.load import LoadTarget
 from consumer.sink.mysql.progress.schema import SCHEMA
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
-from consumer.sink.mysql.rows.multiset import conditions, delete_copies, qualified_table
+from consumer.sink.mysql.rows.multiset import conditions, delete_copies
 from consumer.sink.mysql.rows.staged import is_staged
-from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql
-from consumer.sink.mysql.server.connection import file_session, qualified, quote
+from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql, table_of
+from consumer.sink.mysql.server.connection import file_session, quote
 from consumer.sink.mysql.settings import MySqlSettings
 
 _ROWS, _BYTES = 500, 256 * 1024
@@ -53,7 +53,7 @@ class MySqlScript:
 
     def copies(self, target: LoadTarget, rows: pa.Table) -> Iterator[bytes]:
         """Only where the table still has as many copies as it had: the statements can run again."""
-        names, table = self._names(target), qualified_table(target)
+        names, table = self._names(target), table_of(target).encode()
         images = self._tuples(target, rows).to_pylist()
         counts = zip(rows.column("n").to_pylist(), rows.column("held").to_pylist(), strict=True)
         for image, condition, (told, held) in zip(images, conditions(target, rows, plain=True), counts, strict=True):
@@ -82,11 +82,11 @@ class MySqlScript:
         changed = [sql(f"{quote(name)} = ", value) for name, value in values if name not in settings.computed]
         kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.own)  # else ON UPDATE gives them the time
         where = key_conditions(target, rows, plain=True)
-        start = f"UPDATE {qualified(settings.database, settings.table)} SET "
+        start = f"UPDATE {table_of(target)} SET "
         yield from sql(start, sql(*changed, between=", "), f"{kept} WHERE ", where, ";\n").to_pylist()
 
     def _head(self, verb: str, target: LoadTarget) -> bytes:
-        return b"%b INTO %b (%b) VALUES " % (verb.encode(), qualified_table(target), self._names(target))
+        return b"%b INTO %b (%b) VALUES " % (verb.encode(), table_of(target).encode(), self._names(target))
 
     def _names(self, target: LoadTarget) -> bytes:
         computed = mysql_target(target).computed

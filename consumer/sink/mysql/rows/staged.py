@@ -20,7 +20,7 @@ from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.progress.schema import SCHEMA
-from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.rows.values import mysql_target, table_of
 from consumer.sink.mysql.server.connection import qualified, quote
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
 
@@ -67,7 +67,7 @@ def _make(
         )
         cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}, {', '.join(columns)})")
         return
-    table = qualified(settings.database, settings.table)
+    table = table_of(target)
     cursor.execute(f"CREATE TEMPORARY TABLE {stage} ({own}) AS SELECT {_listed(names)} FROM {table} LIMIT 0")
 
 
@@ -85,7 +85,7 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     did; pymysql's errors pass through.
     """
     new = _complete(cursor, target) if target.own else 0
-    table = _table(target)
+    table = table_of(target)
     # With an alias for the table servers ask for a database to be chosen.
     cursor.execute(f"DELETE {table} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}")
     try:
@@ -100,7 +100,7 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
 
 
 def _inserts(target: LoadTarget, new: int) -> list[str]:
-    computed, table = mysql_target(target).computed, _table(target)
+    computed, table = mysql_target(target).computed, table_of(target)
     written = [name for name in target.names if name not in computed]
     columns, values = _listed(written), _listed(written, "s.")
     if not target.own:
@@ -113,7 +113,7 @@ def _inserts(target: LoadTarget, new: int) -> list[str]:
 
 def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     """Fill the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
-    settings, table = mysql_target(target), _table(target)
+    settings, table = mysql_target(target), table_of(target)
     old = _listed(target.own, f"{table}.")
     there = f"SELECT s.{_ROW}, {old} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"INSERT INTO {OWN} ({_ROW}, {_listed(target.own)}) {there}")
@@ -135,7 +135,7 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     computed = mysql_target(target).computed
     if not any(target.names[position] in computed for position in target.key):
         return
-    table, first = _table(target), quote(target.names[target.key[0]])
+    table, first = table_of(target), quote(target.names[target.key[0]])
     joined = f"{STAGE} s LEFT JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"SELECT 1 FROM {joined} WHERE {table}.{first} IS NULL LIMIT 1")
     if cursor.fetchone():
@@ -169,18 +169,13 @@ def _same_handle(target: LoadTarget) -> str:
 
 def _same(target: LoadTarget, position: int) -> str:
     name = quote(target.names[position])
-    there = f"{_table(target)}.{name}"
+    there = f"{table_of(target)}.{name}"
     equal = f"{there} = s.{name}"
     if target.columns[position].family is not Family.TEXT:
         return equal
     # As deletes do: 'a' and 'a ' are two keys, though most collations take them for equal.
     one, other = (f"CAST(CONVERT({side} USING utf8mb4) AS BINARY)" for side in (there, f"s.{name}"))
     return f"{equal} AND {one} = {other}"
-
-
-def _table(target: LoadTarget) -> str:
-    settings = mysql_target(target)
-    return qualified(settings.database, settings.table)
 
 
 def _listed(names: Sequence[str], before: str = "") -> str:

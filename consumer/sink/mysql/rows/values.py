@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from consumer.errors import CorruptFile, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
+from consumer.sink.mysql.server.connection import qualified
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.types.blobs import binary_to_hex
 from consumer.types.floats import float32_exact
@@ -44,6 +45,12 @@ def mysql_target(target: LoadTarget) -> MySqlTarget:
     """The sink's own part of `target`."""
     assert isinstance(target.settings, MySqlTarget)
     return target.settings
+
+
+def table_of(target: LoadTarget) -> str:
+    """Its table's name in statements."""
+    settings = mysql_target(target)
+    return qualified(settings.database, settings.table)
 
 
 def form_of(target: LoadTarget, position: int) -> Form:
