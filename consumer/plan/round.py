@@ -9,7 +9,7 @@ cost of a round is linear in its steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from consumer.errors import ConsumerError
@@ -17,8 +17,8 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import MAX_TSO, TableName
-from consumer.model.progress import DdlId
-from consumer.model.steps import Barrier, LoadRows, Window, ddl_id
+from consumer.model.steps import Barrier, LoadRows, Window
+from consumer.plan.obstacles import Obstacles
 from consumer.plan.queue import Queue, passes
 from consumer.plan.statement import Statement
 from consumer.plan.table_state import TableState
@@ -54,19 +54,15 @@ class Round:
         self.changes = 0
         """Grows when a table moves or stops, or a statement runs."""
         self._queue = Queue(timeline.pending)
+        self._obstacles = Obstacles(self._queue, self.tables, self.live)
         self._bounds: dict[str, Bounds] = {}
         self._looking_again = [state for state in tables.values() if any(e.read_to is not None for e in state.unread)]
-        self._refused: dict[DdlId, ConsumerError] = {}
         self._moving: set[TableName] = set(self.tables)
         self._for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._to_pass: dict[int, Statement] = {}
         self._told: set[int] = set()
         self._held: set[TableName] = set()
-        self._complete_up_to: defaultdict[int, int] = defaultdict(int)
-        self._stuck: dict[int, str] | None = {}
-        self._ill: set[TableName] = set()
-        self._emptied = _before_a_truncate(timeline.pending)
         for statement in timeline.pending:
             for name in statement.touches:
                 if name in self.tables:
@@ -90,12 +86,12 @@ class Round:
 
     def waiting(self) -> Iterator[tuple[Statement, str]]:
         """The statements that cannot run, and what each waits for."""
-        stuck = self._all_stuck()
+        stuck = self._obstacles.stuck()
         for statement in self._queue:
             obstacle = stuck.get(self._queue.number(statement))
             if obstacle is None and (blocker := self._queue.blocker(statement, stuck)) is not None:
                 obstacle = f"{blocker.file.name} at {blocker.version}"
-            elif obstacle is None and (name := self._rows_left(statement)) is not None:
+            elif obstacle is None and (name := self._obstacles.rows_left(statement)) is not None:
                 obstacle = f"rows of {name}"
             if obstacle is not None:
                 yield statement, obstacle
@@ -175,7 +171,7 @@ class Round:
         if statement.heals:
             for name in names:
                 self.tables[name].give_up(self.lost(name, statement.until(name)))
-            self._ill -= names
+            self._obstacles.heal(names)
             self._trouble_changed()
             self._queue.again(other for name in names for other in self._for_health.pop(name, ()))
         self.live.difference_update(*(other.drops for other in gone))
@@ -204,14 +200,13 @@ class Round:
         """`table` goes no further in this round."""
         self._held.discard(table)
         self.tables[table].error = error
-        self._ill.add(table)
-        if self._queue.next_version(table) is not None:
+        if self._obstacles.stop(table):
             self._trouble_changed()
         self._changed(table)
 
     def refused(self, statement: Statement, error: ConsumerError) -> None:
         """`statement` cannot be executed: it is not tried again in this round."""
-        self._refused[ddl_id(statement.file)] = error
+        self._obstacles.refuse(statement, error)
         self._trouble_changed()
 
     def again(self, statement: Statement) -> None:
@@ -254,7 +249,6 @@ class Round:
 
     def _trouble_changed(self) -> None:
         """A table stopped or goes on: other statements are stuck now, and others may pass them."""
-        self._stuck = None
         self._queue.again(self._to_pass.values())
         self._to_pass.clear()
 
@@ -264,61 +258,17 @@ class Round:
         """Whether a statement at the front can run; if not, it is looked at again when what it waits for changes."""
         if id(statement) in self._told:
             return False
-        if passes(statement) and (blocker := self._queue.blocker(statement, self._all_stuck())) is not None:
+        if passes(statement) and (blocker := self._queue.blocker(statement, self._obstacles.stuck())) is not None:
             self._to_pass[id(statement)] = statement
             self._queue.wait(statement, blocker)
             return False
-        if (stopped := self._stopped(statement)) is not None:
+        if (stopped := self._obstacles.stopped(statement)) is not None:
             self._for_health[stopped].append(statement)
             return False
-        if (late := self._rows_left(statement)) is not None:
+        if (late := self._obstacles.rows_left(statement)) is not None:
             self._for_rows[late].append(statement)
             return False
         return True
-
-    def _all_stuck(self) -> Mapping[int, str]:
-        """The numbers of the statements that cannot go past a stopped table, with what each waits for."""
-        if self._stuck is None:
-            self._stuck = {}
-            names: dict[TableName, str] = {}
-            for statement in self._queue if self._ill or self._refused else ():
-                text = self._stop(statement) or self._queue.stuck_ahead(statement, self._stuck, names)
-                if text is not None:
-                    self._stuck[self._queue.number(statement)] = text
-                    for name in statement.touches:
-                        names.setdefault(name, text)
-        return self._stuck
-
-    def _stop(self, statement: Statement) -> str | None:
-        """The stopped table that `statement` cannot go past."""
-        if (refusal := self._refused.get(ddl_id(statement.file))) is not None:
-            return f"{statement.file.name}: {refusal.message}"
-        name = self._stopped(statement)
-        error = None if name is None else self.tables[name].error
-        return None if error is None else f"{name}: {error.message}"
-
-    def _stopped(self, statement: Statement) -> TableName | None:
-        """A table that will be emptied needs its definition, not its rows."""
-        if statement.heals or id(statement) in self._emptied:
-            return None
-        return next((name for name in statement.touches if self.tables[name].error is not None), None)
-
-    def _rows_left(self, statement: Statement) -> TableName | None:
-        """The first table with rows below the statement's version that are left to load. Those in front of it were
-        found complete, which they stay."""
-        touches, key = statement.touches, id(statement)
-        while self._complete_up_to[key] < len(touches):
-            name = touches[self._complete_up_to[key]]
-            if not self._complete(self.tables[name], statement):
-                return name
-            self._complete_up_to[key] += 1
-        return None
-
-    def _complete(self, state: TableState, statement: Statement) -> bool:
-        """Whether no row of this table below the statement's version is left to load; none is of a table that does not
-        exist, whatever its old files hold."""
-        done = state.position >= statement.version or not state.unread
-        return done or state.error is not None or state.name not in self.live
 
     def _loadable(self) -> list[tuple[TableState, int]]:
         """Tables that can move now, each with the version of its next statement, or the checkpoint."""
@@ -331,19 +281,3 @@ class Round:
             else:
                 self._moving.discard(name)
         return found
-
-
-def _before_a_truncate(pending: Sequence[Statement]) -> set[int]:
-    """The ids of the statements about one table alone that is truncated later: that table itself, not another that has
-    its name by then, and with nothing in between that needs its rows beside another table."""
-    found: set[int] = set()
-    truncated: set[TableName] = set()
-    for statement in reversed(pending):
-        own = statement.file.name
-        if own in truncated and statement.touches == (own,):
-            found.add(id(statement))
-        if statement.touches != (own,) or statement.creates is not None or statement.drops:
-            truncated -= {own, *statement.touches, *statement.drops}
-        elif statement.heals and statement.action == Action.TRUNCATE_TABLE:
-            truncated.add(own)
-    return found

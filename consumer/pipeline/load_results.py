@@ -1,0 +1,144 @@
+"""What ended loads return: committed and recorded, or the reason why a table stops or is planned again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from consumer.errors import (
+    ConsumerError,
+    LoadFailed,
+    Retryable,
+    RowsCollide,
+    RowsSetAside,
+    RowsVary,
+    TableError,
+    TooManyBadRows,
+)
+from consumer.model.bad_rows import BadRow
+from consumer.model.events import NowDoing, StepFinished
+from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
+from consumer.model.progress import ProgressChange
+from consumer.model.steps import LoadRows
+from consumer.pipeline import refused_rows, set_aside
+from consumer.pipeline.context import RoundContext
+from consumer.pipeline.load_notes import notes_of
+from consumer.pipeline.unreadable import put_off
+
+
+class LoadResults:
+    """The loads that have not ended, by the number of their task, and what becomes of each."""
+
+    def __init__(self, context: RoundContext) -> None:
+        self._context = context
+        self._open: dict[int, LoadRows] = {}
+
+    def expect(self, task: LoadTask, load: LoadRows) -> None:
+        """`task` is to run for `load`."""
+        self._open[task.number] = load
+
+    def forget(self, task: LoadTask) -> None:
+        """`task` does not run any more."""
+        self._open.pop(task.number)
+
+    def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
+        """Commit what is loaded. The tables of the other outcomes stop or are planned again, but those that failed for
+        now (Retryable) stay expected. `seconds`: how long the loads ran."""
+        context = self._context
+        done = [outcome for outcome in outcomes if outcome.error is None]
+        done = self._commit(done)
+        for outcome in done:
+            load, consumer = self._open.pop(outcome.task.number), context.consumers[outcome.table]
+            context.deferred.settled([outcome.table])
+            context.round.loaded(load, consumer.read(load, outcome))
+            context.tell(StepFinished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes))
+        for note in notes_of(done, context.options.dialect, context.options.key_loss):
+            context.tell(note)
+        for outcome in outcomes:
+            if isinstance(outcome.error, RowsSetAside):
+                self._set_aside_first(self._open.pop(outcome.task.number), outcome.task, outcome.error)
+            elif outcome.error is not None and not isinstance(outcome.error, Retryable):
+                self._failed(self._open.pop(outcome.task.number), outcome.task.target, outcome.error)
+
+    def _set_aside_first(self, load: LoadRows, task: LoadTask, error: RowsSetAside) -> None:
+        """Record bad rows, then plan the load again."""
+        try:
+            aside = set_aside.of_task(self._context, task, error.rows)
+            letters = set_aside.keep(self._context, load, aside)
+        except TooManyBadRows as too_many:
+            self._context.stop(load.table, too_many)
+            return
+        self._context.ledger.record(ProgressChange(set_aside={load.table: letters}))
+        self._context.round.release(load.table)
+
+    def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
+        """Stop the table, unless the error says what to do otherwise: then the load is planned again."""
+        if self._learnt(load, target, error) or put_off(self._context, load.table, error):
+            self._context.round.release(load.table)
+        else:
+            self._context.stop(load.table, error)
+
+    def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
+        """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""
+        context = self._context
+        if isinstance(error, RowsVary):
+            return context.lessons.absent.learn(load, error, target.aside is not None)
+        if not isinstance(error, RowsCollide):
+            return False
+        state = context.consumers[load.table].state
+        bounded = load.bytes >= state.round_bytes and not context.options.dialect.timeless
+        learnt = context.lessons.collisions.learn(load, target.whole, bounded)
+        state.round_bytes = max(state.round_bytes, context.lessons.collisions.bytes_for(load))
+        return learnt
+
+    def _commit(self, done: list[LoadOutcome]) -> list[LoadOutcome]:
+        """Publish and record. If the sink reports an error of one table, that table stops, and the rest is committed.
+        If all is too much for one commit, it is committed table by table."""
+        context = self._context
+        while done:
+            done, letters = self._keep(done)
+            if not done:
+                break
+            consumers = [context.consumers[outcome.table] for outcome in done]
+            change = ProgressChange().merged(
+                *(
+                    consumer.change(
+                        self._open[outcome.task.number], outcome, context.progress, letters[outcome.task.number]
+                    )
+                    for consumer, outcome in zip(consumers, done, strict=True)
+                )
+            )
+            try:
+                context.tell(NowDoing("records what was loaded"))
+                recorded = context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
+            except TableError as error:
+                if isinstance(error, LoadFailed) and len(done) > 1:
+                    return [kept for outcome in done for kept in self._commit([outcome])]
+                wrong = [outcome for outcome in done if str(outcome.table) == error.table]
+                if not wrong:
+                    raise
+                if (left := set_aside.without(context, wrong[0], error)) is not None:
+                    done = [left if outcome is wrong[0] else outcome for outcome in done]
+                    continue
+                self._open.pop(wrong[0].task.number)
+                refused_rows.stop(context, wrong[0].task, error)
+                done = [outcome for outcome in done if outcome is not wrong[0]]
+                continue
+            context.ledger.believe(recorded)
+            set_aside.tell(context, done)
+            break
+        return done
+
+    def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
+        """Keep the rows that were set aside; what to record of them by the tasks' numbers. Tables that have too many of
+        them are stopped, and not among the outcomes any more."""
+        kept, letters = [], {}
+        for outcome in done:
+            number = outcome.task.number
+            try:
+                letters[number] = set_aside.keep(self._context, self._open[number], outcome)
+                kept.append(outcome)
+            except TooManyBadRows as error:
+                self._open.pop(number)
+                self._context.stop(outcome.table, error)
+        return kept, letters

@@ -1,0 +1,101 @@
+"""Where the rows of each load go: the sink's target of each table, or why the table stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from consumer.errors import ConsumerError
+from consumer.model.bad_rows import ROW_DIGITS, Aside
+from consumer.model.columns import Family
+from consumer.model.load import LoadTarget
+from consumer.model.names import MAX_TSO
+from consumer.model.steps import LoadRows
+from consumer.pipeline.context import RoundContext
+from consumer.pipeline.gone import gone
+from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint
+from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.target import LoadRequest
+
+SINGLE_TASK_BYTES = 128 << 20
+"""The round size of tables that only one task can load: what one task may hold in memory."""
+
+
+def targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadTarget]]:
+    """The target of each load that can run. The other tables are stopped."""
+    versions = _versions(context, loads)
+    if not versions:
+        return []
+    requests = [request for _, request in versions]
+    found = []
+    targets = context.ledger.patiently("look at the target", lambda: context.ports.sink.prepare(requests))
+    for (version, _), target in zip(versions, targets, strict=True):
+        table = version.load.table
+        if isinstance(target, ConsumerError):
+            why = gone(table, target, context.ports.sink, context.assembly, context.progress, context.options)
+            context.stop(table, why)
+        elif (refusal := _refusal(context, version.load, target)) is not None:
+            context.stop(table, refusal)
+        else:
+            found.append((version, replace(target, aside=_aside(context, version.load, target))))
+    return found
+
+
+def too_large(context: RoundContext, load: LoadRows, target: LoadTarget) -> bool:
+    """Whether a table that only one task can load must be planned again, in smaller rounds."""
+    state = context.consumers[load.table].state
+    most = max(SINGLE_TASK_BYTES, context.lessons.collisions.bytes_for(load))
+    if (target.key and not target.ordered) or load.bytes <= most:
+        return False
+    smaller = state.round_bytes > most
+    state.round_bytes = most
+    return smaller
+
+
+def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[TableVersionConsumer, LoadRequest]]:
+    """The version consumer of each load with what it asks the sink. Tables that another consumer has, or whose columns
+    do not fit, are stopped."""
+    owned = context.others.take([load.table for load in loads], context.ledger.record)
+    for table, error in owned.items():
+        context.stop(table, error)
+    options, lessons, found = context.options, context.lessons, []
+    for load in (load for load in loads if load.table not in owned):
+        version = TableVersionConsumer(
+            load,
+            context.assembly.catalog,
+            options.dialect,
+            options.never_split(load.table),
+            context.seen(load),
+            options.naming,
+        )
+        try:
+            found.append((version, version.request(lessons.absent.of(load), lessons.collisions.has(load))))
+        except ConsumerError as error:
+            context.stop(load.table, error)
+    return found
+
+
+def _refusal(context: RoundContext, load: LoadRows, target: LoadTarget) -> ConsumerError | None:
+    """Why rows of this table cannot be applied exactly."""
+    if not target.key and load.window.upto == MAX_TSO:
+        return keyless_without_checkpoint(load.table)
+    column = _ambiguous(context, target)
+    return None if column is None else ambiguous_key(load.table, column)
+
+
+def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
+    """A column of the key whose values can be two moments each."""
+    options = context.options
+    if options.accept_timestamp_key or not options.dialect.clock.doubled:
+        return None
+    names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
+    return next(names, None)
+
+
+def _aside(context: RoundContext, load: LoadRows, target: LoadTarget) -> Aside | None:
+    """How many bad rows may be set aside, if any."""
+    most = context.options.may_set_aside(load.table) if context.ports.letters is not None else 0
+    if not most:
+        return None
+    known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
+    return Aside(most, context.lessons.absent.uneven(load), kept=None if target.key else known)
