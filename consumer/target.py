@@ -185,7 +185,8 @@ class StatementPort(Protocol):
         """Execute statements that do not touch one another's tables: intent (with ``step.before``), execute, fact
         (``step.done``). One outcome a step, in their order. `unfinished` are records of earlier tries. An intent
         without a fact: look at the target before executing. A refusal: nothing ran after it. A refused statement leaves
-        no intent."""
+        no intent. Raises Retryable only if no statement ran, or all of this is one transaction: what fails behind an
+        intent is the error of an outcome that has recorded the intent."""
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
         """What `apply_ddls` would execute, in the order of the steps; a step may depend on earlier ones. Changes

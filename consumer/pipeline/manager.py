@@ -64,7 +64,10 @@ class ConsumerManager:
             _drive(context, statements, loads)
             for database in finish(context):
                 del self.results[database]
-            self.stopped = {n: c.state.error for n, c in context.consumers.items() if c.state.error is not None}
+            # Where `metadata` went back, tables that began later are not in the round, and stay as they were.
+            later = {n: error for n, error in self.stopped.items() if n in self.results and n not in context.consumers}
+            now_stopped = {n: c.state.error for n, c in context.consumers.items() if c.state.error is not None}
+            self.stopped = later | now_stopped
             self._tell_end(context, progress, now() - began)
 
     def _tell_end(self, context: RoundContext, before: Progress, seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -49,11 +49,12 @@ def _by_day(folder: Folder) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """What a listing shows of the clean-up. `used`: there are, or were, folders by day. `oldest` is a date before which
-    all of them may be gone, once any is. `kept` are the roots that have folders by day, `gone` those whose newest
-    folder that was read is gone: the clean-up was there, but how far it went is unknown. `read` are the roots of which
-    something was read. `folders` are those that have, or had, files, by root and version. `reached` is where the
-    changefeed itself is: it deletes by that, also where a replay ends at an earlier `checkpoint`."""
+    """What a listing shows of the clean-up. `used`: there are, or were, folders by day, or it may have deleted all
+    there were. `oldest` is a date before which all of them may be gone, once any is. `kept` are the roots that have
+    folders by day, `gone` those whose newest folder that was read is gone: the clean-up was there, but how far it went
+    is unknown. `read` are the roots of which something was read, with the newest version of that. `folders` are those
+    that have, or had, files, by root and version. `reached` is where the changefeed itself is, or was before `metadata`
+    went back: it deletes by that, also where a replay ends at an earlier `checkpoint`."""
 
     retention: Retention
     checkpoint: int
@@ -62,7 +63,7 @@ class CleanUp:
     oldest: str
     kept: Collection[str]
     gone: Collection[str]
-    read: Collection[str]
+    read: Mapping[str, int]
     folders: Collection[tuple[str, int]]
 
     @classmethod
@@ -77,17 +78,18 @@ class CleanUp:
         there = {(folder.root, folder.version, folder.partition, folder.date) for folder in listed}
         gone = {f.root for f in newest.values() if (f.root, f.version, f.partition, f.date) not in there}
         # At least one day is kept, so what was written yesterday is there.
-        reached = max(listing.checkpoint, listing.reached)
+        reached = max(listing.checkpoint, listing.reached, progress.applied_ts)
         yesterday = retention.date(reached, 1)
+        used = bool(dates or newest)
         return cls(
             retention,
             listing.checkpoint,
             reached,
-            bool(dates or newest),
+            used or not (listed or progress.folders or retention.days == 0),
             min([*dates, yesterday]),
             {folder.root for folder in listed if _by_day(folder)},
             gone,
-            {folder.root for folder in progress.folders},
+            {folder.root: folder.version for folder in sorted(progress.folders, key=lambda folder: folder.version)},
             {(folder.root, folder.version) for folder in (*listed, *progress.folders)},
         )
 
@@ -118,7 +120,8 @@ class CleanUp:
         roots = {file.root for file in history}
         unseen = bool(self.gone) and roots.isdisjoint(self.kept)
         lost = any(file.version >= needed and self._lost_its_rows(file) for file in history)
-        untold = self.retention.days is None and roots.isdisjoint(self.read)
+        began = min((file.version for file in history), default=0)
+        untold = self.retention.days is None and not any(self.read.get(root, -1) >= began for root in roots)
         return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.gone) else ""
 
     def _lost_its_rows(self, file: SchemaFile) -> bool:

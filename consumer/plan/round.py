@@ -9,7 +9,7 @@ cost of a round is linear in its steps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from consumer.errors import ConsumerError
@@ -80,9 +80,13 @@ class Round:
         ready = [statement for statement in self._queue.take() if self._is_ready(statement)]
         self._told.update(map(id, ready))
         for statement in ready:
-            for name in () if self.overtaken_renames(statement) else statement.touches:
-                self.tables[name].position = max(self.tables[name].position, statement.version)
+            self._reach(statement, (name for name in statement.touches if self.tables[name].error is None))
         return ready
+
+    def _reach(self, statement: Statement, names: Iterable[TableName]) -> None:
+        """All rows in front of `statement` are in the target, or will never be."""
+        for name in () if self.overtaken_renames(statement) else names:
+            self.tables[name].position = max(self.tables[name].position, statement.version)
 
     def waiting(self) -> Iterator[tuple[Statement, str]]:
         """The statements that cannot run, and what each waits for."""
@@ -161,6 +165,7 @@ class Round:
 
     def applied(self, statement: Statement) -> None:
         """`statement` is in the target and recorded."""
+        self._reach(statement, statement.touches)
         gone, names = (*self.overtaken(statement), statement), self.ended(statement)
         renames = self.overtaken_renames(statement)
         for other in (*renames, statement) if renames else ():
@@ -206,6 +211,7 @@ class Round:
 
     def refused(self, statement: Statement, error: ConsumerError) -> None:
         """`statement` cannot be executed: it is not tried again in this round."""
+        self._reach(statement, statement.touches)
         self._obstacles.refuse(statement, error)
         self._trouble_changed()
 

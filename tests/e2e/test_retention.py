@@ -264,3 +264,22 @@ def test_a_replay_over_days_that_were_deleted_is_refused(days: int | None, feed:
         label = target._downstream.removeprefix("memory://")
         MemorySink(label, "default")._store.tables[T] = MemoryTable((ID, VALUE))
         assert replay(target, after, upto, **told).exit_code == code
+
+
+@pytest.mark.parametrize("days", [None, 3])
+def test_a_storage_of_which_every_folder_is_gone_before_the_first_run(days: int | None, feed: Feed) -> None:
+    """No folder is left to show that there were any, and a table that is empty upstream looks the same."""
+    shutil.rmtree(feed.folder / f"d/t/{at(1, 1)}")
+    late = MemoryReplica(feed)
+    told = {} if days is None else {"file_expiration_days": days}
+    result = late.once(at(20), tz="UTC", **told)
+    assert result.exit_code == 5
+    assert "may have deleted its date folders of 2026-11-01 to" in result.tables[T].error
+    assert late.once(at(20, 18), tz="UTC", file_expiration_days=0).exit_code == 0
+
+
+def test_what_was_deleted_stays_a_gap_where_the_changefeed_begins_again_earlier(feed: Feed) -> None:
+    clean_up(feed, before=9)
+    late = MemoryReplica(feed)
+    assert late.once(at(12), tz="UTC", file_expiration_days=3).exit_code == 5
+    assert late.once(at(2), tz="UTC", file_expiration_days=3).exit_code == 5

@@ -7,6 +7,7 @@ from random import Random
 
 from consumer.errors import TargetBusy, TargetUnavailable
 from consumer.model.names import TableName, tso_to_time
+from consumer.model.progress import State
 from tests.simulate.bucket import Bucket
 from tests.simulate.changefeed import Changefeed
 from tests.simulate.events import Event, History
@@ -187,8 +188,11 @@ class World:
         days = self.history.setup.expiration_days
         if days == 0:
             return False
-        read = min((self.read_up_to(table) for table in self.original.at(self.original.now)), default=0)
-        last, place = (tso_to_time(ts).date().toordinal() for ts in (self.changefeed.checkpoint, read))
+        known = {table for ts in (self.original.now, self.changefeed.checkpoint) for table in self.original.at(ts)}
+        known |= {name.table for name, place in self.server.progress.tables.items() if place.state is State.STOPPED}
+        read = min(map(self.read_up_to, known), default=0)
+        reached = max(self.changefeed.checkpoint, self.server.progress.applied_ts)
+        last, place = (tso_to_time(ts).date().toordinal() for ts in (reached, read))
         return days is None or place - 1 < last - days
 
     def _disturbed(self, moment: str, how: str = "the storage changed meanwhile") -> None:
