@@ -121,7 +121,9 @@ class CleanUp:
         unseen = bool(self.gone) and roots.isdisjoint(self.kept)
         lost = any(file.version >= needed and self._lost_its_rows(file) for file in history)
         began = min((file.version for file in history), default=0)
-        untold = self.retention.days is None and not any(self.read.get(root, -1) >= began for root in roots)
+        # Older rows can be in newer folders: what was read there says nothing of the rows since it began.
+        read = needed > began and any(self.read.get(root, -1) >= began for root in roots)
+        untold = self.retention.days is None and not read
         return self.oldest if untold or unseen or lost or not roots.isdisjoint(self.gone) else ""
 
     def _lost_its_rows(self, file: SchemaFile) -> bool:
