@@ -12,6 +12,9 @@ FOLLOWED = {
     "../contract/test_progress_formats.py::test_another_consumer_at_work_keeps_the_layout_as_it_is": [
         "sink/mysql/progress/migrate.py:_alone",
     ],
+    "../integration/mysql/test_write_source.py::test_a_server_without_marks_is_named": [
+        "sink/mysql/server/connection.py:session_of",
+    ],
     "../integration/mysql/test_pooling_proxy.py::test_it_is_refused_and_nothing_is_wrong_behind_it": [
         "sink/mysql/server/connection.py:check_session",
     ],

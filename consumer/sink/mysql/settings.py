@@ -12,6 +12,8 @@ from consumer.errors import BadConfig
 
 _DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
 _NAME_LIMIT = 64
+_WRITE_SOURCES = 15
+"""TiDB has so many."""
 SslMode = Literal["", "DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
 """MySQL's own names; "" where the URI says nothing."""
 
@@ -40,6 +42,8 @@ class MySqlSettings:
     ssl_mode: SslMode = ""
     password_command: tuple[str, ...] = ()
     """Prints the password, anew for each connection."""
+    write_source: int = 0
+    """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= _NAME_LIMIT:
@@ -150,6 +154,12 @@ def _option(name: str, value: str) -> tuple[str, Any]:
     if known in ("worker_count", "connect_timeout"):
         if not value.isdecimal() or int(value) < 1:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be a whole number above 0")
+        return known, int(value)
+    if known == "write_source":
+        if not value.isdecimal() or not 1 <= int(value) <= _WRITE_SOURCES:
+            raise BadConfig(
+                f"the downstream URI's {name} is {value!r}, it must be a whole number from 1 to {_WRITE_SOURCES}"
+            )
         return known, int(value)
     if known == "allow_triggers":
         if value not in ("true", "false"):

@@ -78,12 +78,15 @@ def connect(
     try:
         flavor = flavor_of(connection)
         with connection.cursor() as cursor:
-            values = _session(settings, purpose, flavor)
+            values = session_of(settings, purpose, flavor)
             if flavor.name != "tidb" and is_in_a_cluster(cursor):
                 values.append(f"SESSION wsrep_sync_wait = {_ALL_STATEMENTS}")
             cursor.execute("SET " + ", ".join([*values, f"{SESSION_MARK} = '{purpose}'"]))
             if purpose == "ddl" and flavor.name != "tidb":
                 _declare_timestamps(cursor)
+    except BadConfig:
+        connection.close()
+        raise
     except pymysql.MySQLError as error:
         connection.close()
         raise _translated(settings, error) from error
@@ -128,8 +131,13 @@ def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bo
     )
 
 
-def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[str]:
-    """The assignments of one SET statement."""
+def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[str]:
+    """The assignments of one SET statement. Raises BadConfig for a setting that the server does not have."""
+    if settings.write_source and flavor.name != "tidb":
+        raise BadConfig(
+            f"{settings.address} is a server of {flavor.name}, and only TiDB has marks for changes (write-source)",
+            hint="leave write-source out of --downstream-uri",
+        )
     values: dict[str, Any] = {
         "sql_mode": _SQL_MODES[purpose],
         "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
@@ -147,6 +155,8 @@ def _session(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[
     }
     if flavor.name == "tidb":
         values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
+        if settings.write_source:
+            values["tidb_cdc_write_source"] = settings.write_source
     else:
         values["lock_wait_timeout"] = _LOCK_WAIT_SECONDS
     if flavor.name == "mariadb" and purpose == "ddl":

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from consumer.errors import BadConfig
-from consumer.sink.mysql.server.connection import Flavor, quote
+from consumer.sink.mysql.server.connection import Flavor, Purpose, quote, session_of
 from consumer.sink.mysql.settings import MySqlSettings
 
 
@@ -55,6 +55,9 @@ def test_socket_and_zone() -> None:
         "mysql://h:99999/",
         "mysql://h:x/",
         "mysql://h/?flag",
+        "tidb://h/?write-source=0",
+        "tidb://h/?write-source=16",
+        "tidb://h/?write-source=on",
     ],
 )
 def test_what_is_refused(uri: str) -> None:
@@ -92,3 +95,16 @@ def test_flavors(text: str, flavor: Flavor) -> None:
 
 def test_quoting() -> None:
     assert quote("a`b") == "`a``b`"
+
+
+@pytest.mark.parametrize("purpose", ["dml", "ddl"])
+def test_changes_in_tidb_carry_the_mark_that_its_own_changefeed_leaves_out(purpose: Purpose) -> None:
+    tidb = Flavor.parse("8.0.11-TiDB-v7.5.0")
+    assert "SESSION tidb_cdc_write_source = 3" in session_of(read("tidb://h/?write-source=3"), purpose, tidb)
+    assert not any("write_source" in value for value in session_of(read("tidb://h/"), purpose, tidb))
+
+
+@pytest.mark.parametrize("version", ["8.0.36", "10.11.6-MariaDB-1"])
+def test_other_servers_have_no_marks(version: str) -> None:
+    with pytest.raises(BadConfig, match="only TiDB has marks for changes"):
+        session_of(read("mysql://h/?write-source=3"), "dml", Flavor.parse(version))
