@@ -211,9 +211,12 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         result.quarantined, result.bad_row = len(rows), first_of(rows.values())
     for name, result in manager.results.items():
         result.target_table = parts.options.naming.other(name)
+    reasons = {} if context is None else context.deferred.reasons()
+    for name in reasons.keys() & manager.results.keys():  # of a round that broke off, too
+        if (result := manager.results[name]).state == "ok":
+            result.state, result.error = "waits", reasons[name]
     short = any(result.quarantined for result in manager.results.values())
     waits = any(result.state == "waits" for result in manager.results.values())
-    deferred = context is not None and bool(context.deferred.reasons())
     person = any(isinstance(error, NeedsPerson) for error in manager.stopped.values())
     return RunResult(
         checkpoint_ts=checkpoint,
@@ -222,7 +225,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         spark_seconds=parts.loader.start_seconds,
         rounds=rounds,
         ended=int(time.time() * 1000),
-        exit_code=NeedsPerson.exit_code if person else 4 if deferred else 3 if manager.stopped or waits or short else 0,
+        exit_code=NeedsPerson.exit_code if person else 4 if reasons else 3 if manager.stopped or waits or short else 0,
     )
 
 
