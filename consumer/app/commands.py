@@ -28,6 +28,7 @@ from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
+from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
@@ -39,6 +40,8 @@ from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
 from consumer.sink.progress_rows import is_replay
 
+LIVE_BYTES = SINGLE_TASK_BYTES
+"""The most bytes that `run` reads of a table at a time: some seconds, for which the other tables may have to wait."""
 _BACK_AND_FORTH = Note(
     NoteKind.CHECKPOINT,
     "checkpoint-ts in `metadata` has gone backwards more than once: check whether two changefeeds write to this prefix",
@@ -86,21 +89,26 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
     """Round after round until `stop` is set. Retryable errors are waited for."""
     started = now()
     with open_parts(settings, loader) as parts:
+        options = parts.options
+        parts = replace(parts, options=replace(options, round_bytes=min(options.round_bytes, LIVE_BYTES)))
         manager: ConsumerManager | None = None
-        rounds, checkpoint, backwards = 0, 0, 0
+        rounds, checkpoint, backwards, whole = 0, 0, 0, True
         try:
             while not stop.is_set():
                 try:
                     manager = manager or manager_of(settings, parts, observer, wait=0.0)
+                    began = now()
                     observer.tell(NowDoing("looks for new files"))
                     listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
                     backwards += listing.checkpoint < checkpoint
                     checkpoint = listing.checkpoint
                     if backwards > 1:
                         observer.tell(_BACK_AND_FORTH)
-                    manager.run_round(listing)
+                    whole = manager.run_round(listing, since=began)
                     rounds += 1
                     observer.tell(RetryPassed("round"))
+                    if not whole:
+                        continue
                     observer.tell(Idle(manager.ledger.progress.applied_ts))
                 except LeaseHeld:
                     raise
@@ -114,7 +122,7 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
             return left_behind(manager, parts, checkpoint, rounds, started)
         if manager is None:
             return RunResult(seconds=now() - started, unfinished=True)
-        return result_of(manager, parts, checkpoint, rounds, started)
+        return replace(result_of(manager, parts, checkpoint, rounds, started), unfinished=not whole)
 
 
 def plan(settings: Settings, observer: Observer) -> PlanResult:

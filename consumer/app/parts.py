@@ -182,7 +182,8 @@ def listed(settings: Settings, reader: StorageReader, checkpoint: int, progress:
     """The listing at `checkpoint`, or at an earlier one where `metadata` went back meanwhile: files with rows between
     the two may be replaced already, by others that do not hold all of them yet."""
     listing = reader.listing(checkpoint, progress)
-    return replace(listing, checkpoint=min(checkpoint, checkpoint_of(settings, reader)))
+    reached = max(checkpoint, listing.reached)
+    return replace(listing, checkpoint=min(checkpoint, checkpoint_of(settings, reader)), reached=reached)
 
 
 def checkpoint_of(settings: Settings, reader: StorageReader) -> int:

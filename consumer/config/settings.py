@@ -140,7 +140,8 @@ class Settings(BaseModel):
     worker_count: Count = _setting(16, "The maximum number of connections to the target.", metavar="N")
     round_bytes: Annotated[int, BeforeValidator(values.size)] = _setting(
         "4GiB",
-        "The most bytes of change files that a table reads in one round: `256MiB`, or a plain number.",
+        "The most bytes of change files that a table reads at a time: `256MiB`, or a plain number. In `run` at most"
+        " 128MiB.",
         flag=False,
     )
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = _setting(

@@ -10,14 +10,18 @@ from consumer.pipeline.unreadable import put_off, stop_for_files
 
 
 def learn_bounds(context: RoundContext) -> None:
-    """Read the bounds that the round wants. Tables with a file that has none are stopped."""
-    wanted = context.round.wants_bounds()
+    """Read the bounds that the round wants, those of files that it was not told of before. Tables with a file that has
+    none are stopped."""
+    wanted, lessons = context.round.wants_bounds(), context.lessons.bounds
     if not wanted:
         return
-    bounds = context.ports.reader.bounds(wanted)
+    bounds = context.ports.reader.bounds([file for file in wanted if file not in lessons])
+    files = {file.path: file for file in wanted}
     known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
+    lessons |= {files[path]: found for path, found in known.items()}
     failed = {path: found for path, found in bounds.items() if isinstance(found, ConsumerError)}
-    context.round.learned(known | _damaged(context, failed))
+    told = {file.path: lessons[file] for file in wanted if file in lessons}
+    context.round.learned(told | _damaged(context, failed))
     if failed:
         stop_for_files(context, failed)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.events import Event, Retrying, TableStopped, Work, WorkEnded
+from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.model.steps import LoadRows
@@ -32,6 +33,8 @@ class Lessons:
 
     absent: AbsentColumns = field(default_factory=AbsentColumns)
     collisions: Collisions = field(default_factory=Collisions)
+    bounds: dict[DataFile, Bounds] = field(default_factory=dict)
+    """Of the files that the last round had to separate."""
 
 
 @dataclass(frozen=True, slots=True)

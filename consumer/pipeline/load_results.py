@@ -32,6 +32,8 @@ class LoadResults:
     def __init__(self, context: RoundContext) -> None:
         self._context = context
         self._open: dict[int, LoadRows] = {}
+        self.planned_again = False
+        """Whether a load failed and was planned again. What was learnt of it may be known to this round alone."""
 
     def expect(self, task: LoadTask, load: LoadRows) -> None:
         """`task` is to run for `load`."""
@@ -69,14 +71,18 @@ class LoadResults:
             self._context.stop(load.table, too_many)
             return
         self._context.ledger.record(ProgressChange(set_aside={load.table: letters}))
-        self._context.round.release(load.table)
+        self._release(load)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
         """Stop the table, unless the error says what to do otherwise: then the load is planned again."""
         if self._learnt(load, target, error) or put_off(self._context, load.table, error):
-            self._context.round.release(load.table)
+            self._release(load)
         else:
             self._context.stop(load.table, error)
+
+    def _release(self, load: LoadRows) -> None:
+        self.planned_again = True
+        self._context.round.release(load.table)
 
     def _learnt(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> bool:
         """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""

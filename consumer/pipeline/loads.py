@@ -50,6 +50,13 @@ class LoadRunner:
         self._connections = 0
         """How many the loads that run take."""
         self._breaks: Counter[TableName] = Counter()
+        self._left = False
+
+    def leave(self) -> bool:
+        """Start nothing more, where no load failed and is looked into. Tables whose load has not begun are left as they
+        are."""
+        self._left = not (self._breaks or self._results.planned_again)
+        return self._left
 
     def begin(self) -> bool:
         """Start what is ready, as far as there are connections for it. True if some of it is already done."""
@@ -84,9 +91,13 @@ class LoadRunner:
             self._launch()
         return replan
 
+    def over(self) -> bool:
+        """Whether no load is left to start."""
+        return not (self._waiting or self._context.round.ready_loads())
+
     def _launch(self) -> None:
         context = self._context
-        while self._waiting:
+        while self._waiting and not self._left:
             load = self._waiting[0]
             all_of_them = context.ports.loader.connections
             width = all_of_them if load.alone else min(context.ports.loader.width(load.tasks), all_of_them)

@@ -41,6 +41,10 @@ class ConsumerManager:
     """
 
     beside: Callable[[], SideBySide] = SideBySide
+    shortest_round = 4.0
+    """For how many seconds at least a round starts steps before it makes way for the next one."""
+    round_share = 10.0
+    """And for how many times as long as it took to prepare, so that this remains a small part."""
 
     def __init__(self, ports: Ports, options: RoundOptions, progress: Progress) -> None:
         self.ports, self._options = ports, options
@@ -50,9 +54,13 @@ class ConsumerManager:
         self.context: RoundContext | None = None
         self._lessons = Lessons()
 
-    def run_round(self, listing: Listing, seconds: float = 0.0) -> None:
+    def run_round(self, listing: Listing, seconds: float = 0.0, since: float | None = None) -> bool:
         """Bring every table to ``listing.checkpoint``, or to where it must stop. A lock or an unreadable file holds up
         only its table. The step is retried for `seconds`; then the table is `deferred`.
+
+        `since`: when the listing began, of a round that others follow. It starts nothing more after a while, so that
+        the tables with little to do need not wait for one with a backlog. Returns False if something is left to do:
+        all is then as if the run had been killed, except that nothing is under way.
 
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
@@ -61,14 +69,24 @@ class ConsumerManager:
             context = self.context = self._begun(listing, seconds)
             statements, loads = StatementRunner(context), LoadRunner(context)
             loads.start(look_at_latecomers(context))
-            _drive(context, statements, loads)
-            for database in finish(context):
+            until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
+            whole = _drive(context, statements, loads, until)
+            for database in finish(context) if whole else ():
                 del self.results[database]
-            # Where `metadata` went back, tables that began later are not in the round, and stay as they were.
-            later = {n: error for n, error in self.stopped.items() if n in self.results and n not in context.consumers}
-            now_stopped = {n: c.state.error for n, c in context.consumers.items() if c.state.error is not None}
-            self.stopped = later | now_stopped
-            self._tell_end(context, progress, now() - began)
+            self._stopped_by(context, whole)
+            if whole:
+                self._tell_end(context, progress, now() - began)
+            else:
+                self.left()
+        return whole
+
+    def _stopped_by(self, context: RoundContext, whole: bool) -> None:
+        """Tables that the round did not come to stay as they were, and those that began above a `metadata` that went
+        back."""
+        states = {name: result.state for name, result in self.results.items()}
+        before = {n: e for n, e in self.stopped.items() if states.get(n) == "stopped"}
+        kept = {n: error for n, error in before.items() if not whole or n not in context.consumers}
+        self.stopped = kept | {n: c.state.error for n, c in context.consumers.items() if c.state.error is not None}
 
     def _tell_end(self, context: RoundContext, before: Progress, seconds: float) -> None:
         states = {name: result.state for name, result in self.results.items()}
@@ -92,7 +110,7 @@ class ConsumerManager:
         self.stopped |= found
 
     def left(self) -> None:
-        """A signal ended the round in the middle: set the results to what is recorded of each table."""
+        """The round ended early: set the results to what is recorded of each table."""
         for name, result in self.results.items():
             result.watermark = self.ledger.progress.table(name).applied_ts
 
@@ -123,6 +141,8 @@ class ConsumerManager:
         if options.dialect.timeless and not options.date_order:
             _check_dates(context)
         unread = [entry.file for state in states.values() for entry in state.unread]
+        for file in self._lessons.bounds.keys() - set(unread):
+            del self._lessons.bounds[file]
         busy, size = sum(bool(state.unread) for state in states.values()), sum(file.size for file in unread)
         context.tell(RoundStarted(assembly.checkpoint, busy, len(unread), size))
         return context
@@ -158,15 +178,37 @@ def _check_dates(context: RoundContext) -> None:
                 context.stop(name, error)
 
 
-def _drive(context: RoundContext, statements: StatementRunner, loads: LoadRunner) -> None:
-    """Start each step when it is ready and handle it when it ends, until nothing is left to wait for."""
+def _drive(context: RoundContext, statements: StatementRunner, loads: LoadRunner, until: float | None) -> bool:
+    """Start each step when it is ready and handle it when it ends, until nothing is left to wait for. Returns whether
+    nothing is left to do.
+
+    From `until` on nothing is started, apart from the first steps. Where one of these failed, the round goes on: the
+    next one would begin with the same failure, and never come to what is behind it.
+    """
+    left, troubles, first = False, context.round.troubles, True
     while True:
         asked = now()
-        context.deferred.try_due()
-        while statements.begin() or loads.begin():
-            pass
-        due = context.deferred.next_due()
+        over = until is not None and asked >= until and context.round.troubles == troubles
+        if over and not (left or first) and loads.leave():
+            statements.leave()
+            left = True
+        first = False
+        if not left:
+            context.deferred.try_due()
+            while statements.begin() or loads.begin():
+                pass
+        due = None if left else context.deferred.next_due()
         if not context.side.running and due is None:
-            return
+            return not left or _is_over(context, statements, loads)
         # Asking takes longer the more there is to do: not for every step that ends, then.
         context.side.follow(due, linger=min(4 * (now() - asked), _LONGEST_LINGER))
+
+
+def _is_over(context: RoundContext, statements: StatementRunner, loads: LoadRunner) -> bool:
+    """Whether a round that started nothing more has nothing left to do."""
+    while True:
+        before = context.round.changes
+        if not (statements.over() and loads.over()):
+            return False
+        if context.round.changes == before:
+            return True

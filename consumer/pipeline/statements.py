@@ -33,6 +33,15 @@ class StatementRunner:
         self._context = context
         self._waiting: deque[_Chunk] = deque()
         self._running = 0
+        self._left = False
+
+    def leave(self) -> None:
+        """Start nothing more."""
+        self._left = True
+
+    def over(self) -> bool:
+        """Whether no statement is left to start."""
+        return not (self._waiting or self._context.round.ready_statements())
 
     def begin(self) -> bool:
         """Start what is ready. True if some of it is already done."""
@@ -64,7 +73,7 @@ class StatementRunner:
         return done
 
     def _launch(self) -> None:
-        while self._waiting and self._running < self._context.ports.sink.statements:
+        while self._waiting and not self._left and self._running < self._context.ports.sink.statements:
             chunk = self._waiting.popleft()
             self._running += 1
             self._context.side.start("statement", self._worked_at(chunk), partial(self._came_back, chunk))

@@ -53,6 +53,8 @@ class Round:
         self.views = {name for name, columns in timeline.live.items() if is_view(columns)}
         self.changes = 0
         """Grows when a table moves or stops, or a statement runs."""
+        self.troubles = 0
+        """Grows when a table stops, or a statement is refused."""
         self._queue = Queue(timeline.pending)
         self._obstacles = Obstacles(self._queue, self.tables, self.live)
         self._bounds: dict[str, Bounds] = {}
@@ -203,6 +205,7 @@ class Round:
 
     def stopped(self, table: TableName, error: ConsumerError) -> None:
         """`table` goes no further in this round."""
+        self.troubles += 1
         self._held.discard(table)
         self.tables[table].error = error
         if self._obstacles.stop(table):
@@ -212,6 +215,7 @@ class Round:
     def refused(self, statement: Statement, error: ConsumerError) -> None:
         """`statement` cannot be executed: it is not tried again in this round."""
         self._reach(statement, statement.touches)
+        self.troubles += 1
         self._obstacles.refuse(statement, error)
         self._trouble_changed()
 

@@ -49,6 +49,8 @@ class Setup:
     """How many names a page of a listing has."""
     in_order: bool = True
     """Whether a listing goes by names, as in object stores and not in file systems."""
+    hurried: bool = False
+    """Whether each round of `run` makes way for the next one as soon as it can."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _setup(random: Random, theme: Theme) -> Setup:
         never_split=keyless and (bool(style.dispatchers) or style.dates),  # a row sent again may lie in another date
         expiration_days=random.choice((0, 2, 3, 5, None)) if style.dates else 0,
         page=random.choice((1, 2, 7, 100)),
+        hurried=random.random() < 0.3,
     )
     return replace(drawn, **{name: value for name, value in theme.setup.items() if _fits(name, drawn)})
 

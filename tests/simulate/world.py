@@ -138,6 +138,8 @@ class World:
         if path in self.damaged:
             return None
         content = self.bucket.objects[path].content
+        if len(content) <= 20:
+            return None  # TiCDC itself leaves an empty file where it crashes: nobody can tell
         self.damaged[path] = content
         self.bucket.put(path, content[:-20])
         return path
