@@ -75,7 +75,7 @@ def _setting_flag(field: str) -> inspect.Parameter:
     if info.default and isinstance(info.default, (str, int)):
         text += f"  [default: {info.default}]"
     option = typer.Option(*spellings, metavar=metavar, help=text)
-    kind = list[str] if field in ("tables", "spark_conf", "on_bad_row", "accept_gap_in", "routes") else str
+    kind = list[str] if field in ("tables", "spark_conf", "on_bad_row", "accept_gap_in", "routes", "forms") else str
     return _parameter(field, Annotated[kind | None, option], None)
 
 

@@ -33,7 +33,7 @@ DONE = 0
 _URIS_ONLY = scrubber()
 _FOLLOWING = (
     *("upstream_uri", "downstream_uri", "name", "tz", "tables", "file_index_width", "checkpoint_ts", "master"),
-    *("on_bad_row", "dead_letters", "routes"),
+    *("on_bad_row", "dead_letters", "routes", "forms"),
 )
 """The flags that a command needs which goes on with what another did."""
 

@@ -8,6 +8,7 @@ series  0 for rows with a commit-ts, else the number of the file's series
 rank    0 for rows with a commit-ts, else the place in the series, which is above 0, and below 0 for the old key of an
         UPDATE
 c0..cN  the values, one column per ``LoadTarget.columns``: by position, so no column name can get in the way
+update  whether the change is an UPDATE, or one of its two halves; only of a target that wants `events`
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ TS = "ts"
 PUT = "put"
 SERIES = "series"
 RANK = "rank"
+UPDATE = "update"
 META = 4
 """How many columns stand before the first value column."""
 
@@ -36,7 +38,8 @@ META = 4
 def change_schema(target: LoadTarget) -> pa.Schema:
     """The schema of the target's change tables."""
     meta = [(TS, pa.int64()), (PUT, pa.bool_()), (SERIES, pa.int32()), (RANK, pa.int64())]
-    return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns))])
+    events = [(UPDATE, pa.bool_())] if target.events else []
+    return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns)), *events])
 
 
 def are_puts(changes: pa.Table) -> pa.ChunkedArray:

@@ -101,7 +101,7 @@ class SliceDecoder:
 
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
     """The decoder of one of the task's slices."""
-    return SliceDecoder(reader, piece, task.target, task.dialect, task.layout_of(piece))
+    return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece))
 
 
 def decoded(

@@ -77,6 +77,21 @@ class Place:
             **self.at(line),
         )
 
+    def delete_lacking(self, columns: list[str], line: int) -> CannotBeExact:
+        """A DELETE without `columns`, of a table whose form keeps what was deleted."""
+        return CannotBeExact(
+            f"a DELETE does not have column {', '.join(columns)}, and the table's form keeps the rows that are deleted",
+            hint=f"unset delete-only-output-handle-key-columns in the changefeed; {WITH_A_COPY}",
+            **self.at(line),
+        )
+
+    def event_without_ts(self, line: int) -> CannotBeExact:
+        return CannotBeExact(
+            "a row has no commit-ts, and the table's form keeps the time of each change",
+            hint=f"set enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
+            **self.at(line),
+        )
+
     def key_missing(self, key: list[str], carried: list[str], line: int) -> CannotBeExact:
         return CannotBeExact(
             f"a DELETE has no value of the key ({', '.join(key)}), only the columns ({', '.join(carried)})",

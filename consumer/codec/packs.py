@@ -56,7 +56,7 @@ def decode_pack(
     if not all(t.endswith(dialect.terminator) and len(t) == p.size for t, p in zip(texts, pieces, strict=True)):
         return None
     try:
-        file = protocol_of(dialect).opened(reader, pieces[0], task.target, dialect, layout)
+        file = protocol_of(dialect).opened(reader, pieces[0], task.source, dialect, layout)
         rows = file.rows(Block(b"".join(texts), 0), lambda _: 0)
         if rows is None:
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -12,10 +14,12 @@ from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
 from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
 from consumer.config.ddl_rules import DdlRules, ddl_rules
+from consumer.config.form_rules import FormRules, form_rules
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.ddl_policy import PolicyOf
+from consumer.model.forms import Form
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
@@ -79,6 +83,12 @@ class Settings(BaseModel):
         "What tables have another name in the target, as `shop.* -> replica.*`. The first match decides. Can be given"
         " several times (docs/shaping.md).",
         metavar="FROM -> TO", key="route", file_key="routes",
+    )  # fmt: skip
+    forms: Annotated[FormRules, BeforeValidator(form_rules)] = _setting(
+        FormRules(),
+        "What tables of the target keep: `mirror` upstream's rows, `append` each change, or `soft-delete` rows."
+        " `RULE = FORM`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
+        metavar="RULE = FORM", key="form", file_key="forms",
     )  # fmt: skip
     case_sensitive: Switch = _setting(
         False, "Whether table rules are case-sensitive.", flag=False, file="", key="case-sensitive"
@@ -227,8 +237,12 @@ class Settings(BaseModel):
 
     @property
     def naming(self) -> Naming:
-        """The compiled form of `routes`."""
-        return naming_of(self.routes)
+        """The compiled form of `routes` and `forms`."""
+        naming = naming_of(self.routes)
+        return replace(naming, forms=cache(self._form_of)) if self.forms.rules else naming
+
+    def _form_of(self, table: TableName) -> Form | None:
+        return self.forms.of(table, self.case_sensitive)
 
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""

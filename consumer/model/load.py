@@ -9,6 +9,7 @@ from consumer.errors import ConsumerError
 from consumer.model.bad_rows import Aside, BadRow
 from consumer.model.clock import UTC_CLOCK, Clock
 from consumer.model.columns import Column
+from consumer.model.forms import Form
 from consumer.model.names import TableName
 from consumer.model.steps import Window
 
@@ -50,7 +51,8 @@ class LoadTarget:
     a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have.
     `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling. `table` is
     the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
-    `aside`: its bad rows are set aside, None where they stop it.
+    `aside`: its bad rows are set aside, None where they stop it. `events`: each change is wanted as it was, not only
+    what it leaves: it has a commit-ts, all values also of a row that is gone, and says whether it is of an UPDATE.
     """
 
     table: TableName
@@ -65,11 +67,24 @@ class LoadTarget:
     virtual: tuple[str, ...] = ()
     routed: TableName | None = None
     aside: Aside | None = None
+    events: bool = False
 
     @property
     def name(self) -> TableName:
         """The target's name of the table."""
         return self.routed or self.table
+
+
+@dataclass(frozen=True, slots=True)
+class Forming:
+    """How a table's changes become rows of a target that is no mirror: they are decoded for `source`, which has
+    upstream's columns and key. `places` are the positions there of the written target's columns; those behind the last
+    are the columns that `form` adds, in their order. `versions` are the table's, rising."""
+
+    form: Form
+    source: LoadTarget
+    places: tuple[int, ...]
+    versions: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +120,7 @@ class LoadTask:
     """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files.
 
     `parts` is which partition of the table a series writes, by the series' number. `never_split`: the operator says
-    that no two writers share a partition.
+    that no two writers share a partition. `forming`: rows are written in a form of their own; None: as they are.
     """
 
     number: int
@@ -116,6 +131,12 @@ class LoadTask:
     layouts: tuple[Layout, ...] = ()
     parts: tuple[int, ...] = ()
     never_split: bool = False
+    forming: Forming | None = None
+
+    @property
+    def source(self) -> LoadTarget:
+        """What rows are decoded for, and by whose key they are folded."""
+        return self.target if self.forming is None else self.forming.source
 
     def layout_of(self, piece: FileSlice) -> Layout:
         return self.layouts[piece.layout] if self.layouts else ()

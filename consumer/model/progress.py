@@ -176,6 +176,7 @@ class ProgressChange:
     rewind: bool = False
     by_hand: tuple[TableName, ...] = ()
     routes: str | None = None
+    forms: str | None = None
     moved_bad: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
     set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
@@ -186,6 +187,7 @@ class ProgressChange:
         applied = [change.applied_ts for change in changes if change.applied_ts is not None]
         starts = [change.start_ts for change in changes if change.start_ts is not None]
         routes = [change.routes for change in changes if change.routes is not None]
+        forms = [change.forms for change in changes if change.forms is not None]
         return ProgressChange(
             applied_ts=applied[-1] if applied else None,
             start_ts=starts[-1] if starts else None,
@@ -197,6 +199,7 @@ class ProgressChange:
             rewind=any(change.rewind for change in changes),
             by_hand=tuple(name for change in changes for name in change.by_hand),
             routes=routes[-1] if routes else None,
+            forms=forms[-1] if forms else None,
             moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
             set_aside={name: rows for change in changes for name, rows in change.set_aside.items()},
             taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
@@ -229,7 +232,8 @@ class Progress:
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
     that were set aside, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`).
-    `routes` are those by which its tables have their names (see `Naming`).
+    `routes` are those by which its tables have their names (see `Naming`), `forms` what
+    its tables are that are no mirrors (see `consumer.plan.forms`).
     """
 
     upstream: str | None = None
@@ -241,6 +245,7 @@ class Progress:
     time_zone: str = field(default="", compare=False)
     bad_rows: BadRows = field(default_factory=dict)
     routes: str = ""
+    forms: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -269,6 +274,7 @@ class Progress:
             ddls=ddls,
             bad_rows=self._bad_rows(change),
             routes=self.routes if change.routes is None else change.routes,
+            forms=self.forms if change.forms is None else change.forms,
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:

@@ -73,7 +73,8 @@ class TargetDdl:
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
     """One step of `plan`: kind is ddl, load or barrier. `policy` and `target` belong to statements, `to_ts` is their
-    version; `destructive`: executed, it takes rows or values away. `target_table`: as in TableResult."""
+    version; `destructive`: executed, it takes rows or values away. `target_table`: as in TableResult. `form`: what the
+    table is in the target, "" for a mirror."""
 
     kind: str
     table: TableName
@@ -88,6 +89,7 @@ class PlannedStep:
     destructive: bool = False
     target: TargetDdl | None = None
     target_table: str = ""
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
+from consumer.model.forms import FormedDdl
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
@@ -64,7 +65,8 @@ class ApplyDdl:
     TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
     PARTITION_ACTIONS, None where that is not known. `indexes`: what is known of the table's before the statement;
     `charset`: what its database gives to a new table, upstream, at that time. `behind`: those of `touches` that the
-    statement does not name and only comes after; upstream may not have them any more.
+    statement does not name and only comes after; upstream may not have them any more. `formed`: what it does to a table
+    that is no mirror; None where it is one, or where that is the same.
     """
 
     file: SchemaFile
@@ -80,6 +82,7 @@ class ApplyDdl:
     charset: Charset | None = None
     behind: tuple[TableName, ...] = ()
     routed: SchemaFile | None = None
+    formed: FormedDdl | None = None
 
     @property
     def action(self) -> Action:

@@ -1,10 +1,11 @@
-"""What upstream's tables and databases are called in the target."""
+"""What upstream's tables and databases are in the target: their names, and their forms."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
+from consumer.model.forms import Form
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, ProgressChange
 
@@ -14,17 +15,23 @@ class Naming:
     """`rename` gives the target's name for an upstream's, of a table or of a database; None: they are the same. It is
     the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
     storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON;
-    `unused` are those that have fitted no name so far."""
+    `unused` are those that have fitted no name so far. `forms` gives the form of an upstream's table that is no mirror
+    in the target; None: all are."""
 
     rename: Callable[[TableName], TableName] | None = None
     routes: str = ""
     unused: Collection[str] = ()
+    forms: Callable[[TableName], Form | None] | None = None
 
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)
 
     def targets(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
         return tuple(names) if self.rename is None else tuple(map(self.rename, names))
+
+    def form(self, name: TableName) -> Form | None:
+        """The form of a table, None for a mirror, or a database."""
+        return None if self.forms is None or not name.table else self.forms(name)
 
     def other(self, name: TableName) -> str:
         """The target's name where it is another than upstream's, else ""."""

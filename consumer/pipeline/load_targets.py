@@ -94,6 +94,8 @@ def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
 
 def _aside(context: RoundContext, load: LoadRows, target: LoadTarget) -> Aside | None:
     """How many bad rows may be set aside, if any."""
+    if context.options.naming.form(load.table) is not None:
+        return None  # a letter names a row by upstream's key, of which such a table has many
     most = context.options.may_set_aside(load.table) if context.ports.letters is not None else 0
     if not most:
         return None

@@ -13,6 +13,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Accepts, Assembly
+from consumer.plan.forms import keeping, recorded
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
@@ -28,8 +29,8 @@ class RoundOptions:
     keys of rows may be missing, and that the operator has accepted it. `never_split` names tables that no two
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
-    to the target is retried. `naming` is what the tables are called in the target. `may_set_aside` says how many bad
-    rows of a table may be quarantined, 0 where the first one stops it."""
+    to the target is retried. `naming` is what the tables are in the target: their names and forms. `may_set_aside`
+    says how many bad rows of a table may be quarantined, 0 where the first one stops it."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -71,7 +72,7 @@ class RoundOptions:
             found = self._assembly(listing, progress, whole)
 
     def _assembly(self, listing: Listing, progress: Progress, whole: Collection[Folder] = ()) -> Assembly:
-        found = Assembly.of(listing, progress, self.wanted, self.policy_of, self.retention, whole, self.naming)
+        found = Assembly.of(listing, progress, self.wanted, self._policy_of, self.retention, whole, self.naming)
         check_protocol(self.dialect.protocol, found)
         check_decided(self.undecided, found)
         check_begun(self.naming, found, progress)
@@ -80,6 +81,12 @@ class RoundOptions:
     def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
         """What to record before the round of `assembly` begins. The assembly is made again after that."""
         routes = ProgressChange(routes=self.naming.routes) if self.naming.routes != progress.routes else None
-        let = let_in(assembly, progress, self.policy_of, self.naming)
-        changes = (settle_moved(assembly.files, progress), let, routes)
+        told = recorded(self.naming, assembly.catalog.by_table)
+        forms = ProgressChange(forms=told) if told != progress.forms else None
+        let = let_in(assembly, progress, self._policy_of, self.naming)
+        changes = (settle_moved(assembly.files, progress), let, routes, forms)
         return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
+
+    @property
+    def _policy_of(self) -> PolicyOf:
+        return keeping(self.policy_of, self.naming)

@@ -46,10 +46,13 @@ def preview(
         progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
-    executed = [s for _, s in planned if s is not None and s.executed and not found.others.leaves(s)]
+    executed = [s for _, s in planned if s and s.executed and refusal(s) is None and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
-    other = options.naming.other
-    steps = (replace(p, target=targets.get(id(s)), target_table=other(p.table)) for p, s in planned)
+    other, form = options.naming.other, options.naming.form
+    steps = (
+        replace(p, target=targets.get(id(s)), target_table=other(p.table), form=str(form(p.table) or ""))
+        for p, s in planned
+    )
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),

@@ -8,13 +8,17 @@ from dataclasses import dataclass, field, replace
 from consumer.codec.registry import protocol_of
 from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
+from consumer.errors import CannotBeExact
+from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.load import Dialect, FileSlice, LoadTarget, LoadTask
+from consumer.model.forms import Form
+from consumer.model.load import Dialect, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
+from consumer.plan.forms import form_columns
 from consumer.plan.late import Stretches
 from consumer.target import LoadRequest
 
@@ -43,13 +47,15 @@ class TableVersionConsumer:
 
     def request(self, absent: tuple[str, ...] = (), collided: bool = False) -> LoadRequest:
         """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
-        when a folder's schema file is not there."""
+        when a folder's schema file is not there, CannotBeExact where the table cannot have its form."""
         self.check_schemas()
-        table = self.load.table
+        table, form = self.load.table, self.naming.form(self.load.table)
         # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
         statements = self._history(table)
         history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
         shape = self.catalog.shape(statements[-1]) if statements else Shape()
+        if form is not None:
+            return self._formed(form, history[-1].columns, shape, absent, collided)
         return LoadRequest(
             table,
             history[-1].columns,
@@ -60,8 +66,34 @@ class TableVersionConsumer:
             self._labels(history[-1].columns, shape),
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
-            routed=None if (there := self.naming.target(table)) == table else there,
+            routed=self._routed,
         )
+
+    def _formed(
+        self, form: Form, columns: Sequence[Column], shape: Shape, absent: tuple[str, ...], collided: bool
+    ) -> LoadRequest:
+        """For a table that has no key but its primary one, in the target."""
+        table = self.load.table
+        if self.dialect.timeless:
+            raise CannotBeExact(
+                f"rows of this CSV changefeed do not say when they were committed, and the form {form} needs that",
+                hint=f"set include-commit-ts = true in [sink.csv] of the changefeed, {FROM_A_NEW_PREFIX}",
+                table=str(table),
+            )
+        return LoadRequest(
+            table,
+            form_columns(form, table, columns, shape),
+            absent=absent,
+            labels=self._labels(columns, shape),
+            together=self.load.bytes <= TOGETHER_BYTES,
+            collided=collided,
+            routed=self._routed,
+        )
+
+    @property
+    def _routed(self) -> TableName | None:
+        there = self.naming.target(self.load.table)
+        return None if there == self.load.table else there
 
     def check_schemas(self) -> None:
         """Raises SchemaMissing when a folder's schema file is not there."""
@@ -84,9 +116,32 @@ class TableVersionConsumer:
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
-        layouts = protocol.layouts(schemas, self.catalog.declared, target, self.dialect)
+        forming = self._forming(target)
+        source = target if forming is None else forming.source
+        layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         window, never_split = self.load.window, self.never_split
-        return LoadTask(number, target, window, tuple(slices), self.dialect, layouts, self._parts(), never_split)
+        return LoadTask(
+            number, target, window, tuple(slices), self.dialect, layouts, self._parts(), never_split, forming
+        )
+
+    def _forming(self, target: LoadTarget) -> Forming | None:
+        form = self.naming.form(self.load.table)
+        if form is None:
+            return None
+        usual = {form.name(usual).lower(): at for at, usual in enumerate(form.usual)}
+        own = [position for position, name in enumerate(target.names) if name.lower() not in usual]
+        key = tuple(own.index(position) for position in target.key if position in own)
+        source = replace(
+            target,
+            columns=tuple(target.columns[position] for position in own),
+            names=tuple(target.names[position] for position in own),
+            key=key,
+            events=True,
+        )
+        places = {position: at for at, position in enumerate(own)}
+        found = (places.get(n, len(own) + usual.get(name.lower(), 0)) for n, name in enumerate(target.names))
+        versions = sorted(file.version for file in self._history(self.load.table))
+        return Forming(form, source, tuple(found), tuple(versions))
 
     def _parts(self) -> tuple[int, ...]:
         """By the number of a series, which of the table's partitions it writes."""

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from consumer.errors import ConsumerError, GapFound
+from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile
 from consumer.model.names import TableName, tso_to_time
@@ -52,6 +53,7 @@ class Assembly:
     read: Mapping[str, Sequence[Folder]] = field(default_factory=dict)
     overdue: Mapping[TableName, ConsumerError] = field(default_factory=dict)
     goes_on: Mapping[Folder, int] = field(default_factory=dict)
+    naming: Naming = SAME
     _asked: list[Any] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @classmethod
@@ -81,7 +83,9 @@ class Assembly:
         overdue = {**overdue_statements(timeline, progress), **left_over(progress)}
         read = _by_root(progress.folders)
         tables = _tables(timeline, {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}, wanted)
-        return cls(listing, tables, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue)
+        return cls(
+            listing, tables, catalog, timeline, files, broken, wanted, clean_up, whole, read, overdue, naming=naming
+        )
 
     @property
     def checkpoint(self) -> int:
@@ -183,7 +187,8 @@ class Assembly:
     def _begun(self, name: TableName, version: int) -> int:
         """The last new beginning of the table up to `version`, 0 for none."""
         history = self.catalog.by_table.get(name, ())
-        begins = (f.version for f in history if f.version <= version and action_of(f) in BEGINNING_ACTIONS)
+        beginning = BEGINNING_ACTIONS if self.naming.form(name) is None else BEGINNING_ACTIONS - {Action.TRUNCATE_TABLE}
+        begins = (f.version for f in history if f.version <= version and action_of(f) in beginning)
         return max(begins, default=0)
 
     def _gap(self, name: TableName, progress: Progress, version: int, applied_ts: int) -> GapFound | None:

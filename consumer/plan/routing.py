@@ -17,6 +17,7 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.model.routes import naming_from
 from consumer.model.targets import Naming
 from consumer.plan.assembly import Assembly
+from consumer.plan.forms import check_forms
 from consumer.plan.statement import Statement
 
 
@@ -44,8 +45,11 @@ def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName])
 
 
 def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
-    """`check_routes` for what has been written to."""
+    """`check_routes` for what has been written to, and the same for forms."""
     check_routes(naming, progress, begun(assembly, progress))
+    if naming.forms is not None or progress.forms:
+        there = (name for name in begun(assembly, progress) if progress.table(name).state is not State.DROPPED)
+        check_forms(naming, progress.forms, there)
 
 
 class SharedNames:

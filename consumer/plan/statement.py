@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from consumer.ddl.routes import routed
 from consumer.ddl.said import check_said
+from consumer.ddl.shape import Shape
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.commands import refused_hint, skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.files import SchemaFile
+from consumer.model.forms import FormedDdl
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl
 from consumer.model.targets import SAME, Naming
+from consumer.plan.forms import check_beside, formed
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
@@ -35,8 +38,9 @@ class Statement:
     table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
     whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
     have the table that had the name then. `former`: the names from which pending RENAMEs give a DROP its table, the
-    last one first, each with its RENAME's version. `behind`, `indexes`, `charset`: see ApplyDdl. All names are the
-    upstream's but `trash`, which is the target's as `naming` has it."""
+    last one first, each with its RENAME's version. `shapes` is what the statements before it and up to it tell.
+    `behind`, `indexes`, `charset`: see ApplyDdl. All names are the upstream's but `trash`, which is the target's as
+    `naming` has it."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -53,6 +57,7 @@ class Statement:
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
     naming: Naming = SAME
+    shapes: Callable[[SchemaFile], tuple[Shape, Shape]] | None = None
 
     @property
     def version(self) -> int:
@@ -79,7 +84,7 @@ class Statement:
 
     @property
     def heals(self) -> bool:
-        return self.executed and self.action in HEALING_ACTIONS
+        return self.executed and self.action in HEALING_ACTIONS and not self._keeps_rows
 
     @property
     def ends(self) -> bool:
@@ -89,7 +94,12 @@ class Statement:
     @property
     def begins(self) -> TableName | None:
         """The table whose rows begin again with it: older folders no longer matter."""
-        return self.file.name if self.action in BEGINNING_ACTIONS else None
+        return self.file.name if self.action in BEGINNING_ACTIONS and not self._keeps_rows else None
+
+    @property
+    def _keeps_rows(self) -> bool:
+        """Whether it is a TRUNCATE TABLE that only ends rows, as their table is no mirror."""
+        return self.action == Action.TRUNCATE_TABLE and self.naming.form(self.file.name) is not None
 
     def overtakes(self, other: Statement) -> bool:
         """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then."""
@@ -127,7 +137,16 @@ class Statement:
             named = {*self.touches, *self.drops} - {*self.behind}
             return routed(self.file, self.naming, named, self.old_name)
         except DdlRefused as error:
-            raise cannot_be_routed(self, error) from error
+            raise cannot_be_executed(self, error) from error
+
+    @property
+    def formed(self) -> FormedDdl | None:
+        """See ApplyDdl. Raises DdlRefused where it cannot be done to a table of that form."""
+        try:
+            check_beside(self)
+            return formed(self)
+        except DdlRefused as error:
+            raise cannot_be_executed(self, error) from error
 
     def kept_as(self, complete: bool = True) -> TableName:
         """Where the target keeps its table, if that is to be kept."""
@@ -175,6 +194,7 @@ class Statement:
             charset=self.charset,
             behind=self.naming.targets(self.behind),
             routed=self.routed if self.executed else None,
+            formed=self.formed if self.executed else None,
         )
 
     def _moves(self, name: TableName, progress: Progress) -> bool:
@@ -195,7 +215,7 @@ def refusal(statement: Statement) -> DdlRefused | None:
     if statement.left_out is not None:
         return moves_left_out_rows(statement, statement.left_out)
     try:
-        _ = statement.routed if statement.executed else None
+        _ = (statement.routed, statement.formed) if statement.executed else None
     except DdlRefused as error:
         return error
     return None
@@ -219,12 +239,12 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
     )
 
 
-def cannot_be_routed(statement: Statement, error: DdlRefused) -> DdlRefused:
-    """The error of a statement that cannot be said in the target's names."""
+def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
+    """The error of a statement that cannot be said in the target's names, or be done to tables of a form."""
     name = statement.file.name
     return DdlRefused(
         f"{error.message}; the statement: {_shown(statement.file.query)}",
-        hint=refused_hint(name, statement.version),
+        hint=error.hint or refused_hint(name, statement.version),
         table=str(name),
         path=statement.file.path,
         version=statement.version,

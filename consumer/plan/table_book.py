@@ -61,6 +61,14 @@ class TableBook:
         told = self._told.get(file.path)
         return Shape() if told is None else told.shape()
 
+    def shapes(self, file: SchemaFile) -> tuple[Shape, Shape]:
+        """What the statements tell of its table before `file` and behind it."""
+        self._read()
+        told = self._told.get(file.path)
+        if told is None:
+            return Shape(), Shape()
+        return Shape() if told.before is None or told.copy else told.before.shape(), told.shape()
+
     def follow(self, file: SchemaFile, statement: Statement | None, origin: TableName | None) -> None:
         """Take the file in, with its statement, if it has one; `origin` is what a RENAME moves, or a LIKE copies."""
         self._unread.append((file, statement, origin))

@@ -123,7 +123,9 @@ class _Agenda:
         """A pending statement with all that is known of it before it runs."""
         lost = next((name for name in moved if not self._wanted(name) or name in self._unmade), None)
         never_made = lost is not None and self._wanted(lost)
-        statement = replace(statement, left_out=lost, never_made=never_made, naming=self._naming)
+        statement = replace(
+            statement, left_out=lost, never_made=never_made, naming=self._naming, shapes=history.book.shapes
+        )
         statement = _with_policy(history.touching(statement, self._wanted), self._policy_of)
         if lost is not None:
             # It will not run: the table that nobody reads must not pass for one that was read up to it.
@@ -199,4 +201,7 @@ def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
 
 def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
     policy = policy_of(statement.action, statement.file.name)
+    if policy is DdlPolicy.EVOLVE and statement.action is Action.DROP_SCHEMA:
+        # What is no mirror is kept, as by a DROP TABLE.
+        policy = DdlPolicy.RENAME if any(map(statement.naming.form, statement.drops)) else policy
     return replace(statement, policy=policy, trash=statement.kept_as() if policy is DdlPolicy.RENAME else None)

@@ -26,6 +26,7 @@ ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
         ("consumer", "written_by"): "''",
         ("consumer", "time_zone"): "''",
         ("consumer", "routes"): "''",
+        ("consumer", "forms"): "''",
         ("folder_progress", "index_stamp"): "''",
         ("folder_progress", "first_ts"): "0",
         ("folder_progress", "last_ts"): str(MAX_TSO),

@@ -19,7 +19,8 @@ from consumer.codec.decoder import decoded, decoder_for
 from consumer.codec.unproven import with_unproven
 from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.fold.keyed import fold_keyed, split_by_bucket
+from consumer.fold.forms import fold, formed
+from consumer.fold.keyed import split_by_bucket
 from consumer.fold.keyless import fold_keyless
 from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
@@ -54,7 +55,7 @@ def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> li
         if not task.target.key:
             return _load_keyless(task, session, reader)
         stats, changes = decode_folded(task.slices, task, reader)
-        folded = fold_keyed(changes, task.target.key, True, task.parts)
+        folded = formed(fold(changes, task, final=True), task)
         refuse_late(stats, task)
         results: list[Result] = [*stats]
         if folded.num_rows:
@@ -94,8 +95,7 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
 
     Returns the slices' statistics and one change table, partially folded (see `fold_keyed`).
     """
-    key = task.target.key
-    folded = change_schema(task.target).empty_table()
+    folded = change_schema(task.source).empty_table()
     pile: list[pa.Table] = []
     rows = 0
     stats: list[FileStat] = []
@@ -103,9 +103,9 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
         pile.append(table)
         rows += table.num_rows
         if rows >= max(FOLD_ROWS, folded.num_rows):
-            folded, pile, rows = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False), [], 0
-    changes = fold_keyed(pa.concat_tables([folded, *pile]), key, final=False) if pile else folded
-    return with_unproven(stats, changes, task.target, task.dialect.clock.doubled), changes
+            folded, pile, rows = fold(pa.concat_tables([folded, *pile]), task, final=False), [], 0
+    changes = fold(pa.concat_tables([folded, *pile]), task, final=False) if pile else folded
+    return with_unproven(stats, changes, task.source, task.dialect.clock.doubled), changes
 
 
 def decode_to_buckets(
@@ -121,7 +121,7 @@ def decode_to_buckets(
     moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
     for stat in stats:
         yield STATS, pickle.dumps(stat)
-    for bucket, part in split_by_bucket(changes, task.target.key, buckets):
+    for bucket, part in split_by_bucket(changes, task.source.key, buckets):
         if part.num_rows:
             yield bucket, as_stream(part)
 
@@ -153,7 +153,7 @@ def write_buckets(
                         return
                     continue
                 tables = [pa.ipc.open_stream(body).read_all() for _, body in group]
-                folded = fold_keyed(pa.concat_tables(tables), task.target.key, True, task.parts)
+                folded = formed(fold(pa.concat_tables(tables), task, final=True), task)
                 del tables
                 if task.target.ordered:
                     is_put = folded.column("put")

@@ -109,9 +109,16 @@ class Verifier:
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
         for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
             nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
-            yield TableCheck(
-                name, progress.table(name).applied_ts, error=shared.error(name) or errors.get(name, nothing)
-            )
+            error = shared.error(name) or errors.get(name, nothing)
+            yield TableCheck(name, progress.table(name).applied_ts, error=error)
+
+    def _no_mirror(self, name: TableName) -> CannotBeExact | None:
+        form = self.options.naming.form(name)
+        return None if form is None else CannotBeExact(
+            f"it is of the form {form} in the target, and only mirrors can be compared with the storage",
+            hint="leave it out with --table; docs/shaping.md says which of its rows are those of a mirror",
+            table=str(name),
+        )  # fmt: skip
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         started = now()
@@ -132,7 +139,8 @@ class Verifier:
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
-            return TableCheck(history.name, history.upto, error=answer, refused=True)
+            a_mirror = self.options.naming.form(history.name) is None
+            return TableCheck(history.name, history.upto, error=answer, refused=a_mirror)
         target = answer
         untold = history.untold
         if not target.key and untold:
@@ -148,9 +156,11 @@ class Verifier:
         return self._run(history, task, untold)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
-        """What the target says of the tables, asked in one call."""
-        asked = [self._version(history).request() for history in histories]
-        return self.sink.prepare([replace(request, reading=True) for request in asked])
+        """What the target says of the tables, asked in one call. Only mirrors are asked for."""
+        refused = {history.name: error for history in histories if (error := self._no_mirror(history.name))}
+        asked = [self._version(history).request() for history in histories if history.name not in refused]
+        answers = iter(self.sink.prepare([replace(request, reading=True) for request in asked]) if asked else ())
+        return [refused.get(history.name) or next(answers) for history in histories]
 
     def _version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog

@@ -224,6 +224,20 @@ FOLLOWED = {
     "test_hints_of_usage.py::test_a_port_that_another_process_has": [
         "observe/profiling.py:serving",
     ],
+    "test_forms_by_hand.py::test_a_clash_goes_away_with_another_name": [
+        "plan/forms.py:form_columns",
+        "plan/forms.py:formed",
+    ],
+    "test_forms_by_hand.py::test_a_form_stays_as_it_was_for_a_table_that_has_begun": ["plan/forms.py:check_forms"],
+    "test_forms_by_hand.py::test_csv_without_commit_ts_is_refused_by_name": ["pipeline/version_consumer.py:_formed"],
+    "test_forms_by_hand.py::test_rows_that_do_not_say_enough_stop_their_table": [
+        "codec/errors.py:delete_lacking",
+        "codec/errors.py:event_without_ts",
+    ],
+    "test_forms_by_hand.py::test_statements_of_others_that_name_the_table_are_refused": ["plan/forms.py:check_beside"],
+    "test_forms_in_words.py::test_plan_shows_forms_and_verify_says_that_it_compares_mirrors_only": [
+        "verify/verify.py:_no_mirror",
+    ],
     "test_hints_of_usage.py::test_a_range_that_is_not_there_yet": [
         "app/replay.py:replay",
     ],
@@ -291,7 +305,7 @@ FOLLOWED = {
         "fold/keyless.py:_refuse_shared",
     ],
     "test_other_names.py::test_a_statement_that_cannot_be_said_in_the_targets_names_stops_its_tables": [
-        "plan/statement.py:cannot_be_routed",
+        "plan/statement.py:cannot_be_executed",
     ],
     "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
         "config/load.py:load",

@@ -40,6 +40,8 @@ class ChangeBuilder:
         kept = np.flatnonzero(inside)
         if not kept.size:
             return self._schema.empty_table()
+        if self._target.events and not np.all(rows.exact[kept]):
+            raise self._place.event_without_ts(lines.number(int(kept[np.argmin(rows.exact[kept])])))
         texts = rows.data[: len(self._target.columns)]
         columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(texts)]
         self._check_columns(columns, rows, kept, lines)
@@ -52,7 +54,8 @@ class ChangeBuilder:
         meta = _meta(rows, kept, origin, at)
         if at.size:
             columns = _interleaved(columns, at, old)
-        return pa.Table.from_arrays([*meta, *columns], schema=self._schema)
+        events = [pa.array(np.insert(rows.update[kept], at, True))] if self._target.events else []
+        return pa.Table.from_arrays([*meta, *columns, *events], schema=self._schema)
 
     def _values(self, position: int, text: pa.LargeStringArray, origin: Ints, lines: RowLines) -> pa.Array:
         """Canonical values of a column; `origin` has the row of the block that each belongs to."""
@@ -78,7 +81,8 @@ class ChangeBuilder:
         A null says that a column is NULL or that it is not there: the row's own list of types tells which, and the row
         itself where that list says nothing. Of a column that is null in all rows one row is looked at in any case.
         """
-        whole = ~rows.delete[kept] if self._target.key else np.full(len(kept), True)
+        every = self._target.events or not self._target.key
+        whole = np.full(len(kept), True) if every else ~rows.delete[kept]
         doubtful = np.zeros(len(kept), np.bool_)
         for column, types in zip(columns, rows.types, strict=False):
             null = whole & _nulls(column) if column.null_count else None
@@ -87,7 +91,7 @@ class ChangeBuilder:
                 doubtful |= untold
                 if not untold.any() and np.array_equal(null, whole):
                     doubtful[np.argmax(null)] = True
-        self._look_for_absent(kept[np.flatnonzero(doubtful)], lines)
+        self._look_for_absent(kept[np.flatnonzero(doubtful)], rows.delete, lines)
         for position, name in enumerate(self._target.absent, len(columns)):
             there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
             self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)
@@ -103,13 +107,15 @@ class ChangeBuilder:
                             column.name, wrong, told, lines.number(int(kept[np.argmax(found)]))
                         )
 
-    def _look_for_absent(self, doubtful: Ints, lines: RowLines) -> None:
+    def _look_for_absent(self, doubtful: Ints, deletes: Flags, lines: RowLines) -> None:
         for row in map(int, doubtful):
             carried = lines.row(row)["data"][0]
             lacking = [n for n, column in enumerate(self._target.columns) if column.name not in carried]
             if lacking:
                 names = [self._target.columns[n].name for n in lacking]
                 of_key = not self._target.key or any(n in self._target.key for n in lacking)
+                if not of_key and deletes[row]:
+                    raise self._place.delete_lacking(names, lines.number(row))
                 raise (self._place.key_lacking if of_key else self._place.lacking)(names, lines.number(row))
 
     def _look_for_carried(self, name: str, doubtful: Ints, lines: RowLines) -> None:
@@ -149,6 +155,8 @@ class ChangeBuilder:
             changed |= pc.not_equal(old, new).to_numpy(zero_copy_only=False)
             keys.append(old)
         where = np.flatnonzero(changed)
+        if self._target.events:
+            return at[where], self._old_values(columns, at[where], kept, lines)
         old_columns: list[pa.Array | None] = [None] * len(columns)
         for position, key in zip(self._target.key, keys, strict=True):
             old_columns[position] = _taken(key, where)
@@ -162,6 +170,10 @@ class ChangeBuilder:
         if timeless.size:
             raise self._place.no_commit_ts(lines.number(int(kept[timeless[0]])))
         at = np.flatnonzero(rows.update[kept])
+        return at, self._old_values(columns, at, kept, lines)
+
+    def _old_values(self, columns: Sequence[pa.Array], at: Ints, kept: Ints, lines: RowLines) -> list[pa.Array | None]:
+        """What the rows `at` of those `kept` were, in all columns."""
         olds = [self._old_row(int(row), lines) for row in kept[at]]
         old_columns: list[pa.Array | None] = []
         for position, column in enumerate(self._target.columns):
@@ -170,7 +182,7 @@ class ChangeBuilder:
             text = pa.array([old.get(column.name) for old in olds], pa.large_string())
             values = self._values(position, text, kept[at], lines)
             old_columns.append(pc.if_else(absent, _taken(columns[position], at), values))
-        return at, old_columns
+        return old_columns
 
     def _old_row(self, row: int, lines: RowLines) -> dict[str, str | None]:
         old: Any = lines.row(row).get("old")

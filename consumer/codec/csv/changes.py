@@ -49,11 +49,15 @@ class CsvChangeBuilder:
             else pa.nulls(len(kept), arrow_type(column))
             for position, column in enumerate(self._target.columns)
         ]
-        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns], schema=self._schema)
+        events = [pa.array(rows.update[kept])] if self._target.events else []
+        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events], schema=self._schema)
 
     def _check_columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> None:
         """Every row that must be whole has all columns of the target, and none that must be absent."""
-        whole = kept[~rows.delete[kept]] if self._target.key else kept
+        whole = kept[~rows.delete[kept]] if self._target.key and not self._target.events else kept
+        if self._target.events and np.any(rows.short[kept]):
+            gone = [c.name for n, c in enumerate(self._target.columns) if n not in self._target.key]
+            raise records.place.delete_lacking(gone, records.number(int(kept[np.argmax(rows.short[kept])])))
         lacking = [n for n, column in enumerate(self._target.columns) if column.name not in layout.names]
         names = [self._target.columns[n].name for n in lacking]
         if lacking and (not self._target.key or set(lacking) & set(self._target.key)):

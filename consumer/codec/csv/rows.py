@@ -17,7 +17,7 @@ from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget
 from consumer.model.names import TableName, same_name
 
-_DELETE = ord("D")
+_DELETE, _UPDATE = ord("D"), ord("U")
 _COMMIT_TS = "^[0-9]{1,19}$"
 
 
@@ -59,10 +59,12 @@ def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayo
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """One row a record. `short` are the deletes that carry the key alone; `ts` is 0 where rows have no commit-ts."""
+    """One row a record. `short` are the deletes that carry the key alone; `ts` is 0 where rows have no commit-ts.
+    `update`: it is of an UPDATE, as far as the record says so."""
 
     cells: Cells
     delete: Flags
+    update: Flags
     short: Flags
     ts: Ints
 
@@ -78,14 +80,15 @@ def read_rows(cells: Cells, form: RowForm, layout: RowLayout, records: RecordLoo
         wrong = int(np.argmin(whole | short))
         raise records.wrong_count(wrong, cells.record(wrong), layout.names, form)
     _check_source(cells, layout.table, form, records)
+    update = operation == _UPDATE
     if form.is_update is not None:
-        _check_flags(cells, form, form.is_update, records)
+        update |= _flags(cells, form, form.is_update, records)
     ts = (
         np.zeros(cells.records, np.int64)
         if form.commit_ts is None
         else _commit_ts(cells, form, form.commit_ts, records)
     )
-    return CsvRows(cells, delete, short, ts)
+    return CsvRows(cells, delete, update, short, ts)
 
 
 def _operations(cells: Cells, form: RowForm, records: RecordLookup) -> Ints:
@@ -131,10 +134,13 @@ def _commit_ts(cells: Cells, form: RowForm, position: int, records: RecordLookup
     raise records.wrong_cell(wrong, position, "a commit-ts", cells.record(wrong), form)
 
 
-def _check_flags(cells: Cells, form: RowForm, position: int, records: RecordLookup) -> None:
+def _flags(cells: Cells, form: RowForm, position: int, records: RecordLookup) -> Flags:
     where = cells.first[:-1] + position
-    right = pc.is_in(cells.take(where), pa.array([b"true", b"false"])).to_numpy(zero_copy_only=False)
+    values = cells.take(where)
+    right = pc.is_in(values, pa.array([b"true", b"false"])).to_numpy(zero_copy_only=False)
     right &= ~cells.quoted[where]
     if not np.all(right):
         wrong = int(np.argmin(right))
         raise records.wrong_cell(wrong, position, "the is-update flag, true or false,", cells.record(wrong), form)
+    flags: Flags = pc.equal(values, b"true").to_numpy(zero_copy_only=False)
+    return flags

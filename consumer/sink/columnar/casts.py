@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from consumer.ddl.backfill import NotExact, backfill_text
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
-from consumer.model.names import tso_to_ms
 from consumer.sink.columnar.sql import literal
 from consumer.sink.columnar.types import TEXT, duckdb_type, text_of, widened
 
-_NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})
-_NUMERIC_ZERO = frozenset({*_WHOLE, Family.DECIMAL, Family.FLOAT, Family.DOUBLE})
 _YEAR_ONE = 62135596800000000
 """Microseconds from the year 1 to 1970: added, no time is negative, and whole-number division rounds down."""
-
-
-class NotExact(Exception):
-    """There is no expression that gives what upstream has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +46,7 @@ def backfill(column: Column, definition: Definition, version: int, zone: tzinfo)
 
     `version` says when CURRENT_TIMESTAMP was, `zone` where. Raises NotExact.
     """
-    if column.default is None:
-        text = None if column.nullable else _zero(column)
-    else:
-        text = _default(column, definition, column.default, version, zone)
+    text = backfill_text(column, definition, version, zone)
     kind = duckdb_type(column)
     if text is None:
         return NewValue(kind, f"CAST(NULL AS {kind})")
@@ -161,72 +151,6 @@ def _longer(before: int, after: int, value: str) -> str:
     if after == before:
         return value
     return f"{value} || '{'.' if not before else ''}{'0' * (after - before)}'"
-
-
-def _zero(column: Column) -> str:
-    """The value that MySQL gives the old rows of a NOT NULL column with no default."""
-    if column.family in _NUMERIC_ZERO:
-        return "0"
-    fraction = f".{'0' * column.scale}" if column.scale else ""
-    match column.family:
-        case Family.TEXT | Family.SET:
-            return ""
-        case Family.BINARY:
-            return "\0" * (column.length or 0) if column.type == "BINARY" else ""
-        case Family.ENUM:
-            return column.elements[0] if column.elements else "1"
-        case Family.DATE:
-            return "0000-00-00"
-        case Family.DATETIME | Family.TIMESTAMP:
-            return f"0000-00-00 00:00:00{fraction}"
-        case Family.TIME:
-            return f"00:00:00{fraction}"
-        case Family.JSON:
-            return "null"
-        case _:
-            raise NotExact(f"a NOT NULL {column.type} with no default")
-
-
-def _default(column: Column, definition: Definition, text: str, version: int, zone: tzinfo) -> str:
-    if definition.computed and not (_NOW.fullmatch(text) and column.family in (*_TIMES, Family.DATE, Family.TIME)):
-        raise NotExact(f"the default {text}, which upstream computed")
-    match column.family:
-        case Family.BIT:
-            return str(_bits(column, definition, text))
-        case Family.BINARY:
-            if "\ufffd" in text:
-                raise NotExact("a default that is not text; the schema file does not keep it")
-            return text.ljust(column.length or 0, "\0") if column.type == "BINARY" else text
-        case Family.DATETIME | Family.TIMESTAMP | Family.DATE | Family.TIME:
-            return _time(column, text, version, zone)
-        case _ if column.labelled and not column.elements:
-            raise NotExact("a default of labels that no statement in the storage declares")
-        case _:
-            return text
-
-
-def _bits(column: Column, definition: Definition, text: str) -> int:
-    """The schema file has the bytes; those that are no UTF-8 it has lost, the statement has them."""
-    if definition.bits is not None:
-        return definition.bits
-    if "\ufffd" in text:
-        raise NotExact("a BIT default that the schema file does not keep")
-    return int.from_bytes(text.encode(), "big")
-
-
-def _time(column: Column, text: str, version: int, zone: tzinfo) -> str:
-    if _NOW.fullmatch(text):
-        # The version has milliseconds; upstream's statement had microseconds, which the files do not keep.
-        kept_in = UTC if column.family is Family.TIMESTAMP else zone
-        text = _written(datetime.fromtimestamp(tso_to_ms(version) / 1000, kept_in))
-    if column.family is Family.DATE:
-        return text[:10]
-    whole, _, fraction = text.partition(".")
-    return f"{whole}.{fraction[: column.scale].ljust(column.scale, '0')}" if column.scale else whole
-
-
-def _written(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def _is_time(text: str) -> bool:

@@ -9,9 +9,10 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.names import TableName
+from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormedDdl, FormKind
+from consumer.model.names import TableName, tso_to_time
 from consumer.model.steps import ApplyDdl
-from consumer.sink.memory.store import MemoryTable
+from consumer.sink.memory.store import MemoryTable, Row
 
 
 def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
@@ -19,7 +20,8 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
     name, action = step.name, step.action
     if step.trash is not None and (moved := _move(tables, step, step.trash)) is not None:
         return moved
-    columns = tuple(column for column in step.file.columns if not column.hidden)
+    formed = step.formed
+    columns = tuple(column for column in (formed.after if formed else step.file.columns) if not column.hidden)
     if action == Action.DROP_SCHEMA:
         for gone in [table for table in tables if table.database == name.database]:
             del tables[gone]
@@ -43,6 +45,8 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         if name in tables:
             raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = tables.pop(old)
+    elif formed is not None and action == Action.TRUNCATE_TABLE:
+        _end_rows(tables[name], formed, step)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)
     return ""
@@ -93,3 +97,17 @@ def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, tr
         for row in rows
     ]
     table.columns = columns
+
+
+def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:
+    form, version = formed.form, str(step.file.version)
+    if form.kind is FormKind.SOFT_DELETE:
+        time = tso_to_time(step.file.version).strftime("%Y-%m-%d %H:%M:%S.%f")
+        table.rows = [{**row, form.name(DELETED_AT): row[form.name(DELETED_AT)] or time} for row in table.rows]
+        return
+    op, commit_ts = form.name(OP), form.name(COMMIT_TS)
+    last: dict[tuple[object, ...], Row] = {}
+    for row in sorted(table.rows, key=lambda row: (int(row[commit_ts]), row[op] != "D")):
+        last[tuple(row[name] for name in formed.key)] = row
+    end = {op: "D", commit_ts: version, form.name(TABLE): str(step.table), form.name(VERSION): version}
+    table.rows += [{**row, **end} for row in last.values() if row[op] != "D"]

@@ -29,6 +29,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "written_by": "VARCHAR",
         "time_zone": "VARCHAR",
         "routes": "VARCHAR",
+        "forms": "VARCHAR",
     },
     "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},
     "folder_progress": {

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
+from consumer.ddl.backfill import NotExact
 from consumer.ddl.changes import changes_of
 from consumer.ddl.declared import Definitions
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
@@ -15,10 +16,11 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.commands import refused_hint, table_there_hint
+from consumer.model.forms import FormedDdl
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.columnar.casts import NotExact
-from consumer.sink.columnar.sql import quote
+from consumer.sink.closing import closing
+from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.columnar.types import duckdb_type
 from consumer.sink.duckdb.progress.schema import SCHEMA
@@ -150,6 +152,8 @@ def _created(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
     name = step.name
     if name in tables:
         raise refused(step, f"the table {name} exists already", table_there_hint(step.table, step.file.version))
+    if step.formed is not None:
+        return empty_table(name, Upstream(step.formed.after), written)
     upstream = _like(step, tables) or _upstream(step.file.columns, changes_of(step.file).columns)
     return empty_table(name, upstream, written)
 
@@ -187,9 +191,11 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 
 
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
-    definitions, table = changes_of(step.file).columns, _existing(step, step.name, tables)
+    definitions, table, formed = changes_of(step.file).columns, _existing(step, step.name, tables), step.formed
+    if formed is not None and action == Action.TRUNCATE_TABLE:
+        return Operations((_closing(step, formed, written.table(table.name)),))
     before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))
-    after = _upstream(step.file.columns, definitions, before)
+    after = _upstream(step.file.columns if formed is None else formed.after, definitions, before)
     found = changes(step, table, before, after, definitions, zone)
     emptied = (f"TRUNCATE {written.table(table.name)}",) if action == Action.TRUNCATE_TABLE else ()
     types = {change.name: change.value.type for change in found}
@@ -200,6 +206,10 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
         {table.name: replace(table, types=types, upstream=after)},
         f"labels of {', '.join(changed)} are not known from the start: numbers are kept" if changed else "",
     )
+
+
+def _closing(step: ApplyDdl, formed: FormedDdl, there: str) -> str:
+    return closing(formed, there, step.table, step.file.version, quote, literal, lambda column: quote(column.name))
 
 
 def _existing(step: ApplyDdl, name: TableName, tables: Tables) -> ReplicaTable:

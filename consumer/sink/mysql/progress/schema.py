@@ -33,6 +33,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "written_by": "TEXT NOT NULL",
         "time_zone": "VARCHAR(64) NOT NULL",
         "routes": "LONGTEXT NOT NULL",
+        "forms": "LONGTEXT NOT NULL",
     },
     "table_progress": {
         **_TABLE,

@@ -68,6 +68,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
         _set_zone(cursor, plan.time_zone, step)
         if plan.timestamp is not None:
             cursor.execute(f"SET timestamp = {plan.timestamp!r}")
+        if plan.strict:
+            cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
         note = ""
         for number in range(before.at, len(plan.statements)):
             if plan.resumed or number > plan.before.at:  # it may have waited long since it was checked
@@ -83,6 +85,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
                     raise
         if plan.timestamp is not None:
             cursor.execute("SET timestamp = DEFAULT")
+        if plan.strict:
+            cursor.execute("SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '')")
         _set_zone(cursor, UTC, step)
     except pymysql.MySQLError as error:
         raise translated(error, step) from error

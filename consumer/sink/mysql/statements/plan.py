@@ -32,7 +32,7 @@ _STATEMENT_SHOWN = 1000
 class PlannedDdl:
     """A step on its way. `statements` is its query as the target takes it; `resumed`: an earlier run had the intent
     and may have executed it; `timestamp` is the moment, in seconds, that its CURRENT_TIMESTAMP means. `trash`: nothing
-    of that, the table is moved there, or back from there. `time_zone` is the session's."""
+    of that, the table is moved there, or back from there. `time_zone` is the session's, which is `strict`."""
 
     step: ApplyDdl
     statements: tuple[str, ...]
@@ -42,6 +42,7 @@ class PlannedDdl:
     timestamp: float | None = None
     trash: TableName | None = None
     time_zone: str = UTC
+    strict: bool = False
 
     def intent(self) -> DdlRecord:
         return DdlRecord(self.step.id, DdlState.INTENT, self.before.dump())
@@ -92,7 +93,9 @@ def _planned(
         hint = not_kept_hint(step.table, step.file.version) if lost else ""
         return DdlOutcome(step, refused(step, error.message, hint))
     note = "; ".join(text.notes)
-    return PlannedDdl(step, text.statements, before, resumed, note, text.timestamp, time_zone=text.time_zone)
+    return PlannedDdl(
+        step, text.statements, before, resumed, note, text.timestamp, time_zone=text.time_zone, strict=text.strict
+    )
 
 
 def _before(

@@ -17,6 +17,7 @@ from consumer.model.names import TableName
 from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
+from consumer.sink.mysql.statements.forms import formed_statements
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
 from consumer.sink.mysql.tables.indexes import table_indexes
 
@@ -89,9 +90,10 @@ class TargetNow:
 
 @dataclass(frozen=True, slots=True)
 class StatementText(Rewritten):
-    """What a step executes, in a session with this `time_zone`."""
+    """What a step executes, in a session with this `time_zone`. `strict`: where a value would be changed, it fails."""
 
     time_zone: str = UTC
+    strict: bool = False
 
 
 def text_of(
@@ -104,6 +106,10 @@ def text_of(
     file, action = step.file, step.action
     statement = statement_of(step.statement.query)
     zone = agreed_zone(step, statement, zone, lambda: server.nodes_in_utc)
+    if step.formed is not None:
+        found = tuple(formed_statements(step, step.formed, zone))
+        # Rows that upstream no longer has may hold what does not fit a column that it changes.
+        return StatementText(found, time_zone=session_zone(step, statement, zone), strict=True)
     before, there = step.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(step.name)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pymysql
 
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
 from consumer.sink.missing import table_missing
@@ -22,11 +22,11 @@ from consumer.sink.mysql.tables.fits import misfit, wrong_label
 from consumer.sink.mysql.tables.own import IN_LINE, own_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
+from consumer.sink.mysql.tables.types import column_type
 from consumer.sink.mysql.tables.unique_keys import trust_in
 from consumer.target import LoadRequest
 
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
-_LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
 
 
 def prepare(
@@ -267,15 +267,4 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _type(column: Column) -> str:
-    text = "VARCHAR" if column.type == "VAR_STRING" else column.type
-    if column.type == "DECIMAL" or (column.family in (Family.FLOAT, Family.DOUBLE) and column.scale):
-        text += f"({column.length}, {column.scale or 0})"
-    elif text in _LENGTH_TYPES and column.length is not None:
-        text += f"({column.length})"
-    elif column.family in (Family.DATETIME, Family.TIMESTAMP, Family.TIME) and column.scale:
-        text += f"({column.scale})"
-    elif column.labelled:
-        text += "(" + ", ".join("'" + label.replace("'", "''") + "'" for label in column.elements) + ")"
-    if column.unsigned and column.family in (Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE):
-        text += " UNSIGNED"
-    return text + ("" if column.nullable else " NOT NULL")
+    return column_type(column) + ("" if column.nullable else " NOT NULL")

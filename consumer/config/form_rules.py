@@ -1,0 +1,104 @@
+"""[[consumer.forms]]: what tables of the target keep of upstream's changes. The first rule that matches decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from consumer.config.table_filter import TableFilter, table_filter
+from consumer.model.forms import Form, FormKind
+from consumer.model.names import TableName
+
+_MIRROR = "mirror"
+_FORMS = (_MIRROR, *FormKind)
+_KEYS = ("tables", "form", "columns")
+_LONGEST = 64
+"""Characters in a name, on every MySQL-compatible server."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormRule:
+    """The `form` of the tables that the rules `tables` let through, None for a mirror."""
+
+    tables: tuple[str, ...]
+    form: Form | None
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.tables)} = {self.form or _MIRROR}"
+
+
+@dataclass(frozen=True, slots=True)
+class FormRules:
+    """The rules in their order."""
+
+    rules: tuple[FormRule, ...] = ()
+
+    def __str__(self) -> str:
+        return ""
+
+    def of(self, table: TableName, case_sensitive: bool) -> Form | None:
+        """The form of `table`, None for a mirror."""
+        fitting = (rule for rule in self.rules if table_filter(rule.tables, case_sensitive).matches(table))
+        found = next(fitting, None)
+        return None if found is None else found.form
+
+
+def form_rules(value: object) -> FormRules:
+    """``RULE = FORM`` entries: a list, text with these divided by ``;``, or the file's tables with `tables`, `form` and
+    `columns`. Raises ValueError."""
+    if isinstance(value, FormRules):
+        return value
+    entries = value.split(";") if isinstance(value, str) else value
+    if not isinstance(entries, Sequence):
+        raise ValueError("give a list of forms")
+    return FormRules(tuple(map(_rule, (entry for entry in entries if not _is_blank(entry)))))
+
+
+def _is_blank(entry: object) -> bool:
+    return isinstance(entry, str) and not entry.strip()
+
+
+def _rule(entry: object) -> FormRule:
+    if isinstance(entry, Mapping):
+        return _of_table(entry)
+    rule, equals, form = str(entry).rpartition("=")
+    if not equals:
+        raise ValueError(f"{str(entry)!r} is not a form of tables; give RULE = FORM, as shop.* = append")
+    return FormRule(_checked([rule.strip()]), _form(form.strip(), {}))
+
+
+def _of_table(entry: Mapping[str, object]) -> FormRule:
+    for key in entry:
+        if key not in _KEYS:
+            raise ValueError(f"{key} is not a key of a form; known are {', '.join(_KEYS)}")
+    tables, columns = entry.get("tables"), entry.get("columns", {})
+    if not isinstance(tables, list) or not tables or not all(isinstance(rule, str) for rule in tables):
+        raise ValueError("a form has tables, a list of table rules")
+    if not isinstance(columns, Mapping):
+        raise ValueError('columns of a form is a table of names, as { _op = "change" }')
+    return FormRule(_checked(tables), _form(entry.get("form"), columns))
+
+
+def _checked(rules: Sequence[str]) -> tuple[str, ...]:
+    TableFilter(rules)
+    return tuple(rules)
+
+
+def _form(kind: object, columns: Mapping[str, object]) -> Form | None:
+    if kind not in _FORMS:
+        raise ValueError(f"form {kind!r} is not known; give {', '.join(_FORMS)}")
+    if kind == _MIRROR:
+        if columns:
+            raise ValueError("a mirror has no columns of its own to name")
+        return None
+    usual = Form(FormKind(str(kind))).usual
+    for name, own in columns.items():
+        if name not in usual:
+            raise ValueError(f"{name} is no column that the form {kind} adds; it adds {', '.join(usual)}")
+        if not isinstance(own, str) or not own or len(own) > _LONGEST or own != own.rstrip():
+            raise ValueError(f"the name of {name} must be a text of 1 to {_LONGEST} characters, no blank at its end")
+    found = Form(FormKind(str(kind)), tuple(sorted((name, str(own)) for name, own in columns.items() if own != name)))
+    names = [column.name.lower() for column in found.added]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two columns of the form {kind} have one name: {', '.join(names)}")
+    return found

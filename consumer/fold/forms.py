@@ -1,0 +1,111 @@
+"""Changes of upstream -> rows of a target that is no mirror: which of them remain, and what the added columns say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.codec.batches import Flags, Ints, change_schema
+from consumer.fold.identity import key_codes, row_codes
+from consumer.fold.keyed import fold_keyed
+from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormKind
+from consumer.model.load import Forming, LoadTask
+from consumer.model.names import LOGICAL_BITS
+
+_INSERT, _UPDATE, _DELETE, _OLD = range(4)
+"""What a change is; the last is the old row of an UPDATE."""
+
+
+def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
+    """The changes of a table with a key that matter for its target; `final` as in `fold_keyed`. Folds can be folded
+    again, in any grouping and order, up to the final one. Raises CannotBeExact."""
+    if task.forming is not None and task.forming.form.kind is FormKind.APPEND:
+        return _every_change(changes, task, final)
+    return fold_keyed(changes, task.source.key, final, task.parts)
+
+
+def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
+    """Finally folded `changes` as puts and deletes of the target."""
+    return changes if task.forming is None else _rows(changes, task, task.forming)
+
+
+def _every_change(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
+    """One row for each change of upstream, however often it was written. Of one key a transaction has at most one row
+    that is gone, and one that comes. With `final`, the old row of an UPDATE remains only where it gave its key away."""
+    if not changes.num_rows:
+        return changes
+    codes, count = key_codes([changes.column(f"c{position}") for position in task.source.key])
+    moments, count = row_codes([pa.chunked_array([codes]), changes.column("ts")])
+    kinds = _kinds(changes)
+    slots = moments * 4 + kinds
+    kept = np.zeros(changes.num_rows, np.bool_)
+    kept[np.unique(slots, return_index=True)[1]] = True
+    if final:
+        updated, gone = _has(moments, count, kinds == _UPDATE), _has(moments, count, kinds == _DELETE)
+        kept &= ~((kinds == _OLD) & (updated | gone)[moments])
+        kept &= ~((kinds == _INSERT) & updated[moments])  # some releases write an UPDATE as an INSERT
+    return changes if kept.all() else changes.filter(pa.array(kept))
+
+
+def _has(moments: Ints, count: int, which: Flags) -> Flags:
+    """Of each moment whether one of the rows `which` is of it."""
+    found: Flags = np.zeros(count, np.bool_)
+    found[moments[which]] = True
+    return found
+
+
+def _kinds(changes: pa.Table) -> Ints:
+    put, update = (changes.column(name).to_numpy() for name in ("put", "update"))
+    kinds: Ints = np.where(put, np.where(update, _UPDATE, _INSERT), np.where(update, _OLD, _DELETE))
+    return kinds
+
+
+def _rows(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
+    added = [_VALUES[usual](changes, task, forming) for usual in forming.form.usual]
+    values = [changes.column(f"c{position}") for position in range(len(forming.source.columns))]
+    everything = [*values, *added]
+    meta = [changes.column(name) for name in ("ts", "series", "rank")]
+    puts = pa.chunked_array([pa.array(np.ones(changes.num_rows, np.bool_))])
+    columns = [meta[0], puts, *meta[1:], *(everything[place] for place in forming.places)]
+    return pa.Table.from_arrays(columns, schema=change_schema(task.target))
+
+
+def _op(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+    return pa.array(["I", "U", "D", "D"], pa.large_string()).take(pa.array(_kinds(changes)))
+
+
+def _commit_ts(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.ChunkedArray:
+    return pc.cast(changes.column("ts"), pa.large_string())
+
+
+def _table(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+    return pa.repeat(pa.scalar(str(task.source.table), pa.large_string()), changes.num_rows)
+
+
+def _version(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+    """The last version below each commit-ts: what a folder is named does not say it."""
+    versions = np.array(forming.versions, np.int64)
+    at = np.searchsorted(versions, changes.column("ts").to_numpy(), side="left") - 1
+    return pc.cast(pa.array(versions[np.maximum(at, 0)]), pa.large_string())
+
+
+def _deleted_at(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.ChunkedArray:
+    return pc.if_else(changes.column("put"), pa.scalar(None, pa.large_string()), _times(changes))
+
+
+def _times(changes: pa.Table) -> pa.ChunkedArray:
+    """The times of the commit-ts, in UTC."""
+    microseconds = (changes.column("ts").to_numpy() >> LOGICAL_BITS) * 1000
+    return pa.chunked_array([pa.array(microseconds).cast(pa.timestamp("us")).cast(pa.large_string())])
+
+
+_VALUES: Mapping[str, Callable[[pa.Table, LoadTask, Forming], pa.Array | pa.ChunkedArray]] = {
+    OP: _op,
+    COMMIT_TS: _commit_ts,
+    TABLE: _table,
+    VERSION: _version,
+    DELETED_AT: _deleted_at,
+}

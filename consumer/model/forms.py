@@ -1,0 +1,71 @@
+"""Forms: what a table of the target keeps of upstream's changes, where it is not a mirror of upstream's rows."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from consumer.model.columns import Column
+
+
+class FormKind(enum.StrEnum):
+    APPEND = "append"
+    """Each change is a row of its own."""
+    SOFT_DELETE = "soft-delete"
+    """A deleted row stays, with the time of its end."""
+
+
+OP, COMMIT_TS, TABLE, VERSION, DELETED_AT = "_op", "_commit_ts", "_table", "_version", "_deleted_at"
+
+_ADDED = {
+    FormKind.APPEND: (
+        Column(OP, "CHAR", length=1, nullable=False, is_pk=True),
+        Column(COMMIT_TS, "BIGINT", unsigned=True, nullable=False, is_pk=True),
+        Column(TABLE, "VARCHAR", length=129),
+        Column(VERSION, "BIGINT", unsigned=True),
+    ),
+    FormKind.SOFT_DELETE: (Column(DELETED_AT, "DATETIME", scale=6),),
+}
+"""The columns that each form adds, under their usual names. Those of a key make one with upstream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`names` are those of the added columns that are not the usual ones: usual and own, sorted."""
+
+    kind: FormKind
+    names: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{usual} as {own}" for usual, own in self.names)
+        return f"{self.kind} ({names})" if names else str(self.kind)
+
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """The usual names of the added columns."""
+        return tuple(column.name for column in _ADDED[self.kind])
+
+    @property
+    def added(self) -> tuple[Column, ...]:
+        """The columns that it adds behind upstream's."""
+        return tuple(replace(column, name=self.name(column.name)) for column in _ADDED[self.kind])
+
+    def name(self, usual: str) -> str:
+        """What an added column is called."""
+        return dict(self.names).get(usual, usual)
+
+
+@dataclass(frozen=True, slots=True)
+class FormedDdl:
+    """A statement about a table of a form: the columns of the target's table `before` (of a CREATE TABLE: none) and
+    `after` it, the added ones at their end. Its primary key are those with `is_pk`."""
+
+    form: Form
+    before: tuple[Column, ...]
+    after: tuple[Column, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Upstream's key."""
+        added = {column.name for column in self.form.added}
+        return tuple(column.name for column in self.after if column.is_pk and column.name not in added)

@@ -1,0 +1,203 @@
+"""Forms of tables: which columns the target's tables have, what statements do to them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from consumer.ddl.changes import changes_of, recovered_table
+from consumer.ddl.declared import Definition
+from consumer.ddl.partition_clauses import TAKES_ROWS
+from consumer.ddl.shape import Shape
+from consumer.errors import BadConfig, CannotBeExact, DdlRefused
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.columns import Column
+from consumer.model.commands import skip_ddl_command
+from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
+from consumer.model.files import SchemaFile
+from consumer.model.forms import Form, FormedDdl
+from consumer.model.names import TableName
+from consumer.model.targets import Naming
+
+_AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
+"""Statements that mean the same for a table of every form."""
+_ON_PARTITIONS = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
+
+
+class Executed(Protocol):
+    """A statement that is to run: see `consumer.plan.statement.Statement`."""
+
+    @property
+    def file(self) -> SchemaFile: ...
+    @property
+    def action(self) -> Action: ...
+    @property
+    def touches(self) -> Collection[TableName]: ...
+    @property
+    def behind(self) -> Collection[TableName]: ...
+    @property
+    def old_name(self) -> TableName | None: ...
+    @property
+    def columns_before(self) -> tuple[Column, ...] | None: ...
+    @property
+    def naming(self) -> Naming: ...
+    @property
+    def shapes(self) -> Callable[[SchemaFile], tuple[Shape, Shape]] | None: ...
+
+
+def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
+    """The columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for upstream's
+    key, and those that `form` adds. Raises CannotBeExact."""
+    unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
+    key = {column.name for column in columns if column.is_pk}.union(*unique)
+    if not key:
+        raise CannotBeExact(
+            f"it has no key, so nothing tells a change from the same change sent again, and the form {form} needs that",
+            hint="give the table a primary key upstream, or leave it out of [consumer.forms]",
+            table=str(table),
+        )
+    added = form.added
+    taken = {column.name.lower() for column in added}
+    if (clash := next((column.name for column in columns if column.name.lower() in taken), None)) is not None:
+        raise CannotBeExact(
+            f"its column {clash} has the name of one that the form {form} adds",
+            hint=f'give the added column another name: columns = {{ {_usual(form, clash)} = "..." }} in its'
+            " [[consumer.forms]]",
+            table=str(table),
+        )
+    stored = (
+        column
+        for column in columns
+        if not column.hidden and not shape.columns.get(column.name.lower(), Definition()).virtual
+    )
+    return (*(replace(_labelled(column, shape), is_pk=column.name in key) for column in stored), *added)
+
+
+def formed(statement: Executed) -> FormedDdl | None:
+    """What the statement does to a table of a form; None for a mirror, and for what means the same for all forms.
+    Raises DdlRefused, without the statement's text."""
+    file, form = statement.file, statement.naming.form(statement.file.name)
+    if form is None or statement.action in _AS_WRITTEN or statement.shapes is None:
+        return None
+    before, after = statement.shapes(file)
+    creates, columns = statement.action in CREATE_ACTIONS, statement.columns_before
+    if not creates and columns is None:
+        raise DdlRefused(f"nothing tells what the table was before, which has the form {form} in the target")
+    try:
+        found = FormedDdl(
+            form,
+            () if creates or columns is None else form_columns(form, file.name, columns, before),
+            form_columns(form, file.name, file.columns, after),
+        )
+    except CannotBeExact as error:
+        raise DdlRefused(error.message, hint=error.hint) from error
+    if not creates and _moves_key(found, file):
+        raise DdlRefused(f"it changes the key, by which a table of the form {form} finds its rows")
+    return found
+
+
+def check_beside(statement: Executed) -> None:
+    """Raises DdlRefused for a statement that cannot mean beside tables of forms what it means upstream, without its
+    text."""
+    file, naming, action = statement.file, statement.naming, statement.action
+    if naming.forms is None or action in DATABASE_ACTIONS:
+        return
+    own = None if action in (Action.CREATE_VIEW, Action.DROP_VIEW) else naming.form(file.name)
+    if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
+        source = recovered_table(file) if action == Action.RECOVER_TABLE else statement.old_name
+        other = None if source is None else naming.form(source)
+        if other != own:
+            raise DdlRefused(f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}")
+    elif own is not None:
+        if _takes_rows(file):
+            raise DdlRefused(f"which rows are in a partition is not known of a table of the form {own}")
+    elif (named := _named(statement)) is not None:
+        kind = kind_of(action)
+        raise DdlRefused(
+            f"it names {named}, which is {_said(naming.form(named))} in the target, and not what upstream has",
+            hint="do by hand what the statement should mean there, then: "
+            f"{skip_ddl_command(file.name, file.version)}"
+            + (f"; or let [consumer.ddl] ignore {kind} for such tables" if kind not in NEVER_IGNORED else ""),
+        )
+
+
+def _named(statement: Executed) -> TableName | None:
+    """Another table of a form that the statement is about."""
+    file = statement.file
+    written = (TableName(found.database or file.database, found.table) for found in changes_of(file).names)
+    others = sorted({*statement.touches, *written}.difference(statement.behind, [file.name]))
+    return next((name for name in others if statement.naming.form(name) is not None), None)
+
+
+def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
+    """`policy_of`, but for tables of a form, which no statement takes away: a DROP TABLE keeps them under a trash name.
+    A TRUNCATE TABLE leaves them where they are, as it is only the end of rows."""
+    if naming.forms is None:
+        return policy_of
+
+    def policy(action: Action, table: TableName) -> DdlPolicy:
+        found = policy_of(action, table)
+        if naming.form(table) is None:
+            return found
+        if action == Action.DROP_TABLE and found is DdlPolicy.EVOLVE:
+            return DdlPolicy.RENAME
+        return DdlPolicy.EVOLVE if action == Action.TRUNCATE_TABLE and found is DdlPolicy.RENAME else found
+
+    return policy
+
+
+def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
+    """What the progress keeps of the forms of `tables`."""
+    found = [[*name, str(form)] for name in sorted(tables) if (form := naming.form(name)) is not None]
+    return json.dumps(found) if found else ""
+
+
+def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
+    """Raises BadConfig where one of the tables `begun` has another form than the progress has it in, `known`."""
+    before: Mapping[TableName, str] = {
+        TableName(database, table).folded: form for database, table, form in json.loads(known or "[]")
+    }
+    for name in begun:
+        form = naming.form(name)
+        was, now = before.get(name.folded, ""), "" if form is None else str(form)
+        if name.table and was != now:
+            raise BadConfig(
+                f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
+                hint="give the form that the target was filled with, in [consumer.forms] or with --form; to have the"
+                " table in another one, fill it anew under another --name and a route",
+            )
+
+
+def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
+    old_name = changes_of(file).columns.old_name
+    before = {column.name.lower() for column in found.before if column.is_pk}
+    added = {column.name for column in found.form.added}
+    key = (column.name for column in found.after if column.is_pk)
+    after = {name.lower() if name in added else old_name(name) for name in key}
+    return before != after
+
+
+def _takes_rows(file: SchemaFile) -> bool:
+    """Whether it takes rows of partitions away, or moves them."""
+    clauses = changes_of(file).partitions.clauses if file.type == Action.MULTI_SCHEMA_CHANGE else ()
+    return file.type in _ON_PARTITIONS or any(clause.verb in TAKES_ROWS for clause in clauses)
+
+
+def _labelled(column: Column, shape: Shape) -> Column:
+    if not column.labelled or column.elements:
+        return column
+    return replace(column, elements=shape.columns.get(column.name.lower(), Definition()).elements)
+
+
+def _usual(form: Form, own: str) -> str:
+    return next(usual for usual in form.usual if form.name(usual).lower() == own.lower())
+
+
+def _said(form: Form | None) -> str:
+    return _text("" if form is None else str(form))
+
+
+def _text(form: str) -> str:
+    return f"of the form {form}" if form else "a mirror"

@@ -1,0 +1,41 @@
+"""What a TRUNCATE TABLE does to a table that is no mirror: its rows end, and stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from consumer.model.columns import Column
+from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormedDdl, FormKind
+from consumer.model.names import TableName, tso_to_time
+
+_LAST = "__storage_consumer_last"
+
+Text = Callable[[str], str]
+
+
+def closing(
+    formed: FormedDdl,
+    there: str,
+    table: TableName,
+    version: int,
+    quote: Text,
+    literal: Text,
+    own: Callable[[Column], str],
+) -> str:
+    """The statement that ends the rows of `there`, a table's name in SQL, at `version`; `table` is upstream's name. It
+    can run again. `own` writes a column of the key so that the target tells its values apart as they are."""
+    form = formed.form
+    names = {usual: quote(form.name(usual)) for usual in form.usual}
+    if form.kind is FormKind.SOFT_DELETE:
+        time = tso_to_time(version).strftime("%Y-%m-%d %H:%M:%S.%f")
+        return f"UPDATE {there} SET {names[DELETED_AT]} = {literal(time)} WHERE {names[DELETED_AT]} IS NULL"
+    upstream = [quote(column.name) for column in formed.after[: -len(form.added)]]
+    key = ", ".join(own(column) for column in formed.after if column.name in formed.key)
+    gone = f"{names[OP]} = 'D'"
+    # At one commit-ts a row comes behind the one that gave it its key.
+    ranked = f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {names[COMMIT_TS]} DESC, {gone}) AS {_LAST}"
+    return (
+        f"INSERT INTO {there} ({', '.join([*upstream, *(names[each] for each in (OP, COMMIT_TS, TABLE, VERSION))])})"
+        f" SELECT {', '.join(upstream)}, 'D', {version}, {literal(str(table))}, {version}"
+        f" FROM (SELECT t.*, {ranked} FROM {there} t) l WHERE {_LAST} = 1 AND NOT {gone}"
+    )

@@ -1,0 +1,95 @@
+"""Forms by the command line: the examples of docs/shaping.md, and what commands print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.e2e.test_forms_by_hand import MS, first_rows, line
+from tests.support.command_line import CommandLine, command_line
+from tests.support.feed import Feed
+
+DOCS = (Path(__file__).parents[2] / "docs" / "shaping.md").read_text(encoding="utf-8").partition("## Forms")[2]
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    """The tables of the docs' example, and one without a key."""
+    feed = Feed(tmp_path / "cdc")
+    feed.database("shop", MS)
+    for table in ("orders", "items", "tmp_a"):
+        feed.create(f"shop.{table}", 2 * MS)
+        changes = line(10, "INSERT", 1, "1") + line(11, "INSERT", 2, "2") + line(12, "DELETE", 1, "1")
+        named = changes.replace(b'"database":"d","table":"t"', b'"database":"shop","table":"%s"' % table.encode())
+        feed.file(f"shop.{table}", 2 * MS, named)
+    feed.checkpoint(20 * MS)
+    return feed
+
+
+def test_the_examples_of_the_docs(
+    cli: CommandLine, feed: Feed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "c.toml").write_text(re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)[0], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    upstream = ("--tz", "UTC", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json")
+    done = cli.raw("once", "--config", "c.toml", *upstream)
+    assert done.code == 0, done.err
+    present = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)[0]
+    with duckdb.connect("replica.duckdb") as connection:
+        assert connection.execute(present).fetchall() == [(2, 2, "I", 11 * MS, "shop.orders", 2 * MS, 1)]
+        assert len(connection.execute("SELECT * FROM shop.orders").fetchall()) == 3
+        ended = connection.execute("SELECT id, epoch_ms(ended) FROM shop.items ORDER BY id").fetchall()
+        assert ended == [(1, 12), (2, None)]
+        assert connection.execute("SELECT * FROM shop.tmp_a").fetchall() == [(2, 2)]
+    flags = [word for flag in re.findall(r"--form '([^']+)'", DOCS) for word in ("--form", flag)]
+    assert cli.raw("once", *upstream, "--downstream-uri", "duckdb:///other.duckdb", *flags).code == 0
+    with duckdb.connect("other.duckdb") as connection:
+        assert connection.execute("SELECT _op FROM shop.orders ORDER BY _commit_ts").fetchall() == [
+            ("I",),
+            ("I",),
+            ("D",),
+        ]
+        assert len(connection.execute("SELECT _deleted_at FROM shop.tmp_a").fetchall()) == 2
+
+
+def test_plan_shows_forms_and_verify_says_that_it_compares_mirrors_only(cli: CommandLine, tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", MS)
+    first_rows(feed)
+    feed.checkpoint(20 * MS)
+    flags = (
+        "--tz",
+        "UTC",
+        "--upstream-uri",
+        f"file://{feed.folder}?protocol=canal-json",
+        "--downstream-uri",
+        cli.target,
+    )
+    form = ("--form", "d.* = append")
+    planned = cli.raw("plan", *flags, *form)
+    assert f"DDL   d.t, append: version {2 * MS}" in planned.out
+    assert '"_op" VARCHAR' in planned.out
+    assert "load  d.t, append: 2 files" in planned.out
+    assert {
+        step["form"] for step in cli.raw("plan", *flags, *form, "--json").json["steps"] if step["table"] == "d.t"
+    } == {"append"}
+    assert cli.raw("once", *flags, *form).code == 0
+    compared = cli.raw("verify", *flags, *form)
+    assert (
+        "d.t was not compared: it is of the form append in the target, and only mirrors can be compared" in compared.out
+    )
+    assert compared.code == 0
+    assert cli.raw("resync", *flags, *form, "--table", "d.t").code == 0
+    with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
+        assert connection.execute("SELECT count(*) FROM d.t").fetchall() == [(13,)]
+    left = cli.raw("once", *flags)
+    assert left.code == 2
+    assert "d.t is of the form append in the target, and the settings say a mirror" in left.err
