@@ -83,14 +83,13 @@ def execute(
 
     `kind` are the settings that the command needs. `endless`: a signal is how it is meant to end, so it is no error.
     """
-    began = time.monotonic()
+    began, stop = time.monotonic(), Stop()
     failure = _Failure(verbose=bool(flags.get("verbose")), json=bool(flags.get("json_output")))
     try:
         loaded = load(flags, os.environ, config, kind)
         settings = loaded.settings
         head = Head(settings.name, redact(str(settings.upstream_uri)))
         failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
-        stop = Stop()
         options = options_of(flags, config)
         call = Invocation(settings, head, _observer(settings, options, endless), options, stop)
         code = DONE if endless else Interrupted.exit_code
@@ -104,16 +103,20 @@ def execute(
                     call.observer.tell(Ended(stop.by))
                 call.observer.close()
     except KeyboardInterrupt as came:
-        if endless:
-            return failure.left(time.monotonic() - began)
-        return failure.report(Interrupted.by(came), time.monotonic() - began)
+        return _interrupted(failure, came, endless, time.monotonic() - began)
     except ConsumerError as error:
         return failure.report(error, time.monotonic() - began)
     except Exception as error:
         lacking = starved(error)
         if lacking is not None:
             return failure.report(lacking, time.monotonic() - began)
+        if stop.left:  # a native library tells of the KeyboardInterrupt in words of its own
+            return _interrupted(failure, KeyboardInterrupt(stop.by), endless, time.monotonic() - began)
         return failure.report_bug(error, time.monotonic() - began)
+
+
+def _interrupted(failure: _Failure, came: KeyboardInterrupt, endless: bool, seconds: float) -> int:
+    return failure.left(seconds) if endless else failure.report(Interrupted.by(came), seconds)
 
 
 def _profiling(settings: Settings) -> AbstractContextManager[object]:

@@ -24,6 +24,8 @@ class Stop(threading.Event):
     """Set by a signal, `by` its name."""
 
     by = ""
+    left = False
+    """Whether the step in hand was broken off."""
 
 
 @contextmanager
@@ -37,6 +39,7 @@ def stopping(stop: Stop, exit_code: int, *, endless: bool) -> Iterator[None]:
     def abandon(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGALRM, lambda *_: os._exit(exit_code))
         signal.alarm(LEAVE_AFTER)
+        stop.left = True
         raise KeyboardInterrupt(stop.by)
 
     def finish(number: int, frame: FrameType | None) -> None:

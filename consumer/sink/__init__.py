@@ -6,6 +6,7 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
+from consumer.model.signals_later import signals_later
 from consumer.target import Sink, TargetOptions
 
 TARGETS = {
@@ -30,5 +31,7 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
     scheme = urlsplit(uri).scheme
     if scheme not in TARGETS:
         raise BadConfig(f"the downstream URI's scheme {scheme!r} is none of {schemes()}")
-    sink: Sink = import_module(TARGETS[scheme]).open_sink(uri, options)
+    with signals_later():
+        module = import_module(TARGETS[scheme])
+    sink: Sink = module.open_sink(uri, options)
     return sink

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from consumer.model.signals_later import signals_later
 from consumer.spark.archive import archived_start
 from consumer.spark.folders import new_folder
-from consumer.spark.processes import descendants, end_all, signals_later
+from consumer.spark.processes import descendants, end_all
 
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""

@@ -40,6 +40,22 @@ def test_a_bounded_command_is_to_be_tried_again(
     assert f"stopped by a signal ({number.name}) before" in json.loads(shown.out)["error"]
 
 
+def test_what_a_native_library_makes_of_a_signal_is_no_bug(app: FakeApp, capsys: pytest.CaptureFixture[str]) -> None:
+    """As DuckDB does in the middle of a statement."""
+
+    def work(*_: object) -> RunResult:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(30)
+        except KeyboardInterrupt:
+            raise RuntimeError("Query interrupted") from None
+        return RunResult()
+
+    app.action = work
+    assert exit_code("once", "--upstream-uri", UPSTREAM, "--json") == 4
+    assert "stopped by a signal (SIGTERM) before" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_run_finishes_the_step_in_hand_and_is_done(
     number: signal.Signals, app: FakeApp, capsys: pytest.CaptureFixture[str]
