@@ -210,6 +210,10 @@ class TablePort(Protocol):
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         """Those of `tables` that the target does not have."""
 
+    def tables_in(self, database: str) -> Collection[TableName]:
+        """The tables of a database of the target, as it spells them, and views that came from upstream; none where it
+        does not have the database."""
+
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
 

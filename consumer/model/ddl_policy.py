@@ -110,6 +110,11 @@ def is_trash(name: TableName) -> bool:
     return name.table.startswith("__trash_")
 
 
+def is_kept(name: TableName) -> bool:
+    """Whether it is a `trash_name` of a table, complete or not."""
+    return name.table.startswith(("__trash_", "__partial_"))
+
+
 def trash_taken(trash: TableName) -> tuple[str, str]:
     """Why a table cannot be kept as `trash`, and what to do."""
     return (

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.targets import SAME, Naming
 
 _PART = r"(?:`(?:[^`]|``)+`|[0-9A-Za-z_$*\-\u0080-\U0010ffff]+)"
@@ -18,6 +18,8 @@ _Part = tuple[str, ...]
 """A part of a name: the texts around its wildcards."""
 _Side = tuple[_Part, _Part]
 _ANY = ("", "")
+_OWN = "storage_consumer"
+"""The database of the progress, on every target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Route:
             )
         if _wildcards(after) > _wildcards(before):
             raise ValueError(f"'{self.text}' has a * in the right name that stands for nothing in the left one")
+        if same_name("".join(after[0])) == _OWN:
+            raise ValueError(f"'{self.text}' leads to the database {_OWN}, in which the target keeps the progress")
         return before, after
 
 
@@ -58,7 +62,7 @@ def routes_of(texts: Sequence[str]) -> tuple[Route, ...]:
     routes = tuple(Route(text.strip()) for text in texts)
     seen: dict[str, Route] = {}
     for route in routes:
-        before = str(route.sides[0]).lower()
+        before = same_name(str(route.sides[0]))
         if before in seen:
             raise ValueError(f"'{route}' is never used: '{seen[before]}' has the same tables, which get one name only")
         seen[before] = route
@@ -74,21 +78,24 @@ def naming_of(routes: Sequence[Route]) -> Naming:
         (route.text, _pattern(database), _pattern(table), after, table == _ANY and len(database) == len(after[0]))
         for route, ((database, table), after) in ((route, route.sides) for route in routes)
     ]
-    unused = {route.text for route in routes}
+    unused, goals = {route.text for route in routes}, [_pattern(route.sides[1][0]) for route in routes]
 
     @cache
     def rename(name: TableName) -> TableName:
         for text, database, table, after, whole in compiled:
-            first, second = database.fullmatch(name.database), table.fullmatch(name.table)
-            if first and second and (name.table or whole):
-                texts = iter((*first.groups(), *second.groups()))
+            first, second = _matched(database, name.database), _matched(table, name.table)
+            if first is not None and second is not None and (name.table or whole):
+                texts = iter((*first, *second))
                 target = TableName(_filled(after[0], texts), _filled(after[1], texts) if name.table else "")
                 if target.database and bool(target.table) == bool(name.table):
                     unused.discard(text)
                     return target
         return name
 
-    return Naming(rename, json.dumps([route.text for route in routes]), unused)
+    def leads_to(database: str) -> bool:
+        return any(_matched(goal, database) is not None for goal in goals)
+
+    return Naming(rename, json.dumps([route.text for route in routes]), unused, leads_to)
 
 
 def naming_from(recorded: str) -> Naming:
@@ -105,7 +112,13 @@ def _wildcards(side: _Side) -> int:
 
 
 def _pattern(part: _Part) -> re.Pattern[str]:
-    return re.compile("(.*)".join(map(re.escape, part)), re.IGNORECASE | re.DOTALL)
+    return re.compile("(.*)".join(re.escape(same_name(text)) for text in part), re.DOTALL)
+
+
+def _matched(pattern: re.Pattern[str], name: str) -> list[str] | None:
+    """What the wildcard stands for in `name`, as that is spelled; None where the pattern does not fit."""
+    found = pattern.fullmatch(same_name(name))
+    return None if found is None else [name[slice(*found.span(group))] for group in range(1, pattern.groups + 1)]
 
 
 def _filled(part: _Part, texts: Iterator[str]) -> str:

@@ -15,12 +15,14 @@ class Naming:
     """`rename` gives the target's name for an upstream's, of a table or of a database; None: they are the same. It is
     the same for names that differ only in case. The plan applies it to what it hands to the target. Progress, the
     storage and messages go by the upstream's names. `routes` is what the progress keeps of it, as JSON;
-    `unused` are those that have fitted no name so far. `forms` gives the form of an upstream's table that is no mirror
-    in the target; None: all are."""
+    `unused` are those that have fitted no name so far. `leads_to`: whether tables can come by a route to the target's
+    database of this name. `forms` gives the form of an upstream's table that is no mirror in the target; None: all
+    are."""
 
     rename: Callable[[TableName], TableName] | None = None
     routes: str = ""
     unused: Collection[str] = ()
+    leads_to: Callable[[str], bool] = lambda database: False
     forms: Callable[[TableName], Form | None] | None = None
 
     def target(self, name: TableName) -> TableName:

@@ -3,7 +3,7 @@ step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from consumer.errors import ConsumerError
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
@@ -134,7 +134,7 @@ class ConsumerManager:
             Deferred(seconds),
             self.beside(),
             self.stopped,
-            Others(self._of_others, assembly, lambda: ledger.progress, options.naming),
+            Others(self._of_others, assembly, lambda: ledger.progress, options.naming, self._tables_in),
         )
         for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)
@@ -149,6 +149,9 @@ class ConsumerManager:
 
     def _of_others(self) -> OwnedTables:
         return self.ledger.patiently("look at the target", self.ports.sink.of_others)
+
+    def _tables_in(self, database: str) -> Collection[TableName]:
+        return self.ledger.patiently("look at the target", lambda: self.ports.sink.tables_in(database))
 
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self._options, self.ledger, self.ports.reader

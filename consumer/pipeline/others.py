@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.commands import forget_command, skip_ddl_command
+from consumer.model.ddl_policy import is_kept
 from consumer.model.names import TableName
 from consumer.model.owned import Owned, OwnedTables
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
@@ -35,8 +36,10 @@ class Others:
         assembly: Assembly,
         progress: Callable[[], Progress],
         naming: Naming = SAME,
+        tables_in: Callable[[str], Collection[TableName]] = lambda database: (),
     ) -> None:
         self._look, self._assembly, self._progress, self._naming = look, assembly, progress, naming
+        self._tables_in = tables_in
         self._shared = SharedNames(naming, assembly, progress())
         self._others: OwnedTables | None = None
         self._later = LaterNames()
@@ -47,8 +50,10 @@ class Others:
         the target."""
         if (shared := self._shared.refusal(statement)) is not None:
             return shared
-        if statement.action == Action.DROP_SCHEMA:
+        if statement.action == Action.DROP_SCHEMA and statement.executed:
             self._others = None  # another can have made a table there since this round looked
+            if (unknown := self._unknown_in_database(statement)) is not None:
+                return unknown
         others = self._of_others()
         if not others or not statement.executed or self.leaves(statement):
             return None
@@ -110,6 +115,18 @@ class Others:
         """`tables` are this consumer's own from now on."""
         self._own.update(tables)
 
+    def _unknown_in_database(self, statement: Statement) -> DdlRefused | None:
+        """Why a DROP DATABASE does not run where routes lead to: the target has a table there that is none of those
+        that it drops upstream. It can be an older one of another database of the upstream, of which the storage does
+        not tell yet."""
+        database = self._naming.target(statement.file.name).database
+        if not self._naming.leads_to(database):
+            return None
+        known = {self._naming.target(name).folded for name in (*statement.drops, *statement.touches)}
+        others = (name for name in self._tables_in(database) if name.folded not in known and not is_kept(name))
+        other = min(others, default=None)
+        return None if other is None else drops_unknown(other, statement)
+
     def _there(self, statement: Statement, others: OwnedTables) -> Sequence[TableName]:
         """Those of `others`, as the target calls them, in the statement's database."""
         return others.in_database(self._naming.target(statement.file.name).database)
@@ -170,6 +187,19 @@ def drops_database_of(table: TableName, other: str, statement: Statement) -> Ddl
     return DdlRefused(
         f"it would also drop {table}, which belongs to the consumer {other!r} of this target: {statement.file.query}",
         hint=f"drop this consumer's own tables in {database} by hand, then: {skip_ddl_command(database, version)}",
+        table=str(database),
+        path=statement.file.path,
+        version=version,
+    )
+
+
+def drops_unknown(table: TableName, statement: Statement) -> DdlRefused:
+    """Why a DROP DATABASE does not run: it would also drop what routes may have brought there."""
+    database, version = statement.file.name, statement.version
+    return DdlRefused(
+        f"routes lead to that database of the target, and it has {table}, which is no table of {database}:"
+        f" {statement.file.query}",
+        hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
         table=str(database),
         path=statement.file.path,
         version=version,

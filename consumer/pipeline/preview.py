@@ -90,7 +90,7 @@ class _Preview:
         self.errors: dict[TableName, ConsumerError] = {}
         self._reader, self._sink, self._dialect, self._options = reader, sink, options.dialect, options
         self.progress, self._accept_gap = progress, options.accept_gap
-        self.others = Others(sink.of_others, assembly, lambda: progress, options.naming)
+        self.others = Others(sink.of_others, assembly, lambda: progress, options.naming, sink.tables_in)
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
         size, timeless = options.round_bytes, options.dialect.timeless

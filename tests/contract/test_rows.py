@@ -47,6 +47,8 @@ def test_rows_and_progress_arrive_together(target: Target, sink: Sink) -> None:
     assert sink.has_rows([SHOP, LOG]) == [SHOP]
     nowhere = {TableName("nowhere", "t"), TableName("d😀", "t"), TableName("d", "t😀")}
     assert set(sink.missing([SHOP, LOG, *nowhere])) == {LOG, *nowhere}
+    assert list(sink.tables_in(SHOP.database)) == [SHOP]
+    assert list(sink.tables_in("nowhere")) == list(sink.tables_in("d😀")) == []
 
 
 def test_receipts_count_puts_and_deletes(sink: Sink) -> None:

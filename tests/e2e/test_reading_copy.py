@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import duckdb
 import pytest
 
 from consumer import app
 from consumer.config.load import load
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
 from consumer.model.result import RunResult
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
@@ -39,6 +42,7 @@ class Bank:
 
     def __init__(self, folder: Path) -> None:
         self.feed, self.file, self.copy = Feed(folder / "storage"), folder / "work.duckdb", folder / "copy.duckdb"
+        self.copied = True
         self.flags: dict[str, str] = {}
         self._ts = 20
         self.feed.database("d", 5)
@@ -58,9 +62,12 @@ class Bank:
     def once(self) -> RunResult:
         self._ts += 1
         self.feed.checkpoint(self._ts)
+        return self.without_checkpoint()
+
+    def without_checkpoint(self) -> RunResult:
         uris = {
             "upstream_uri": f"file://{self.feed.folder}?protocol=canal-json",
-            "downstream_uri": f"duckdb:///{self.file}?copy={self.copy}",
+            "downstream_uri": f"duckdb:///{self.file}" + (f"?copy={self.copy}" if self.copied else ""),
         }
         return app.once(load({**uris, **self.flags}, {}).settings, Recorder(), InlineLoader())
 
@@ -121,7 +128,7 @@ def test_what_was_not_copied_is_copied_by_the_next_run(bank: Bank, monkeypatch: 
     assert bank.shown() == [(50, 50)]
     assert bank.once().exit_code == 0
     assert bank.shown() == [(41, 59)]
-    assert sorted(path.name for path in bank.copy.parent.glob("copy*")) == ["copy.duckdb"]
+    assert sorted(path.name for path in bank.copy.parent.rglob("copy*/**/*")) == ["lock"]
 
 
 def _cannot(*_: object) -> None:
@@ -159,6 +166,7 @@ def test_another_file_is_not_replaced(bank: Bank, content: bytes | None) -> None
     with pytest.raises(BadConfig, match="is no copy of this program"):
         bank.once()
     assert bank.copy.read_bytes() == before
+    assert not bank.file.exists()
     bank.copy.rename(bank.copy.parent / "mine.duckdb")
     assert bank.once().exit_code == 0
     assert bank.shown() == [(50, 50)]
@@ -168,14 +176,152 @@ def test_another_file_is_not_replaced(bank: Bank, content: bytes | None) -> None
     ("copy", "words"),
     [
         ("{folder}/work.duckdb", "must be another file"),
+        ("{folder}/work.duckdb.wal", "must be another file"),
+        ("{folder}/work", "must be another file"),
         ("{folder}/none/copy.duckdb", "does not exist"),
         ("", "must be a file"),
         ("{folder}/information_schema.duckdb", "cannot be named"),
     ],
 )
 def test_copies_that_are_refused(bank: Bank, copy: str, words: str) -> None:
+    if copy.endswith("work"):
+        bank.file = bank.file.with_name("work.wal")
     bank.copy = Path(copy.format(folder=bank.copy.parent)) if copy else ""  # type: ignore[assignment]
     with pytest.raises(ConsumerError, match=words) as refused:
         bank.once()
     assert isinstance(refused.value, BadConfig)
     assert not bank.file.exists()
+
+
+def test_one_consumer_at_a_time_makes_it(bank: Bank) -> None:
+    bank.once()
+    holds = (
+        "import sys; from consumer.sink.columnar.lock import FileLock; "
+        "FileLock(sys.argv[1], 'copy').take(); print('held', flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", holds, f"{bank.copy}.making"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        bank.move(5)
+        bank.flags["max_wait"] = "0"
+        with pytest.raises(LeaseHeld, match="another consumer is running on this copy"):
+            bank.once()
+        assert bank.shown() == [(50, 50)]
+    assert bank.once().exit_code == 0
+    assert bank.shown() == [(45, 55)]
+
+
+def test_the_copy_of_another_replica_is_not_replaced(bank: Bank, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    second = Bank(tmp_path / "second")
+    second.copy = bank.copy
+    bank.once()
+    second.move(30)
+    with pytest.raises(BadConfig, match="is one of another replica: of consumer 'default' of file:"):
+        second.once()
+    assert not second.file.exists()
+    assert bank.shown() == [(50, 50)]
+    bank.copy.rename(tmp_path / "of_bank.duckdb")
+    assert second.once().exit_code == 0
+    assert second.shown() == [(20, 80)]
+
+
+def test_a_link_to_the_copy_stays_one(bank: Bank, tmp_path: Path) -> None:
+    link = tmp_path / "link.duckdb"
+    link.symlink_to(bank.copy)
+    there, bank.copy = bank.copy, link
+    for money in (11, 12):
+        bank.move(money)
+        assert bank.once().exit_code == 0
+        assert link.is_symlink()
+        assert not there.is_symlink()
+        assert bank.shown() == [(50 - money, 50 + money)]
+
+
+def test_a_full_disk_is_left_without_the_half_copy(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank.once()
+    bank.move(3)
+
+    def full(_: object, copy: BinaryIO, __: int) -> None:
+        copy.write(b"some of it")
+        copy.flush()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.ioctl", _cannot)
+        patch.setattr("shutil.copyfileobj", full)
+        with pytest.raises(TargetUnavailable, match="cannot be written: No space left") as refused:
+            bank.once()
+    assert "make room on its disk, then run again" in refused.value.hint
+    assert os.listdir(f"{bank.copy}.making") == ["lock"]
+    assert bank.shown() == [(50, 50)]
+    Path(f"{bank.copy}.making", "part").write_bytes(b"of one that was killed")
+    assert bank.once().exit_code == 0
+    assert bank.shown() == [(47, 53)]
+    assert os.listdir(f"{bank.copy}.making") == ["lock"]
+
+
+def test_who_may_read_it_stays(bank: Bank) -> None:
+    bank.once()
+    bank.copy.chmod(0o640)
+    bank.move(2)
+    bank.once()
+    assert stat.S_IMODE(bank.copy.stat().st_mode) == 0o640
+
+
+def test_without_a_checkpoint_there_is_no_one_moment(bank: Bank, caplog: pytest.LogCaptureFixture) -> None:
+    bank.once()
+    (bank.feed.folder / "metadata").unlink()
+    bank.move(4)
+    bank.flags["checkpoint_ts"] = "max"
+    with pytest.raises(BadConfig, match="cannot have all tables at one moment: without `metadata`"):
+        bank.without_checkpoint()
+    assert bank.shown() == [(50, 50)]
+    bank.copied = False
+    bank.put("d.a", 45)
+    assert bank.without_checkpoint().exit_code == 0
+    bank.copied = True
+    del bank.flags["checkpoint_ts"]
+    bank.feed.checkpoint(24)  # before what was read
+    assert bank.without_checkpoint().exit_code == 0
+    assert bank.shown() == [(50, 50)]
+    assert "d/a is further or behind" in caplog.text
+    assert bank.once().exit_code == 0
+    assert bank.shown() == [(45, 54)]
+
+
+def test_rows_of_the_checkpoints_own_millisecond_can_be_some_of_a_transaction(bank: Bank) -> None:
+    """Without commit-ts they are read as far as they are there."""
+    bank.once()
+    ms = 1000 << 18
+
+    def moved(table: str, money: int) -> None:
+        line = bank.feed._line(table, 0, 1, str(money)).replace(b'"es": 0', b'"es": 1000')
+        bank.feed.file(table, 10, line.replace(b', "_tidb": {"commitTs": 0}', b""))
+
+    moved("d.a", 40)
+    bank.feed.checkpoint(ms + 5)
+    assert bank.without_checkpoint().exit_code == 0
+    assert bank.shown() == [(50, 50)]
+    moved("d.b", 60)
+    bank.feed.checkpoint(ms + 7)
+    bank.without_checkpoint()
+    bank.feed.checkpoint((1001 << 18) + 7)
+    assert bank.without_checkpoint().exit_code == 0
+    assert bank.shown() == [(40, 60)]
+
+
+def test_csv_without_commit_ts_has_no_one_moment(tmp_path: Path) -> None:
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.create("d.a", 2)
+    feed.file("d.a", 2, b'"I","a","d",1,5\r\n', extension="csv")
+    feed.checkpoint(20)
+    uris = {
+        "upstream_uri": f"file://{feed.folder}?protocol=csv",
+        "downstream_uri": f"duckdb:///{tmp_path}/w.duckdb?copy={tmp_path}/c.duckdb",
+    }
+    with pytest.raises(BadConfig, match=r"rows of d.a do not say when they were committed") as refused:
+        app.once(load(uris, {}).settings, Recorder(), InlineLoader())
+    assert "include-commit-ts = true" in refused.value.hint

@@ -11,6 +11,7 @@ from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, State, TableProgress
+from tests.support.every_target import Target
 from tests.support.feed import Feed, MemoryReplica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -133,6 +134,39 @@ def test_a_database_is_not_dropped_with_tables_of_another(replica: MemoryReplica
     app.skip_ddl(replica.settings(), Recorder(), TableName("b", ""), 30, "by hand")
     assert replica.once(40).exit_code == 0
     assert replica.tables == {"b.of_a": {1: "a"}}
+
+
+def test_a_database_is_not_dropped_with_tables_that_the_storage_does_not_tell_of(target: Target, feed: Feed) -> None:
+    """a.t is older than the changefeed, and has no change yet."""
+    target.makes("x.t", (7, 7))
+    target.replica.routes = ("a.* -> x.*", "b.* -> x.*")
+    feed.database("b", 10)
+    feed.create("b.u", 11)
+    feed.database("b", 20, "DROP DATABASE `b`", Action.DROP_SCHEMA)
+    result = target.once(30, start_ts="5")
+    assert (result.exit_code, states(result)["b"]) == (5, "stopped")
+    assert "it has x.t, which is no table of b: DROP DATABASE `b`" in result.tables[B._replace(table="")].error
+    assert "skip-ddl --table b --version 20" in result.tables[B._replace(table="")].hint
+    app.skip_ddl(target.replica.settings(), Recorder(), B._replace(table=""), 20, "by hand")
+    feed.describe("a.t", 31)
+    feed.puts("a.t", 31, {32: (8, "8")})
+    assert target.once(40).exit_code == 0
+    assert target.tables["x.t"] == {7: "7", 8: "8"}
+
+
+def test_a_database_goes_where_all_in_it_is_its_own(target: Target, feed: Feed) -> None:
+    target.replica.routes = ("a.* -> x.*", "c.* -> y.*")
+    target.makes("d.t", (7, 7))
+    for version, name in enumerate(("a", "d"), 1):
+        feed.database(name, version)
+        feed.create(f"{name}.u", 2 + version)
+        feed.database(name, 20 + version, f"DROP DATABASE `{name}`", Action.DROP_SCHEMA)
+    assert target.once(10).exit_code == 0
+    assert set(target.tables) == {"d.t", "d.u", "x.u"}
+    planned = app.plan(target.replica.settings(), Recorder())
+    assert planned.stopped == ()
+    assert target.once(30).exit_code == 0
+    assert target.tables == {}
 
 
 def test_routes_that_move_a_table_are_refused_until_they_are_as_before(replica: MemoryReplica) -> None:

@@ -50,6 +50,17 @@ class Target:
         else:
             self._query(f"RENAME TABLE {old} TO {new}")
 
+    def makes(self, name: str, *rows: tuple[int, int]) -> None:
+        """The table by hand, with its database, as a restored export does."""
+        if self._query is None:
+            assert isinstance(self.replica, MemoryReplica)
+            self.replica.holds(name, *((key, str(v)) for key, v in rows))
+            return
+        self._query(f"CREATE SCHEMA {name.partition('.')[0]}")
+        self._query(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)")
+        for key, v in rows:
+            self._query(f"INSERT INTO {name} VALUES ({key}, {v})")
+
     def once(self, checkpoint: int, **flags: Any) -> RunResult:
         return self.replica.once(checkpoint, **flags)
 

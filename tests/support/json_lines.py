@@ -167,6 +167,9 @@ class JsonLinesSink:
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return set(tables) - self._folder.known().files.keys()
 
+    def tables_in(self, database: str) -> Collection[TableName]:
+        return [name for name in self._folder.known().files if name.database == database]
+
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}
 

@@ -338,6 +338,9 @@ FOLLOWED = {
     "test_routes.py::test_a_database_is_not_dropped_with_tables_of_another": [
         "plan/routing.py:_drops_others",
     ],
+    "test_routes.py::test_a_database_is_not_dropped_with_tables_that_the_storage_does_not_tell_of": [
+        "pipeline/others.py:drops_unknown",
+    ],
     "test_routes.py::test_a_route_can_be_given_to_a_table_that_never_began": [
         "plan/routing.py:error",
     ],
@@ -368,7 +371,9 @@ FOLLOWED = {
     "test_unsettled_files.py::test_a_file_that_is_written_while_it_is_read_is_left_to_the_next_round": [
         "storage/files.py:changed",
     ],
-    "test_reading_copy.py::test_another_file_is_not_replaced": ["sink/duckdb/reading_copy.py:_newest"],
+    "test_reading_copy.py::test_another_file_is_not_replaced": ["sink/duckdb/reading_copy.py:_ask"],
+    "test_reading_copy.py::test_the_copy_of_another_replica_is_not_replaced": ["sink/duckdb/reading_copy.py:take"],
+    "test_reading_copy.py::test_without_a_checkpoint_there_is_no_one_moment": ["sink/duckdb/reading_copy.py:check"],
     "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
     "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],
     "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["verify/mend.py:writing"],

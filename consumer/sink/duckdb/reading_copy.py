@@ -10,16 +10,19 @@ import fcntl
 import logging
 import os
 import shutil
+import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import duckdb
 
 from consumer.errors import BadConfig, TargetUnavailable
-from consumer.model.names import TableName
+from consumer.model.load import LoadOutcome
+from consumer.model.names import LOGICAL_BITS, MAX_TSO, TableName
 from consumer.model.progress import State
 from consumer.model.texts import count_text
-from consumer.sink.columnar.lock import NOT_ALLOWED
+from consumer.sink.columnar.lock import NOT_ALLOWED, FileLock
 from consumer.sink.duckdb.connection import NO_ROOM, Database, is_open_elsewhere
 from consumer.sink.duckdb.progress.schema import SCHEMA
 
@@ -29,29 +32,82 @@ _CLONE = 0x40049409
 """FICLONE of Linux: the copy shares the blocks of the file, on file systems that can."""
 _OUTSIDE = f"('{State.DROPPED}', '{State.EXCLUDED}')"
 _NEWEST = f"SELECT count(*), max(finished) FROM {SCHEMA}.audit"
-_BEHIND = (
-    f"SELECT database_name, table_name, state FROM {SCHEMA}.table_progress WHERE state NOT IN {_OUTSIDE} ORDER BY ALL"
+_WHOSE = f"SELECT name, upstream FROM {SCHEMA}.consumer"
+_MILLISECOND = 1 << LOGICAL_BITS
+_AT_ANOTHER = (
+    f"SELECT database_name, table_name, state FROM {SCHEMA}.table_progress WHERE state NOT IN {_OUTSIDE} UNION ALL "
+    f"SELECT f.root, '', '{State.OK}' FROM {SCHEMA}.folder_progress f JOIN {SCHEMA}.consumer c ON c.name = f.name "
+    f"WHERE f.last_ts < {MAX_TSO} AND (f.last_ts > c.applied_ts OR (f.last_ts > 0 AND f.last_ts % {_MILLISECOND} = 0 "
+    f"AND f.last_ts // {_MILLISECOND} = c.applied_ts // {_MILLISECOND} "
+    f"AND c.applied_ts % {_MILLISECOND} < {_MILLISECOND - 1})) ORDER BY ALL"
 )
+"""The tables that are not at their consumer's moment: also those of which rows above it were read without a checkpoint,
+and rows of its own millisecond that have no commit-ts."""
 
 
 @dataclass
 class ReadingCopy:
-    """Of the file at `path`, at `to`."""
+    """Of the file at `path`, at `to`. One consumer at a time makes it, in the folder `making`."""
 
     path: str
     to: str
     _said: str = field(default="", init=False)
+    _lock: FileLock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lock = FileLock(self.making, "copy")
+
+    @property
+    def making(self) -> str:
+        """Beside the copy, so that a rename moves what is whole from there."""
+        return f"{self.to}.making"
+
+    @property
+    def _part(self) -> str:
+        return os.path.join(self.making, "part")
+
+    def take(self, database: Database) -> None:
+        """Become the one who makes it. Raises LeaseHeld while another consumer does, BadConfig for a file at `to` that
+        is none of the file's copies, and for a folder that is not to be written, TargetUnavailable."""
+        self._lock.take()
+        self._drop_part()
+        with database.reader() as connection:
+            own = set() if connection is None else set(connection.execute(_WHOSE).fetchall())
+        theirs = self._ask(_WHOSE)
+        if theirs and own.isdisjoint(theirs):
+            name, upstream = min(theirs)
+            raise BadConfig(
+                f"{self.to} would be replaced by a copy, and is one of another replica:"
+                f" of consumer {name!r} of {upstream}",
+                hint="name another file in ?copy=.. of --downstream-uri, or move that one away",
+            )
+
+    def release(self) -> None:
+        """It may be called twice."""
+        self._lock.release()
+
+    def check(self, outcomes: Sequence[LoadOutcome]) -> None:
+        """Raises BadConfig for rows of which nobody can say whether they are of the copy's moment."""
+        why, hint = "", "leave ?copy=.. out of --downstream-uri"
+        for outcome in outcomes:
+            if outcome.task.dialect.timeless:
+                why = f"rows of {outcome.table} do not say when they were committed"
+                hint = f"use a changefeed with include-commit-ts = true in [sink.csv], or {hint}"
+            elif outcome.task.window.upto == MAX_TSO:
+                why = "without `metadata` no moment is known at which they are complete"
+        if why:
+            raise BadConfig(f"{self.to} cannot have all tables at one moment: {why}", hint=hint)
 
     def renew(self, database: Database) -> None:
-        """Copy the file that `database` has at `path`, where that is due. Called with the lease held. Raises
+        """Copy the file that `database` has at `path`, where that is due. Called once it is taken. Raises
         TargetUnavailable, and BadConfig for a file at `to` that is no copy."""
         with database.reader() as connection:
             if connection is None:
                 return
-            behind, newest = connection.execute(_BEHIND).fetchall(), connection.execute(_NEWEST).fetchone()
+            behind, newest = connection.execute(_AT_ANOTHER).fetchall(), connection.execute(_NEWEST).fetchall()
         if behind:
             self._say(behind)
-        elif newest != self._newest():
+        elif newest != self._ask(_NEWEST):
             database.settle()
             with database.reader():  # nobody writes meanwhile
                 self._copy()
@@ -60,46 +116,50 @@ class ReadingCopy:
     def _say(self, behind: list[tuple[str, str, str]]) -> None:
         """Why not, once."""
         database, table, state = behind[0]
-        more = count_text(len(behind) - 1, "other table", "other tables")
-        text = f"{TableName(database, table)} is not ({state}){f', nor {more}' if behind[1:] else ''}"
+        how = "is further or behind" if state == State.OK else f"is not ({state})"
+        more = f" ({count_text(len(behind) - 1, 'other table', 'other tables')} too)" if behind[1:] else ""
+        text = f"{TableName(database, table)} {how}{more}"
         if text != self._said:
             log.warning("%s stays as it was: all tables must be at one moment, and %s", self.to, text)
         self._said = text
 
-    def _newest(self) -> object:
-        """As of which change the copy is, None where there is none that can be asked."""
+    def _ask(self, query: str) -> list[tuple[object, ...]]:
+        """What the copy answers; nothing where there is none that can be asked. Raises BadConfig for another file."""
         if not os.path.exists(self.to):
-            return None
+            return []
         try:
             with duckdb.connect(self.to, read_only=True) as connection:
-                return connection.execute(_NEWEST).fetchone()
+                found: list[tuple[object, ...]] = connection.execute(query).fetchall()
+                return found
         except duckdb.Error as error:
             if is_open_elsewhere(error):
-                return None
+                return []
             raise BadConfig(
                 f"{self.to} would be replaced by a copy, and is no copy of this program",
                 hint="name another file in ?copy=.. of --downstream-uri, or move that one away",
             ) from error
 
     def _copy(self) -> None:
-        part = f"{self.to}.part"
         try:
-            with open(self.path, "rb") as source, open(part, "wb") as copy:
+            with open(self.path, "rb") as source, open(self._part, "wb") as copy:
+                with suppress(FileNotFoundError):
+                    os.fchmod(copy.fileno(), stat.S_IMODE(os.stat(self.to).st_mode))
                 try:
                     fcntl.ioctl(copy, _CLONE, source.fileno())
                 except OSError:
                     shutil.copyfileobj(source, copy, 1 << 24)
                 copy.flush()
                 os.fsync(copy.fileno())
-            os.replace(part, self.to)
             with suppress(FileNotFoundError):
-                os.unlink(f"{self.to}.wal")  # of somebody who wrote to the copy: it is not of this file
+                os.unlink(f"{self.to}.wal")  # of somebody who wrote to the copy: it is not of the new one
+            os.replace(self._part, self.to)
             folder = os.open(os.path.dirname(self.to), os.O_RDONLY)
             try:
                 os.fsync(folder)
             finally:
                 os.close(folder)
         except OSError as error:
+            self._drop_part()  # the replica itself may need the room
             if error.errno in NOT_ALLOWED:
                 raise BadConfig(
                     f"the copy {self.to} cannot be written: {error.strerror}",
@@ -110,3 +170,7 @@ class ReadingCopy:
                 f"the copy {self.to} cannot be written: {error.strerror}",
                 hint=f"{'make room on its disk, then run' if room else 'try'} again; nothing is lost",
             ) from error
+
+    def _drop_part(self) -> None:
+        with suppress(OSError):
+            os.unlink(self._part)

@@ -70,8 +70,9 @@ class DuckDbSettings:
             )
         if "copy" not in options:
             return cls(str(path), name, time_zone)
-        copy = _file(options["copy"], "copy", "readers open it")
-        if copy.resolve() in (path.resolve(), Path(f"{path}.wal").resolve()):
+        copy = _file(options["copy"], "copy", "readers open it").resolve()  # a link stays, and leads to the new one
+        own = path.resolve()
+        if copy in (own, Path(f"{own}.wal")) or own == Path(f"{copy}.wal"):
             raise BadConfig(f"the copy for readers must be another file than {path}")
         if not copy.parent.is_dir():
             make = f"make it first: mkdir -p {shlex.quote(str(copy.parent))}"

@@ -34,7 +34,7 @@ from consumer.sink.duckdb.statements.execute import execute
 from consumer.sink.duckdb.statements.operations import named_tables
 from consumer.sink.duckdb.statements.preview import Preview
 from consumer.sink.duckdb.tables.prepare import prepare
-from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing
+from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing, tables_of
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
 from consumer.target import DdlOutcome, LoadRequest, Script, TargetOptions, Writer
@@ -74,6 +74,8 @@ class DuckDbSink:
                 epoch = raise_epoch(connection)
                 found = stored.load(FileTables(connection), self._settings.name)
             begin_staging(self._settings.staging, epoch)
+            if self._copy is not None:
+                self._copy.take(self._database)
         except ConsumerError:
             self.close()
             raise
@@ -125,6 +127,8 @@ class DuckDbSink:
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         loaded = [outcome for outcome in outcomes if outcome.error is None]
+        if self._copy is not None:
+            self._copy.check(loaded)
         try:
             return self._commit(loaded, change)
         except TargetUnavailable as error:
@@ -222,6 +226,10 @@ class DuckDbSink:
         with self._database.reader() as connection:
             return missing(connection, tables) if connection is not None else set(tables)
 
+    def tables_in(self, database: str) -> Collection[TableName]:
+        with self._database.reader() as connection:
+            return tables_of(connection, database) if connection is not None else ()
+
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}
 
@@ -232,6 +240,8 @@ class DuckDbSink:
         self._made_empty = False
         if self._epoch is not None:
             end_staging(self._settings.staging, self._epoch)
+        if self._copy is not None:
+            self._copy.release()
         self._lock.release()
         self._epoch = None
 

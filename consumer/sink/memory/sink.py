@@ -140,6 +140,9 @@ class MemorySink:
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return [name for name in tables if name not in self._store.tables]
 
+    def tables_in(self, database: str) -> Collection[TableName]:
+        return [name for name in self._store.tables if name.database == database]
+
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return {}
 

@@ -30,7 +30,7 @@ from consumer.sink.mysql.statements.plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.statements.preview import DdlPreview
 from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
-from consumer.sink.mysql.tables.describe import describe, missing, referred_columns
+from consumer.sink.mysql.tables.describe import describe, missing, referred_columns, tables_in
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
@@ -201,6 +201,9 @@ class MySqlSink:
 
     def missing(self, tables: Collection[TableName]) -> Collection[TableName]:
         return self._driver.read(lambda cursor: missing(cursor, tables))
+
+    def tables_in(self, database: str) -> Collection[TableName]:
+        return self._driver.read(lambda cursor: tables_in(cursor, database))
 
     def referred_columns(self) -> Mapping[TableName, Collection[str]]:
         return self._driver.read(referred_columns)

@@ -51,6 +51,12 @@ def test_a_database_is_not_named_by_a_text_of_a_table() -> None:
     assert target("a", "*.* -> all.*_*") == "a"
 
 
+def test_names_are_the_same_where_tidb_takes_them_for_the_same() -> None:
+    assert target("SHÖP.ÄT", "shöp.ä* -> x.*") == "x.T"
+    assert target("\u017fhop.t", "shop.* -> x.*") == "\u017fhop.t"
+    assert target("D\u0130X.t", "d\u0130*.* -> *.*") == "X.t"
+
+
 def test_wildcards_stand_for_each_text_once_and_quoted_ones_for_themselves() -> None:
     assert target("a.b", "*.* -> *x.y*") == "ax.yb"
     assert target("*.b", "`*`.* -> `a``*`.*") == "a`*.b"
@@ -70,6 +76,7 @@ def test_wildcards_stand_for_each_text_once_and_quoted_ones_for_themselves() -> 
         ("shop_*.orders -> shop.orders", "cannot be merged"),
         ("shop.* -> x.t", "cannot be merged"),
         ("shop.t -> x.*", "stands for nothing"),
+        ("shop.* -> `Storage_Consumer`.*", "keeps the progress"),
     ],
 )
 def test_what_is_not_from_one_table_to_one_is_refused(route: str, why: str) -> None:

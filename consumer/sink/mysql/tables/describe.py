@@ -125,6 +125,12 @@ def missing(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> set
     return {name for name in names if spelled.key(name) not in there and refusal(cursor, name) is None}
 
 
+def tables_in(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
+    """The tables and views of a database that the server shows to this user."""
+    rows = _spelled({database}, lambda some: _rows(cursor, _NAMES_QUERY, (tuple(some),)))
+    return [TableName(*row) for row in rows]
+
+
 def refusal(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLError | None:
     """The server's answer to a user that may not know whether it has the table: its lists of tables leave that out."""
     try:
