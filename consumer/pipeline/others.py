@@ -50,13 +50,14 @@ class Others:
         the target."""
         if (shared := self._shared.refusal(statement)) is not None:
             return shared
-        if statement.action == Action.DROP_SCHEMA and statement.executed:
+        if statement.action == Action.DROP_SCHEMA:
             self._others = None  # another can have made a table there since this round looked
-            if (unknown := self._unknown_in_database(statement)) is not None:
-                return unknown
         others = self._of_others()
-        if not others or not statement.executed or self.leaves(statement):
+        if not statement.executed or self.leaves(statement):
             return None
+        unknown = self._unknown_in_database(statement) if statement.action == Action.DROP_SCHEMA else None
+        if not others:
+            return unknown
         if statement.begins is None:
             others = self._not_continued()
         names = {*statement.touches, *filter(None, (statement.begins, statement.old_name))}
@@ -64,7 +65,7 @@ class Others:
             return drops_database_of(there[0], others[there[0]].consumer, statement)
         later = self._later.after(statement)
         found = (self._why_left(name, others, later.get(name, ())) for name in sorted(names - self._own))
-        return next(filter(None, found), None)
+        return next(filter(None, found), unknown)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
         """`refusal`, with the current tables of others."""
