@@ -80,7 +80,7 @@ THEMES: dict[str, Theme] = {
         during=("lock", "lock"),
         only=True,
     ),
-    "many renames": Theme(setup={"own_tables": False, "hurried": False}, between=("rotate", "catch up"), only=True),
+    "many renames": Theme(setup={"own_tables": False}, between=("rotate", "catch up"), only=True),
     "moved dispatchers": Theme(
         style=_TIMED | {"classic": False, "dispatchers": 1}, setup={"keyless": True, "never_split": True},
         between=("restart", "set back", "flush", "once"),
