@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import traceback
@@ -212,7 +213,7 @@ def _installed(world: World) -> Iterator[None]:
     schemas: dict[StoredFile, SchemaFile] = {}  # that no history finds those of another
     # Hundreds of RENAMEs, one a round, would be thousands of listings.
     hurried = world.history.setup.hurried and all(event.kind != "rotate" for event in world.history.events)
-    hurry = {"shortest_round": 1.0, "round_share": 1.0} if hurried else {}
+    hurry = {"shortest_round": 1.0 if hurried else math.inf, "round_share": 1.0}
     with (
         patch.object(timekeeper, "keeper", VirtualTime(machine)),
         patch.multiple(ConsumerManager, beside=staticmethod(lambda: Beside(machine)), **hurry),
