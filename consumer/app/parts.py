@@ -72,6 +72,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.max_wait,
         naming=settings.naming,
         may_set_aside=settings.may_set_aside,
+        shaping_of=settings.shaping_of,
     )
     letters = None
     if settings.dead_letters is not None:

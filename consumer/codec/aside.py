@@ -25,6 +25,7 @@ MOST_BYTES = 64 << 20
 _FIRST = 1 << 40
 """Where errors count the lines of a block from: what has a smaller number, or none, is not about a line."""
 _YEAR = (366 * 86_400_000) << 18
+Changes = Callable[[BlockRows, Flags, Origin], pa.Table]
 
 
 def first_line(_offset: int) -> int:
@@ -59,10 +60,13 @@ class _Good:
 
 
 class SettingAside:
-    """Reads the blocks of one slice that are refused as a whole. `line_at` is costly, and asked once."""
+    """Reads the blocks of one slice that are refused as a whole. `line_at` is costly, and asked once; `changes` makes
+    those of some rows of a block."""
 
-    def __init__(self, aside: Aside, piece: FileSlice, file: RowFile, line_at: Callable[[int], int]) -> None:
-        self._aside, self._piece, self._file, self._line_at = aside, piece, file, line_at
+    def __init__(
+        self, aside: Aside, piece: FileSlice, file: RowFile, line_at: Callable[[int], int], changes: Changes
+    ) -> None:
+        self._aside, self._piece, self._file, self._line_at, self._changes = aside, piece, file, line_at, changes
         self._line = 0
         """The number of the next block's first line, 0 while nobody wants it."""
         self._latest: int | None = None
@@ -145,7 +149,7 @@ class SettingAside:
     ) -> Iterator[BadRow]:
         """The rows among `which` with values that are none; the changes of the others go to `tables`."""
         try:
-            changes = part.rows.changes(which, origin)
+            changes = self._changes(part.rows, which, origin)
         except TableError as error:
             if not self.takes(error):
                 raise self._moved(error, block, part.lines) from error

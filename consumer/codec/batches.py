@@ -42,6 +42,11 @@ def change_schema(target: LoadTarget) -> pa.Schema:
     return pa.schema([*meta, *((f"c{n}", arrow_type(column)) for n, column in enumerate(target.columns)), *events])
 
 
+def value_schema(target: LoadTarget) -> pa.Schema:
+    """That of the values alone."""
+    return pa.schema(list(change_schema(target))[META : META + len(target.columns)])
+
+
 def are_puts(changes: pa.Table) -> pa.ChunkedArray:
     """Which rows of a change table, or of the net changes of a table with no key, are to be there."""
     return changes.column(PUT) if PUT in changes.column_names else pc.greater(changes.column("n"), 0)

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.aside import SettingAside, first_line
-from consumer.codec.batches import Origin
+from consumer.codec.batches import Flags, Origin
 from consumer.codec.lines import Block, SliceLines
 from consumer.codec.packs import decode_pack, packs
 from consumer.codec.registry import protocol_of
 from consumer.codec.rows import BlockRows, RowFile
+from consumer.codec.shaped import shaped
 from consumer.codec.windows import windowed
 from consumer.errors import TableError
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget, LoadTask
@@ -37,6 +38,7 @@ class SliceDecoder:
         block_bytes: int = 8 << 20,
     ) -> None:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
+        self._target, self._clock = target, dialect.clock
         self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
         self._most = target.aside
         """Of bad lines; None: none."""
@@ -74,7 +76,8 @@ class SliceDecoder:
     def _changes(self, rows: BlockRows) -> tuple[pa.Table, FileStat]:
         count = len(rows.ts)
         inside, (stat,) = windowed([self._piece], rows, np.array([count]))
-        return rows.changes(inside, Origin.of(self._piece, self.stat.rows, count)), stat
+        origin = Origin.of(self._piece, self.stat.rows, count)
+        return self._shaped(rows, inside, origin), stat
 
     def line_at(self, offset: int) -> int:
         """The number, from 1, of the line that begins at `offset`. Reads the file up to there."""
@@ -87,7 +90,12 @@ class SliceDecoder:
 
     @cached_property
     def _aside(self) -> SettingAside | None:
-        return None if self._most is None else SettingAside(self._most, self._piece, self._file, self.line_at)
+        if self._most is None:
+            return None
+        return SettingAside(self._most, self._piece, self._file, self.line_at, self._shaped)
+
+    def _shaped(self, rows: BlockRows, inside: Flags, origin: Origin) -> pa.Table:
+        return shaped(rows, inside, origin, self._target, self._clock)
 
     @cached_property
     def _file(self) -> RowFile:

@@ -106,9 +106,18 @@ class Place:
             **self.at(line),
         )
 
+    def not_told(self, column: str, line: int) -> CannotBeExact:
+        """A DELETE without a column that an event filter asks for."""
+        return CannotBeExact(
+            f"an event filter asks for column {column} of DELETEs, and this one does not have it",
+            hint="unset delete-only-output-handle-key-columns (CSV: have a value for each column) in the changefeed,"
+            f" {FROM_A_NEW_PREFIX}; or let ignore-delete-value-expr name columns of the key only",
+            **self.at(line),
+        )
+
     def old_missing(self, line: int) -> CannotBeExact:
         return CannotBeExact(
-            "an UPDATE of a table with no key does not say what the row was",
+            "an UPDATE does not say what the row was",
             hint=f"give the table a primary key, or set enable-old-value=true in the changefeed; {WITH_A_COPY}",
             **self.at(line),
         )

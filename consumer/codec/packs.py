@@ -11,6 +11,7 @@ import pyarrow as pa
 from consumer.codec.batches import Ints, Origin
 from consumer.codec.lines import Block
 from consumer.codec.registry import protocol_of
+from consumer.codec.shaped import shaped
 from consumer.codec.windows import windowed
 from consumer.errors import TableError
 from consumer.model.load import FileSlice, FileStat, LoadTask
@@ -62,7 +63,7 @@ def decode_pack(
             return None
         counts = rows.counts(np.array([len(text) for text in texts]))
         inside, stats = windowed(pieces, rows, counts)
-        changes = rows.changes(inside, _origin(pieces, counts))
+        changes = shaped(rows, inside, _origin(pieces, counts), task.source, dialect.clock)
     except (ValueError, TableError):
         return None
     return changes, stats

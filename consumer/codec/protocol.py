@@ -87,6 +87,9 @@ class RowProtocol:
     """Whether only a value's place says which column it is."""
     layouts: Callable[[Sequence[SchemaFile], Declared, LoadTarget, Dialect], tuple[Layout, ...]] = lambda *_: ()
     """The columns of the rows in the folders of each schema file; () where rows name them. Raises CannotBeExact."""
+    tells_updates: Callable[[Dialect], tuple[bool, bool]] = lambda dialect: (True, True)
+    """Whether the line of an UPDATE tells what the row was, and whether the line that tells what it is tells all of the
+    change."""
     keys: Collection[str] = ()
     """Those of its own table in the changefeed's file, ``[sink.NAME]``."""
     left_open: Collection[str] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -21,6 +21,10 @@ class BlockRows:
     """The rows of a block, one at least. `ts` is ``es << 18`` where `exact` is false; where that is None, rows have no
     time, and `ts` is 0.
 
+    For rules about changes: `kinds` says which rows are UPDATEs, and which are DELETEs or the old row of an UPDATE.
+    `images` are the rows themselves, one for each of some of them, without the first four columns; they need values in
+    the columns at these positions: CannotBeExact where a DELETE has only its key. `old_images` is what UPDATEs found.
+
     `counts` takes the sizes of files that make up the block, and gives how many of the rows each has: ValueError where
     one is not wholly in one file. `changes` makes the change table (see `codec.batches`) of some of them, in file
     order: raises CorruptFile, SchemaDrift, CannotBeExact.
@@ -30,6 +34,9 @@ class BlockRows:
     exact: Flags | None
     counts: Callable[[Ints], Ints]
     changes: Callable[[Flags, Origin], pa.Table]
+    kinds: Callable[[], tuple[Flags, Flags]]
+    images: Callable[[Flags, Sequence[int]], pa.Table]
+    old_images: Callable[[Flags], pa.Table]
 
 
 class Time(NamedTuple):

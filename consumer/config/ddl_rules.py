@@ -38,7 +38,7 @@ class DdlRules:
         """The rules as a function of a statement's kind and table."""
         filters = [(rule, table_filter(rule.tables, case_sensitive)) for rule in self.rules]
 
-        def policy(action: Action, table: TableName) -> DdlPolicy:
+        def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
             kind, found = kind_of(action), self.default
             for rule, wanted in filters:
                 if kind in rule.kinds and (wanted.matches(table) if table.table else wanted.takes_all(table.database)):

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from consumer.codec.registry import PROTOCOLS
 from consumer.config.changefeed import FileValues, nearest, read_changefeed
+from consumer.config.mask_rules import with_keys
 from consumer.config.secrets import resolved, resolved_pairs
 from consumer.config.settings import Settings, env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
@@ -61,6 +62,12 @@ def load(
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
+        if settings.masks.rules and settings.start_ts is not None:
+            raise BadConfig(
+                "--start-ts says that the target has the tables already, and [[consumer.masks]] would leave the values"
+                " that they have",
+                hint="fill the target from the storage, or leave the masks out",
+            )
         if settings.on_bad_row.any and settings.dead_letters is None:
             raise BadConfig(
                 "on-bad-row is quarantine, and dead-letters does not say where quarantined rows go",
@@ -109,6 +116,8 @@ def _read_secrets(raw: dict[str, Any], spelt: Mapping[str, str], env: Mapping[st
     for field in ("upstream_uri", "downstream_uri", "dead_letters"):
         if raw.get(field):
             raw[field] = resolved(str(raw[field]), spelt[field], env)
+    if "masks" in raw:
+        raw["masks"] = with_keys(raw["masks"], env)
 
 
 def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:

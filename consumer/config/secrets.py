@@ -22,7 +22,7 @@ def resolved(uri: str, setting: str, env: Mapping[str, str]) -> str:
     def value(found: re.Match[str]) -> str:
         if found[1].lower().replace("_", "-") not in _NAMED:
             return found[0]
-        return f"{found[1]}={quote(_read(unquote(found[2]), f'{found[1]} in {setting}', env), safe='')}"
+        return f"{found[1]}={quote(read_secret(unquote(found[2]), f'{found[1]} in {setting}', env), safe='')}"
 
     return _PARAMETER.sub(value, uri)
 
@@ -34,12 +34,13 @@ def resolved_pairs(
 
     def value(name: str, text: str) -> str:
         named = secret_values(((name, text),)) and re.match(REFERENCES, text)
-        return _read(text, f"{name} in {setting}", env) if named else text
+        return read_secret(text, f"{name} in {setting}", env) if named else text
 
     return tuple((name, value(name, text)) for name, text in pairs)
 
 
-def _read(reference: str, what: str, env: Mapping[str, str]) -> str:
+def read_secret(reference: str, what: str, env: Mapping[str, str]) -> str:
+    """What ``env:NAME`` or ``file:PATH`` names. Raises BadConfig, in which `what` is the setting's name."""
     kind, _, place = reference.partition(":")
     if kind == "env":
         found = env.get(place, "")

@@ -15,6 +15,8 @@ from consumer.config import moments, values
 from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
 from consumer.config.ddl_rules import DdlRules, ddl_rules
 from consumer.config.form_rules import FormRules, form_rules
+from consumer.config.mask_rules import MaskRules, mask_rules, with_masks
+from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter_rules, row_filter_rules, shaping_of
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
@@ -23,6 +25,7 @@ from consumer.model.forms import Form
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
+from consumer.model.shaping import ShapingOf, unshaped
 from consumer.model.targets import Naming
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
@@ -90,6 +93,21 @@ class Settings(BaseModel):
         " `RULE = FORM`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
         metavar="RULE = FORM", key="form", file_key="forms",
     )  # fmt: skip
+    event_filters: Annotated[EventFilters, BeforeValidator(event_filter_rules)] = _setting(
+        EventFilters(),
+        "Changes and statements to drop, with TiCDC's own keys: `[[consumer.event-filters]]` (docs/shaping.md).",
+        flag=False,
+    )
+    rows: Annotated[RowFilters, BeforeValidator(row_filter_rules)] = _setting(
+        RowFilters(),
+        "Which rows tables of the target have: `[[consumer.rows]]` with `tables` and `where` (docs/shaping.md).",
+        flag=False,
+    )
+    masks: Annotated[MaskRules, BeforeValidator(mask_rules)] = _setting(
+        MaskRules(),
+        "What stands in place of the values of some columns: `[[consumer.masks]]` (docs/shaping.md).",
+        flag=False,
+    )
     case_sensitive: Switch = _setting(
         False, "Whether table rules are case-sensitive.", flag=False, file="", key="case-sensitive"
     )
@@ -223,7 +241,10 @@ class Settings(BaseModel):
     def scrub(self) -> Callable[[str], str]:
         """A function that takes these settings' secrets out of a text."""
         return scrubber(
-            self.upstream_uri, self.downstream_uri, self.dead_letters or "", secrets=secret_values(self.spark_conf)
+            self.upstream_uri,
+            self.downstream_uri,
+            self.dead_letters or "",
+            secrets=[*secret_values(self.spark_conf), *self.masks.secrets],
         )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -254,7 +275,10 @@ class Settings(BaseModel):
         return self.accept_gap or (bool(some) and table_filter(some, self.case_sensitive).matches(table))
 
     def may_set_aside(self, table: TableName) -> int:
-        """How many bad rows of `table` may be quarantined, 0 where the first one stops it."""
+        """How many bad rows of `table` may be quarantined, 0 where the first one stops it: always where columns are
+        masked, because a letter has the line."""
+        if self.masks.masks_of(table, self.case_sensitive):
+            return 0
         return self.max_bad_rows if self.on_bad_row.quarantines(table, self.case_sensitive) else 0
 
     @property
@@ -289,8 +313,16 @@ class Settings(BaseModel):
 
     @property
     def ddl_policy(self) -> PolicyOf:
-        """The compiled form of `ddl`."""
-        return self.ddl.policy_of(self.case_sensitive)
+        """The compiled form of `ddl`, with the statements that `event_filters` ignore."""
+        return self.event_filters.policy_of(self.ddl.policy_of(self.case_sensitive), self.case_sensitive)
+
+    @property
+    def shaping_of(self) -> ShapingOf:
+        """The compiled form of `event_filters`, `rows` and `masks`."""
+        if not (self.event_filters.rules or self.rows.rules or self.masks.rules):
+            return unshaped
+        of_rows = shaping_of(self.event_filters, self.rows, self.case_sensitive)
+        return lambda table: with_masks(of_rows(table), self.masks.masks_of(table, self.case_sensitive))
 
 
 class InspectSettings(Settings):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Callable
+from typing import Protocol
 
 from consumer.model.actions import Action
 from consumer.model.names import TableName
@@ -21,8 +21,10 @@ class DdlPolicy(enum.StrEnum):
     """Keep the table that the statement drops, under a trash name."""
 
 
-PolicyOf = Callable[[Action, TableName], DdlPolicy]
-"""The policy for a kind of statement on a table, or on a database (``table == ""``)."""
+class PolicyOf(Protocol):
+    def __call__(self, action: Action, table: TableName, query: str = "") -> DdlPolicy:
+        """The policy for a kind of statement on a table, or on a database (``table == ""``), with this text."""
+
 
 _PLURAL = {
     Action.RENAME_TABLES: Action.RENAME_TABLE,
@@ -80,7 +82,7 @@ _LONGEST = 64
 """Characters in a name, on every MySQL-compatible server."""
 
 
-def evolve(action: Action, table: TableName) -> DdlPolicy:
+def evolve(action: Action, table: TableName, query: str = "") -> DdlPolicy:
     """The `PolicyOf` of a consumer without [consumer.ddl]."""
     return DdlPolicy.EVOLVE
 

@@ -67,6 +67,18 @@ class TableIndexes:
         return any(_begins_with(index, columns) for index in self.indexes if index.kind in _ORDERED)
 
     @property
+    def key_columns(self) -> KeyColumns | None:
+        """None where not all unique keys are known by their columns."""
+        unique = [index for index in self.indexes if index.kind in ("PRIMARY", "UNIQUE")]
+        if not self.whole or any(index.has_expression for index in unique):
+            return None
+        parts = [part for index in unique for part in index.parts]
+        return KeyColumns(
+            frozenset((part.column or "").lower() for part in parts),
+            frozenset((part.column or "").lower() for part in parts if part.prefix),
+        )
+
+    @property
     def skips(self) -> bool:
         """Whether something may be missing in the target because a statement was not executed."""
         return any(index.skipped for index in self.indexes) or any(key.skipped for key in self.foreign_keys)
@@ -77,6 +89,14 @@ class TableIndexes:
         names = {index.name.lower() for index in there.indexes}
         own = tuple(index for index in self.indexes if index.name.lower() not in names)
         return TableIndexes(True, (*there.indexes, *own), self.foreign_keys)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumns:
+    """The columns, in lower case, of the primary key and all unique ones; `parts` are those that count only in part."""
+
+    columns: frozenset[str]
+    parts: frozenset[str]
 
 
 UNTOLD = TableIndexes()

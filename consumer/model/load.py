@@ -11,6 +11,7 @@ from consumer.model.clock import UTC_CLOCK, Clock
 from consumer.model.columns import Column
 from consumer.model.forms import Form
 from consumer.model.names import TableName
+from consumer.model.shaping import Shaping
 from consumer.model.steps import Window
 
 
@@ -53,6 +54,7 @@ class LoadTarget:
     the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
     `aside`: its bad rows are set aside, None where they stop it. `events`: each change is wanted as it was, not only
     what it leaves: it has a commit-ts, all values also of a row that is gone, and says whether it is of an UPDATE.
+    `shaping` are the rules about its changes.
     """
 
     table: TableName
@@ -68,6 +70,7 @@ class LoadTarget:
     routed: TableName | None = None
     aside: Aside | None = None
     events: bool = False
+    shaping: Shaping | None = None
 
     @property
     def name(self) -> TableName:

@@ -177,6 +177,7 @@ class ProgressChange:
     by_hand: tuple[TableName, ...] = ()
     routes: str | None = None
     forms: str | None = None
+    filters: str | None = None
     moved_bad: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
     set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
@@ -188,6 +189,7 @@ class ProgressChange:
         starts = [change.start_ts for change in changes if change.start_ts is not None]
         routes = [change.routes for change in changes if change.routes is not None]
         forms = [change.forms for change in changes if change.forms is not None]
+        filters = [change.filters for change in changes if change.filters is not None]
         return ProgressChange(
             applied_ts=applied[-1] if applied else None,
             start_ts=starts[-1] if starts else None,
@@ -200,6 +202,7 @@ class ProgressChange:
             by_hand=tuple(name for change in changes for name in change.by_hand),
             routes=routes[-1] if routes else None,
             forms=forms[-1] if forms else None,
+            filters=filters[-1] if filters else None,
             moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
             set_aside={name: rows for change in changes for name, rows in change.set_aside.items()},
             taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
@@ -233,7 +236,8 @@ class Progress:
     for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
     that were set aside, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`).
     `routes` are those by which its tables have their names (see `Naming`), `forms` what
-    its tables are that are no mirrors (see `consumer.plan.forms`).
+    its tables are that are no mirrors (see `consumer.plan.forms`), `filters` the rules of its tables (see
+    `consumer.plan.shaping`).
     """
 
     upstream: str | None = None
@@ -246,6 +250,7 @@ class Progress:
     bad_rows: BadRows = field(default_factory=dict)
     routes: str = ""
     forms: str = ""
+    filters: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -275,6 +280,7 @@ class Progress:
             bad_rows=self._bad_rows(change),
             routes=self.routes if change.routes is None else change.routes,
             forms=self.forms if change.forms is None else change.forms,
+            filters=self.filters if change.filters is None else change.filters,
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:

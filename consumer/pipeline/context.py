@@ -11,6 +11,7 @@ from consumer.model.events import Event, Retrying, TableStopped, Work, WorkEnded
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
+from consumer.model.shaping import hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions
@@ -94,6 +95,7 @@ class RoundContext:
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
+        error = hidden(error, self.options.shaping_of(name))
         error.table = error.table or str(name)
         self.round.stopped(name, error)
         if not self.options.wanted(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from consumer.errors import ConsumerError
+from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.bad_rows import ROW_DIGITS, Aside
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
@@ -34,7 +34,9 @@ def targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[T
         if isinstance(target, ConsumerError):
             why = gone(table, target, context.ports.sink, context.assembly, context.progress, context.options)
             context.stop(table, why)
-        elif (refusal := _refusal(context, version.load, target)) is not None:
+            continue
+        target = replace(target, shaping=context.options.shaping_of(table))
+        if (refusal := _refusal(context, version, target)) is not None:
             context.stop(table, refusal)
         else:
             found.append((version, replace(target, aside=_aside(context, version.load, target))))
@@ -75,10 +77,15 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
     return found
 
 
-def _refusal(context: RoundContext, load: LoadRows, target: LoadTarget) -> ConsumerError | None:
+def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadTarget) -> ConsumerError | None:
     """Why rows of this table cannot be applied exactly."""
+    load = version.load
     if not target.key and load.window.upto == MAX_TSO:
         return keyless_without_checkpoint(load.table)
+    try:
+        context.options.check_rules(target, version.keys)
+    except CannotBeExact as error:
+        return error
     column = _ambiguous(context, target)
     return None if column is None else ambiguous_key(load.table, column)
 

@@ -6,11 +6,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from consumer.codec.protocol import Undecided
+from consumer.errors import CannotBeExact, DdlRefused
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
-from consumer.model.load import Dialect
+from consumer.model.indexes import KeyColumns
+from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
+from consumer.model.shaping import ShapingOf, unshaped
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Accepts, Assembly
 from consumer.plan.forms import keeping, recorded
@@ -18,6 +21,9 @@ from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.plan.routing import check_begun
+from consumer.plan.shaping import check_shaping, shaping_refusal
+from consumer.plan.shaping import recorded as recorded_rules
+from consumer.plan.statement import Statement, refusal
 from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader
 
@@ -30,7 +36,8 @@ class RoundOptions:
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
     to the target is retried. `naming` is what the tables are in the target: their names and forms. `may_set_aside`
-    says how many bad rows of a table may be quarantined, 0 where the first one stops it."""
+    says how many bad rows of a table may be quarantined, 0 where the first one stops it. `shaping_of` are the rules
+    about its changes."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -46,6 +53,7 @@ class RoundOptions:
     max_wait: float = 60.0
     naming: Naming = SAME
     may_set_aside: Callable[[TableName], int] = lambda _: 0
+    shaping_of: ShapingOf = unshaped
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or a gap that another listing
@@ -61,9 +69,7 @@ class RoundOptions:
         between two listings."""
         found, whole, shown = self._assembly(listing, progress), set[Folder](), set[Folder]()
         while True:
-            doubts, left_out = found.doubts(progress), found.left_out(progress)
-            names = reader.named(doubts.asked) if doubts.asked else {}
-            anew = found.written_anew(doubts, names, progress, self.dialect.timeless)
+            anew, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
             if whole.issuperset(anew.whole) and left_out <= shown:
                 return found.recording(anew)
             whole.update(anew.whole)
@@ -78,15 +84,41 @@ class RoundOptions:
         check_protocol(self.dialect.protocol, found)
         check_decided(self.undecided, found)
         check_begun(self.naming, found, progress)
+        self.check_shaping(found, progress)
         return found
+
+    def refusal(self, statement: Statement) -> DdlRefused | None:
+        """Why `statement` is not to run, as far as it shows without the target."""
+        return refusal(statement) or shaping_refusal(statement, self.shaping_of)
+
+    def check_rules(self, target: LoadTarget, keys: KeyColumns | None) -> None:
+        """Raises CannotBeExact where the rules about the changes of a table cannot be followed for a load of it. `keys`
+        is what is known of its unique keys."""
+        if target.shaping is not None:
+            if (form := self.naming.form(target.table)) is not None:
+                raise CannotBeExact(
+                    f"it has the form {form}, and filters or masks, which are for mirrors only",
+                    hint="leave the table out of [[consumer.forms]], or out of the filters and masks",
+                    table=str(target.table),
+                )
+            from consumer.shaping.rules import check_rules  # Arrow is loaded only where there are rules
+
+            check_rules(target, self.dialect, keys)
+
+    def check_shaping(self, assembly: Assembly, progress: Progress) -> None:
+        """Raises BadConfig where a table that has rows has other rules now."""
+        if self.shaping_of is not unshaped or progress.filters:
+            check_shaping(self.shaping_of, progress, assembly.catalog)
 
     def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
         """What to record before the round of `assembly` begins. The assembly is made again after that."""
         routes = ProgressChange(routes=self.naming.routes) if self.naming.routes != progress.routes else None
         told = recorded(self.naming, assembly.catalog.by_table)
         forms = ProgressChange(forms=told) if told != progress.forms else None
+        rules = "" if self.shaping_of is unshaped else recorded_rules(self.shaping_of, assembly.catalog.by_table)
+        filters = ProgressChange(filters=rules) if rules != progress.filters else None
         let = let_in(assembly, progress, self._policy_of, self.naming)
-        changes = (settle_moved(assembly.files, progress), let, routes, forms)
+        changes = (settle_moved(assembly.files, progress), let, routes, forms, filters)
         return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
 
     @property

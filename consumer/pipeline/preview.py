@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from consumer.ddl.changes import changes_of
-from consumer.errors import ConsumerError
+from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import Bounds, DataFile, Listing
+from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
+from consumer.model.shaping import hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
 from consumer.pipeline.ledger import spared
@@ -23,7 +25,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
-from consumer.plan.statement import Statement, refusal
+from consumer.plan.statement import Statement
 from consumer.ports import StorageReader
 from consumer.target import LoadRequest, Sink
 
@@ -46,7 +48,7 @@ def preview(
         progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
-    executed = [s for _, s in planned if s and s.executed and refusal(s) is None and not found.others.leaves(s)]
+    executed = [s for _, s in planned if s and s.executed and options.refusal(s) is None and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
     other, form = options.naming.other, options.naming.form
     steps = (
@@ -56,7 +58,7 @@ def preview(
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),
-        tuple(note.text for note in notes(found.assembly, progress, options.naming)),
+        (*_rules(planned, options), *(note.text for note in notes(found.assembly, progress, options.naming))),
         tuple(_stopped(found, sink, options)),
     )
 
@@ -72,6 +74,13 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
         yield TableStatus(
             name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew, target_table=other(name)
         )
+
+
+def _rules(planned: Sequence[_Planned], options: RoundOptions) -> Iterator[str]:
+    """What the filters do to the tables that are loaded."""
+    for name in dict.fromkeys(step.table for step, _ in planned if step.kind == "load"):
+        if (rules := options.shaping_of(name)) is not None:
+            yield f"{name}: {'; '.join(rules.said)}"
 
 
 def _removes(statement: Statement) -> bool:
@@ -115,7 +124,7 @@ class _Preview:
     def _statements(self) -> Iterator[_Planned]:
         while ready := self._round.ready_statements():
             for statement in ready:
-                error = refusal(statement) or self.others.refusal(statement)
+                error = self._options.refusal(statement) or self.others.refusal(statement)
                 if error is not None:
                     self._round.refused(statement, error)
                     for name in statement.touches:
@@ -148,19 +157,25 @@ class _Preview:
         """Stop the tables that cannot take their rows, as far as no earlier step would change them."""
         for name, owned in self.others.loads(load.table for load in loads).items():
             self._stop(name, owned)
-        requests: list[LoadRequest] = []
+        requests: list[tuple[TableVersionConsumer, LoadRequest]] = []
         for load in (load for load in loads if load.table not in self.errors):
             version = TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)
             try:
                 version.check_schemas()
                 if load.table not in self._changed:
-                    requests.append(version.request())
+                    requests.append((version, version.request()))
             except ConsumerError as error:
                 self._stop(load.table, error)
         self._changed.update(load.table for load in loads)
-        for request, answer in zip(requests, self._sink.prepare(requests) if requests else (), strict=True):
-            if isinstance(answer, ConsumerError):
-                name = request.table
+        answers = self._sink.prepare([request for _, request in requests]) if requests else ()
+        for (version, request), answer in zip(requests, answers, strict=True):
+            name = request.table
+            if isinstance(answer, LoadTarget):
+                try:
+                    self._options.check_rules(replace(answer, shaping=self._options.shaping_of(name)), version.keys)
+                except CannotBeExact as error:
+                    self._stop(name, error)
+            else:
                 self._stop(name, gone(name, answer, self._sink, self.assembly, self.progress, self._options))
 
     def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
@@ -173,6 +188,7 @@ class _Preview:
         return self.assembly.files.get(name, ()) if self.assembly.wanted(name) else ()
 
     def _stop(self, name: TableName, error: ConsumerError) -> None:
+        error = hidden(error, self._options.shaping_of(name))
         self._round.stopped(name, error)
         self.errors.setdefault(name, error)
 

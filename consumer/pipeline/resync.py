@@ -161,7 +161,7 @@ def _check_statements(
 ) -> None:
     """All of them must be for this program to execute, the birth above all: what a person made is not thrown away."""
     kind = kind_of(action_of(birth))
-    if options.policy_of(action_of(birth), table) is DdlPolicy.IGNORE:
+    if options.policy_of(action_of(birth), table, birth.query) is DdlPolicy.IGNORE:
         raise CannotBeExact(
             f"the policy for {kind} is ignore: the table was made by hand, and would not be made again",
             hint=f"let [consumer.ddl] execute {kind} for it, then resync again",
@@ -175,7 +175,7 @@ def _check_statements(
             table=str(table),
         )
     for file in life.statements:
-        if options.policy_of(action_of(file), table) is DdlPolicy.FAIL:
+        if options.policy_of(action_of(file), table, file.query) is DdlPolicy.FAIL:
             raise CannotBeExact(
                 f"the policy for {kind_of(action_of(file))} is fail, and the table would stop at {file.query}",
                 hint="set another action for it in [consumer.ddl], then resync again",
@@ -195,7 +195,7 @@ def _check_foreign_keys(
     table: TableName, life: Life, assembly: Assembly, options: RoundOptions, referred: _Referred
 ) -> None:
     """Its statements run beside the other tables as these are now."""
-    executed = [f for f in life.statements if options.policy_of(action_of(f), table) is not DdlPolicy.IGNORE]
+    executed = [f for f in life.statements if options.policy_of(action_of(f), table, f.query) is not DdlPolicy.IGNORE]
     for made, changed in outgrown_references(assembly.catalog, executed, table, assembly.checkpoint):
         raise CannotBeExact(
             f"a foreign key of it ({made.query}) may not fit {changed.name} any more, which has changed since"

@@ -18,7 +18,7 @@ from consumer.model.timekeeper import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
 from consumer.plan.standing import OVERTAKEN
-from consumer.plan.statement import Statement, refusal
+from consumer.plan.statement import Statement
 from consumer.target import DdlOutcome
 
 _LARGEST_CHUNK = 32
@@ -129,7 +129,7 @@ class StatementRunner:
         return {step.id: known[step.id] for _, step in chunk if step.id in known}
 
     def _step(self, statement: Statement) -> ApplyDdl:
-        refused = refusal(statement) or self._context.others.refusal(statement)
+        refused = self._context.options.refusal(statement) or self._context.others.refusal(statement)
         if refused is not None:
             raise refused
         overtaken = tuple(

@@ -13,6 +13,7 @@ from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.forms import Form
+from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
@@ -94,6 +95,12 @@ class TableVersionConsumer:
     def _routed(self) -> TableName | None:
         there = self.naming.target(self.load.table)
         return None if there == self.load.table else there
+
+    @property
+    def keys(self) -> KeyColumns | None:
+        """What the statements tell of the table's unique keys, None where that is not all."""
+        statements = self._history(self.load.table)
+        return self.catalog.shape(statements[-1]).indexes.key_columns if statements else None
 
     def check_schemas(self) -> None:
         """Raises SchemaMissing when a folder's schema file is not there."""

@@ -137,8 +137,8 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
     if naming.forms is None:
         return policy_of
 
-    def policy(action: Action, table: TableName) -> DdlPolicy:
-        found = policy_of(action, table)
+    def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
+        found = policy_of(action, table, query)
         if naming.form(table) is None:
             return found
         if action == Action.DROP_TABLE and found is DdlPolicy.EVOLVE:

@@ -200,7 +200,7 @@ def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:
 
 
 def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
-    policy = policy_of(statement.action, statement.file.name)
+    policy = policy_of(statement.action, statement.file.name, statement.file.query)
     if policy is DdlPolicy.EVOLVE and statement.action is Action.DROP_SCHEMA:
         # What is no mirror is kept, as by a DROP TABLE.
         policy = DdlPolicy.RENAME if any(map(statement.naming.form, statement.drops)) else policy

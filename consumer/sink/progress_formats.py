@@ -27,6 +27,7 @@ ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
         ("consumer", "time_zone"): "''",
         ("consumer", "routes"): "''",
         ("consumer", "forms"): "''",
+        ("consumer", "filters"): "''",
         ("folder_progress", "index_stamp"): "''",
         ("folder_progress", "first_ts"): "0",
         ("folder_progress", "last_ts"): str(MAX_TSO),

@@ -30,7 +30,7 @@ from consumer.sink.progress_formats import check_format
 
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
-_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone, routes, forms"
+_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone, routes, forms, filters"
 _TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
 _FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files, index_stamp, first_ts, last_ts"
 _BAD_ROW_COLUMNS = "database_name, table_name, id, reason, path, line, position, version, commit_ts, letter"
@@ -101,7 +101,7 @@ def is_replay(name: str) -> bool:
 def progress_of(select: Select) -> Progress:
     """The progress of the consumer name that `select` reads. Raises BadConfig for a later format."""
     (row,) = select("consumer", _CONSUMER_COLUMNS)
-    found, written_by, upstream, applied_ts, start_ts, time_zone, routes, forms = row
+    found, written_by, upstream, applied_ts, start_ts, time_zone, routes, forms, filters = row
     check_format(found, written_by)
     tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
     bad_rows: BadRows = {}
@@ -115,6 +115,7 @@ def progress_of(select: Select) -> Progress:
         time_zone=time_zone,
         routes=routes,
         forms=forms,
+        filters=filters,
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in ddls},

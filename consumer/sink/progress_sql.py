@@ -120,7 +120,7 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     if not found:
         tables.run(
             "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by, "
-            f"time_zone, routes, forms) VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '')",
+            f"time_zone, routes, forms, filters) VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '', '')",
             *(name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
@@ -155,7 +155,8 @@ def store(
         )
         old = f"finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY"
         tables.run(f"DELETE FROM storage_consumer.audit WHERE name = ? AND {old}", name)
-    for column, value in (("start_ts", change.start_ts), ("routes", change.routes), ("forms", change.forms)):
+    rules = (("routes", change.routes), ("forms", change.forms), ("filters", change.filters))
+    for column, value in (("start_ts", change.start_ts), *rules):
         if value is not None:
             tables.run(f"UPDATE storage_consumer.consumer SET {column} = ? WHERE name = ?", value, name)
     gone = [table for table, place in change.tables.items() if place is None]

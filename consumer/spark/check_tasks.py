@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import META, change_schema
+from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError, Retryable
 from consumer.fold.identity import identities, row_codes
 from consumer.fold.keyed import fold_keyed
@@ -157,7 +158,8 @@ def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
     if not files:
         values = change_schema(era.task.target).empty_table().select(range(META, META + len(era.task.target.columns)))
         return stats, values.add_column(0, "n", pa.array([], pa.int64()))
-    return stats, fold_keyless(files, era.task.target.table, era.task.parts if era.task.never_split else ())
+    net = fold_keyless(files, era.task.target.table, era.task.parts if era.task.never_split else ())
+    return stats, fitting(net, era.task.target, era.task.dialect.clock)
 
 
 def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for
+from consumer.codec.shaped import fitting
 from consumer.codec.unproven import with_unproven
 from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
@@ -73,6 +74,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
     net = fold_keyless(files, task.target.table, task.parts if task.never_split else ())
+    net = fitting(net, task.target, task.dialect.clock)
     if net.num_rows:
         results += set_aside.write_multiset(session, task.target, net, task.window)
     return results

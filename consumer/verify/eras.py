@@ -162,11 +162,21 @@ class TableHistory:
         )
         names = tuple(column.name for column in stored)
         hidden = tuple(sorted(virtual))
-        own = LoadTarget(span.name, stored, names, key, absent=absent, virtual=hidden, aside=self._aside)
+        own = LoadTarget(
+            span.name,
+            stored,
+            names,
+            key,
+            absent=absent,
+            virtual=hidden,
+            aside=self._aside,
+            shaping=self.options.shaping_of(self.name),
+        )
         load = self._load(span, bounds)
         version = TableVersionConsumer(
             load, self.assembly.catalog, self.options.dialect, self.options.never_split(self.name)
         )
+        self.options.check_rules(own, version.keys)
         version.check_schemas()
         return Era(version.task(number, own), places, known, span.known.added, span.kept)
 

@@ -25,6 +25,7 @@ from consumer.model.files import Listing
 from consumer.model.load import LoadPart, LoadTarget
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, State
+from consumer.model.shaping import hidden
 from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
 from consumer.pipeline.options import RoundOptions
@@ -65,6 +66,7 @@ class Verifier:
             raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
         assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
         check_begun(self.options.naming, assembly, progress)
+        self.options.check_shaping(assembly, progress)
         shared = SharedNames(self.options.naming, assembly, progress)
         histories = self._histories(assembly, progress, shared)
         found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
@@ -128,7 +130,8 @@ class Verifier:
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
-            found = TableCheck(history.name, history.upto, error=error)
+            why = hidden(error, self.options.shaping_of(history.name))
+            found = TableCheck(history.name, history.upto, error=why)
         return replace(found, seconds=now() - started)
 
     def _compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:

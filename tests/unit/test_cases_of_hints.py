@@ -279,6 +279,9 @@ FOLLOWED = {
         "sink/duckdb/settings.py:_file",
         "sink/duckdb/settings.py:from_uri",
     ],
+    "test_event_filters.py::test_a_delete_with_its_key_alone_cannot_be_judged_by_other_columns": [
+        "codec/errors.py:not_told",
+    ],
     "test_hints_of_usage.py::test_settings_that_are_not_there": [
         "config/load.py:_checked",
         "config/load.py:_environment",
@@ -346,6 +349,22 @@ FOLLOWED = {
     ],
     "test_routes.py::test_routes_that_move_a_table_are_refused_until_they_are_as_before": [
         "plan/routing.py:check_routes",
+    ],
+    "test_row_filters.py::test_a_table_with_a_form_has_no_filters": [
+        "pipeline/options.py:check_rules",
+    ],
+    "test_row_filters.py::test_a_rule_that_does_not_fit_the_columns_stops_the_table": [
+        "shaping/rules.py:_refused",
+    ],
+    "test_row_filters.py::test_a_value_that_cannot_be_judged_stops_the_table": [
+        "shaping/collations.py:checked",
+        "shaping/compiler.py:holds",
+    ],
+    "test_row_filters.py::test_other_rules_for_a_table_that_has_begun_are_refused": [
+        "plan/shaping.py:check_shaping",
+    ],
+    "test_row_filters.py::test_statements_that_would_change_which_rows_fit_stop": [
+        "plan/shaping.py:_refused",
     ],
     "test_s3.py::test_a_role_is_not_asked_for_and_its_keys_are_taken": [
         "storage/settings.py:_check",

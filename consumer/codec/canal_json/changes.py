@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints, Origin, change_schema
+from consumer.codec.batches import Flags, Ints, Origin, change_schema, value_schema
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import CanalRows
 from consumer.codec.errors import Place
@@ -56,6 +56,26 @@ class ChangeBuilder:
             columns = _interleaved(columns, at, old)
         events = [pa.array(np.insert(rows.update[kept], at, True))] if self._target.events else []
         return pa.Table.from_arrays([*meta, *columns, *events], schema=self._schema)
+
+    def images(self, rows: CanalRows, which: Flags, needed: Sequence[int], lines: RowLines) -> pa.Table:
+        """The rows `which` themselves, of DELETEs what they were. Raises CorruptFile, and CannotBeExact where one of
+        them does not have the columns at `needed`."""
+        kept = np.flatnonzero(which)
+        columns = [self._values(n, _taken(rows.data[n], kept), kept, lines) for n in range(len(self._target.columns))]
+        for position in needed:
+            untold = _nulls(columns[position]) & _nulls(rows.types[position])[kept]
+            name = self._target.columns[position].name
+            for row in map(int, kept[np.flatnonzero(untold)]):
+                if name not in lines.row(row)["data"][0]:
+                    raise self._place.not_told(name, lines.number(row))
+        return pa.Table.from_arrays(columns, schema=value_schema(self._target))
+
+    def old_images(self, rows: CanalRows, which: Flags, lines: RowLines) -> pa.Table:
+        """What the UPDATEs `which` found. Raises as `images`."""
+        kept = np.flatnonzero(which)
+        columns = [self._values(n, _taken(rows.data[n], kept), kept, lines) for n in range(len(self._target.columns))]
+        columns = self._olds(columns, np.arange(len(kept)), kept, lines)
+        return pa.Table.from_arrays(columns, schema=value_schema(self._target))
 
     def _values(self, position: int, text: pa.LargeStringArray, origin: Ints, lines: RowLines) -> pa.Array:
         """Canonical values of a column; `origin` has the row of the block that each belongs to."""
@@ -156,7 +176,7 @@ class ChangeBuilder:
             keys.append(old)
         where = np.flatnonzero(changed)
         if self._target.events:
-            return at[where], self._old_values(columns, at[where], kept, lines)
+            return at[where], [*self._olds(columns, at[where], kept, lines)]
         old_columns: list[pa.Array | None] = [None] * len(columns)
         for position, key in zip(self._target.key, keys, strict=True):
             old_columns[position] = _taken(key, where)
@@ -170,12 +190,12 @@ class ChangeBuilder:
         if timeless.size:
             raise self._place.no_commit_ts(lines.number(int(kept[timeless[0]])))
         at = np.flatnonzero(rows.update[kept])
-        return at, self._old_values(columns, at, kept, lines)
+        return at, [*self._olds(columns, at, kept, lines)]
 
-    def _old_values(self, columns: Sequence[pa.Array], at: Ints, kept: Ints, lines: RowLines) -> list[pa.Array | None]:
-        """What the rows `at` of those `kept` were, in all columns."""
+    def _olds(self, columns: Sequence[pa.Array], at: Ints, kept: Ints, lines: RowLines) -> list[pa.Array]:
+        """What the rows `at` of those `kept` were, in all columns; `columns` is what they are."""
         olds = [self._old_row(int(row), lines) for row in kept[at]]
-        old_columns: list[pa.Array | None] = []
+        old_columns: list[pa.Array] = []
         for position, column in enumerate(self._target.columns):
             # absent says unchanged, null says it was NULL: Arrow's reader gives null for both
             absent = pa.array([column.name not in old for old in olds], pa.bool_())

@@ -50,8 +50,15 @@ class JsonFile:
                 raise ValueError("blank lines")
             return found
 
+        builder = self._builder
         return BlockRows(
-            rows.ts, rows.exact, counts, lambda inside, origin: self._builder.changes(rows, inside, origin, lines)
+            rows.ts,
+            rows.exact,
+            counts,
+            lambda inside, origin: builder.changes(rows, inside, origin, lines),
+            lambda: (rows.update, rows.delete),
+            lambda which, needed: builder.images(rows, which, needed, lines),
+            lambda which: builder.old_images(rows, which, lines),
         )
 
     def time(self, line: bytes) -> Time | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints, Origin, change_schema
+from consumer.codec.batches import Flags, Ints, Origin, change_schema, value_schema
 from consumer.codec.csv.errors import RecordLookup
 from consumer.codec.csv.form import RowForm
 from consumer.codec.csv.rows import CsvRows, RowLayout
@@ -43,14 +44,35 @@ class CsvChangeBuilder:
         if not kept.size:
             return self._schema.empty_table()
         self._check_columns(rows, kept, layout, records)
-        columns = [
+        columns = self._columns(rows, kept, layout, records)
+        events = [pa.array(rows.update[kept])] if self._target.events else []
+        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events], schema=self._schema)
+
+    def images(
+        self, rows: CsvRows, which: Flags, needed: Sequence[int], layout: RowLayout, records: RecordLookup
+    ) -> pa.Table:
+        """The rows `which` themselves, of DELETEs what they were. Raises CorruptFile, and CannotBeExact where one of
+        them does not have the columns at `needed`."""
+        kept = np.flatnonzero(which)
+        for position in needed:
+            name = self._target.columns[position].name
+            lacking = rows.short[kept] & (position not in self._target.key) if name in layout.names else kept >= 0
+            if np.any(lacking):
+                raise records.place.not_told(name, records.number(int(kept[np.argmax(lacking)])))
+        columns = self._columns(rows, kept, layout, records) if kept.size else value_schema(self._target).empty_table()
+        return pa.Table.from_arrays(list(columns), schema=value_schema(self._target))
+
+    def old_images(self, rows: CsvRows, which: Flags) -> pa.Table:
+        """No line has both rows of an UPDATE: rules that need the old one are refused before."""
+        raise NotImplementedError
+
+    def _columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> list[pa.Array]:
+        return [
             self._column(column, position in self._target.key, rows, kept, layout, records)
             if column.name in layout.names
             else pa.nulls(len(kept), arrow_type(column))
             for position, column in enumerate(self._target.columns)
         ]
-        events = [pa.array(rows.update[kept])] if self._target.events else []
-        return pa.Table.from_arrays([*self._meta(rows, kept, origin), *columns, *events], schema=self._schema)
 
     def _check_columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> None:
         """Every row that must be whole has all columns of the target, and none that must be absent."""

@@ -55,6 +55,9 @@ class CsvFile:
             None if self._form.commit_ts is None else np.ones(cells.records, np.bool_),
             lambda sizes: _counts(cells, sizes),
             lambda inside, origin: self._builder.changes(rows, inside, origin, layout, records),
+            lambda: (rows.update, rows.delete),
+            lambda which, needed: self._builder.images(rows, which, needed, layout, records),
+            lambda which: self._builder.old_images(rows, which),
         )
 
     def time(self, line: bytes) -> Time | None:

@@ -55,6 +55,7 @@ CSV = RowProtocol(
     writes_labels=True,
     by_position=_has_no_header,
     layouts=csv_layouts,
+    tells_updates=lambda dialect: (False, not csv_of(dialect).output_old_value),
     keys=KEYS,
     left_open=LEFT_OPEN,
     options=csv_format,

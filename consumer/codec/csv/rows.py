@@ -60,7 +60,7 @@ def _layout(names: Sequence[str], layout: Layout, target: LoadTarget) -> RowLayo
 @dataclass(frozen=True, slots=True)
 class CsvRows:
     """One row a record. `short` are the deletes that carry the key alone; `ts` is 0 where rows have no commit-ts.
-    `update`: it is of an UPDATE, as far as the record says so."""
+    `update`: it is of an UPDATE, as far as the record says so, its old row or its new one."""
 
     cells: Cells
     delete: Flags

@@ -180,7 +180,11 @@ def test_a_policy_decides_what_heals_and_where_the_table_goes() -> None:
     for policy in DdlPolicy:
         heals = policy in (DdlPolicy.EVOLVE, DdlPolicy.RENAME)
         found = build_timeline(
-            Catalog.of([CREATE_OLD, drop]), Progress(), 100, lambda name: True, lambda action, name, to=policy: to
+            Catalog.of([CREATE_OLD, drop]),
+            Progress(),
+            100,
+            lambda name: True,
+            lambda action, name, query="", to=policy: to,
         )
         statement = found.pending[-1]
         assert (statement.policy, statement.heals) == (policy, heals)

@@ -30,6 +30,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "time_zone": "VARCHAR",
         "routes": "VARCHAR",
         "forms": "VARCHAR",
+        "filters": "VARCHAR",
     },
     "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},
     "folder_progress": {

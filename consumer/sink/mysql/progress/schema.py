@@ -34,6 +34,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "time_zone": "VARCHAR(64) NOT NULL",
         "routes": "LONGTEXT NOT NULL",
         "forms": "LONGTEXT NOT NULL",
+        "filters": "LONGTEXT NOT NULL",
     },
     "table_progress": {
         **_TABLE,

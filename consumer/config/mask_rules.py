@@ -1,0 +1,130 @@
+"""[[consumer.masks]]: what stands in the replica in place of columns' values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from consumer.config.rule_values import check_keys, from_json, names_of, rules_of, tables_of
+from consumer.config.secrets import read_secret
+from consumer.config.table_filter import table_filter
+from consumer.config.uri import REFERENCES
+from consumer.model.names import TableName
+from consumer.model.shaping import Mask, MaskKind, Shaping
+
+_KEYS = ("tables", "columns", "mask", "value", "length", "key")
+_NEEDED = {
+    MaskKind.NULL: (),
+    MaskKind.FIXED: ("value",),
+    MaskKind.HASH: ("key",),
+    MaskKind.TRUNCATE: ("length",),
+    MaskKind.PARTIAL: ("length",),
+}
+_SHORTEST_KEY = 16
+
+
+@dataclass(frozen=True)
+class MaskRule:
+    tables: tuple[str, ...]
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class MaskRules:
+    """In the order of the file: the first that fits a column decides."""
+
+    rules: tuple[MaskRule, ...] = ()
+
+    def __str__(self) -> str:
+        return ""
+
+    def masks_of(self, table: TableName, case_sensitive: bool) -> tuple[Mask, ...]:
+        """Those for columns of `table`."""
+        return tuple(r.mask for r in self.rules if table_filter(r.tables, case_sensitive).matches(table))
+
+    @property
+    def secrets(self) -> list[str]:
+        return [rule.mask.key.decode() for rule in self.rules if rule.mask.key]
+
+
+def with_masks(shaping: Shaping | None, masks: tuple[Mask, ...]) -> Shaping | None:
+    """The rules of a table, and its masks."""
+    return replace(shaping or Shaping(), masks=masks) if masks else shaping
+
+
+def with_keys(value: object, env: Mapping[str, str]) -> object:
+    """The file's tables with the keys that they name. Raises BadConfig."""
+    value = from_json(value)
+    if not isinstance(value, list):
+        return value
+    return [_with_key(rule, env) if isinstance(rule, Mapping) else rule for rule in value]
+
+
+def mask_rules(value: object) -> MaskRules:
+    """The file's tables. Raises ValueError."""
+    if isinstance(value, MaskRules):
+        return value
+    return MaskRules(tuple(_rule(rule, place) for rule, place in rules_of(value, "masks")))
+
+
+@dataclass(frozen=True)
+class _Key:
+    """One that was named, and read."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return "a key"
+
+
+def _with_key(rule: Mapping[str, Any], env: Mapping[str, str]) -> Mapping[str, Any]:
+    key = rule.get("key")
+    if not isinstance(key, str) or not re.match(REFERENCES, key):
+        return rule
+    return {**rule, "key": _Key(read_secret(key, "key in [[consumer.masks]]", env))}
+
+
+def _rule(rule: Mapping[str, object], place: str) -> MaskRule:
+    check_keys(rule, _KEYS, place)
+    kind = rule.get("mask")
+    if kind not in tuple(MaskKind):
+        raise ValueError(f"{place}mask {kind!r} is not allowed; give {', '.join(MaskKind)}")
+    needed = _NEEDED[MaskKind(str(kind))]
+    for key in ("value", "length", "key"):
+        if (key in needed) is not (key in rule):
+            raise ValueError(f"{place}the mask {kind} {'needs a' if key in needed else 'has no'} {key}")
+    mask = Mask(
+        tuple(names_of(rule, "columns", place)),
+        MaskKind(str(kind)),
+        _value(rule, place),
+        _length(rule, place),
+        _key(rule, place),
+    )
+    return MaskRule(tables_of(rule, "tables", place), mask)
+
+
+def _value(rule: Mapping[str, object], place: str) -> str:
+    found = rule.get("value", "")
+    if not isinstance(found, str):
+        raise ValueError(f"{place}value must be a text, also for a number: as the files have it")
+    return found
+
+
+def _length(rule: Mapping[str, object], place: str) -> int:
+    found = rule.get("length", 0)
+    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 1 << 16:
+        raise ValueError(f"{place}length must be a number of characters")
+    return found
+
+
+def _key(rule: Mapping[str, object], place: str) -> bytes:
+    found = rule.get("key")
+    if found is None:
+        return b""
+    if not isinstance(found, _Key):
+        raise ValueError(f"{place}key must name a secret, as env:MASK_KEY or file:/run/secrets/mask")
+    if len(found.text) < _SHORTEST_KEY:
+        raise ValueError(f"{place}key has less than {_SHORTEST_KEY} characters, so hashes could be guessed")
+    return found.text.encode()

@@ -1,0 +1,51 @@
+"""What the tables of rules in the file have in common. All raise ValueError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from consumer.config.table_filter import TableFilter
+
+
+def rules_of(value: object, name: str) -> list[tuple[Mapping[str, object], str]]:
+    """The tables ``[[consumer.NAME]]``, or JSON of them, each with what messages about it begin with."""
+    value = from_json(value)
+    if not isinstance(value, Sequence) or not all(isinstance(r, Mapping) for r in value):
+        raise ValueError(f"give tables in the file, each written [[consumer.{name}]], or a list of them as JSON")
+    return [(rule, f"rule {number}: ") for number, rule in enumerate(value, 1)]
+
+
+def from_json(value: object) -> object:
+    """A text of the environment as what the file would have."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+
+
+def check_keys(rule: Iterable[str], known: Sequence[str], place: str) -> None:
+    for key in rule:
+        if key not in known:
+            raise ValueError(f"{place}{key} is not a key; known are {', '.join(known)}")
+
+
+def names_of(rule: Mapping[str, object], key: str, place: str, optional: bool = False) -> list[str]:
+    """A list of texts; [] for an optional key that is not there."""
+    if optional and key not in rule:
+        return []
+    value: Any = rule.get(key)
+    if not isinstance(value, list) or not value or not all(isinstance(entry, str) for entry in value):
+        raise ValueError(f"{place}{key} must be a list of texts, with one at least")
+    return list(value)
+
+
+def tables_of(rule: Mapping[str, object], key: str, place: str) -> tuple[str, ...]:
+    """Table rules, checked."""
+    found = tuple(names_of(rule, key, place))
+    try:
+        TableFilter(found)
+    except ValueError as problem:
+        raise ValueError(f"{place}{key}: {problem}") from None
+    return found

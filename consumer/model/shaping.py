@@ -1,0 +1,126 @@
+"""What the replica keeps of a table's changes: rules of the operator, chosen for one table."""
+
+from __future__ import annotations
+
+import enum
+import hmac
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+
+from consumer.errors import ConsumerError, CorruptFile, LoadFailed
+from consumer.model.names import TableName
+
+INSERT, UPDATE, DELETE = "insert", "update", "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Row changes that are dropped: those of the kinds `kinds`, and those of which the expression for their kind is
+    TRUE ("" for none). `collation` is how texts are compared."""
+
+    kinds: tuple[str, ...] = ()
+    insert: str = ""
+    update_old: str = ""
+    update_new: str = ""
+    delete: str = ""
+    collation: str = ""
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.insert, self.update_old, self.update_new, self.delete)))
+
+
+class MaskKind(enum.StrEnum):
+    NULL = "null"
+    FIXED = "fixed"
+    HASH = "hash"
+    TRUNCATE = "truncate"
+    PARTIAL = "partial"
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What stands in place of the values of some columns, which are names with ``*`` as wildcard. `value` is that of
+    FIXED, `length` how many characters TRUNCATE and PARTIAL leave, `key` that of HASH, which is never shown."""
+
+    columns: tuple[str, ...]
+    kind: MaskKind
+    value: str = ""
+    length: int = 0
+    key: bytes = field(default=b"", repr=False)
+
+    def fits(self, column: str) -> bool:
+        """Whether it is for a column. Case does not matter."""
+        return any(_pattern(name).fullmatch(column) for name in self.columns)
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, name.split("*"))), re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Shaping:
+    """The rules of one table: changes that are dropped, which rows the replica has ("" for all), with the collation
+    by which texts are compared, and masks: the first that fits a column is its own."""
+
+    events: tuple[EventFilter, ...] = ()
+    where: str = ""
+    collation: str = ""
+    masks: tuple[Mask, ...] = ()
+
+    def mask_of(self, column: str) -> Mask | None:
+        return next((mask for mask in self.masks if mask.fits(column)), None)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What `plan` prints, a rule each."""
+        found = [f"only rows with {self.where}"] if self.where else []
+        for one in self.events:
+            kinds = ("every " + kind.upper() for kind in one.kinds)
+            with_values = (
+                f"{kind} with {text}"
+                for kind, text in (
+                    ("INSERT", one.insert),
+                    ("UPDATE of a row", one.update_old),
+                    ("UPDATE to a row", one.update_new),
+                    ("DELETE", one.delete),
+                )
+                if text
+            )
+            found += [f"drops {text}" for text in (*kinds, *with_values)]
+        found += [f"masks {', '.join(mask.columns)} ({mask.kind})" for mask in self.masks]
+        return tuple(found)
+
+    @property
+    def record(self) -> str:
+        """It as a text, the same for the same rules. It does not have a mask's key, but what changes with the key."""
+        said = {name: value for name, value in asdict(self).items() if value}
+        if self.masks:
+            said["masks"] = [{**mask, "key": _mark(mask["key"])} for mask in said["masks"]]
+        return json.dumps(said)
+
+
+def _mark(key: bytes) -> str:
+    return hmac.digest(key, b"which key this is", "sha256")[:8].hex() if key else ""
+
+
+def hidden(error: ConsumerError, shaping: Shaping | None) -> ConsumerError:
+    """`error` of a table, without what may be a value that is masked."""
+    if shaping is None or not shaping.masks or not isinstance(error, CorruptFile | LoadFailed):
+        return error
+    error.message = f"{type(error).__name__}: what is wrong is not shown, as columns of the table are masked"
+    error.args = (error.message,)
+    return error
+
+
+def unshaped(table: TableName) -> Shaping | None:
+    """The rules of every table where there are none."""
+    return None
+
+
+ShapingOf = Callable[[TableName], Shaping | None]
+"""The rules of a table; None where there are none."""

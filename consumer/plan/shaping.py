@@ -1,0 +1,106 @@
+"""Which rows a table of the target has must not change behind its back: by other rules, nor by statements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from consumer.ddl.changes import changes_of
+from consumer.errors import BadConfig, DdlRefused
+from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.columns import Column, Family
+from consumer.model.names import TableName
+from consumer.model.progress import NOT_READ, DdlState, Progress
+from consumer.model.shaping import ShapingOf, unshaped
+from consumer.model.steps import ddl_id
+from consumer.plan.catalog import Catalog
+from consumer.plan.masks import unmasked
+from consumer.plan.statement import Statement
+
+_ROW_ACTIONS = RENAME_ACTIONS | {Action.EXCHANGE_PARTITION}
+
+
+def recorded(shaping_of: ShapingOf, tables: Iterable[TableName]) -> str:
+    """What the progress keeps: the rules of each table that has some, "" for none."""
+    found = {json.dumps(name): rules.record for name in tables if name.table and (rules := shaping_of(name))}
+    return json.dumps(dict(sorted(found.items()))) if found else ""
+
+
+def check_shaping(shaping_of: ShapingOf, progress: Progress, catalog: Catalog) -> None:
+    """Raises BadConfig where a table that has rows has other rules now."""
+    before: Mapping[str, str] = json.loads(progress.filters) if progress.filters else {}
+    for name in dict.fromkeys(_with_rows(progress, catalog)):
+        rules, had = shaping_of(name) if name.table else None, before.get(json.dumps(name), "")
+        if (rules.record if rules else "") != had:
+            raise BadConfig(
+                f"the filters of {name} are not those that its rows in the target were written with: the rows would be"
+                " neither what the former ones choose nor what these do",
+                hint="take the filters back as they were, or fill the table anew under another --name",
+            )
+
+
+def _with_rows(progress: Progress, catalog: Catalog) -> Iterator[TableName]:
+    """The tables of which rows were read, and those that a statement gave some."""
+    for folder, place in progress.folders.items():
+        if place.done or place.last_ts or any(entry.size != NOT_READ for entry in place.open):
+            yield catalog.owner(folder)
+    for file in catalog.files:
+        record = progress.ddls.get(ddl_id(file)) if file.type in _ROW_ACTIONS else None
+        if record is not None and record.state is not DdlState.REFUSED:
+            yield file.name
+
+
+def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused | None:
+    """Why `statement` is not to run: rows that are there would no longer be the ones that the rules choose."""
+    if shaping_of is unshaped or not statement.executed:
+        return None
+    file = statement.file
+    if statement.action in _ROW_ACTIONS:
+        written = (TableName(found.database or file.database, found.table) for found in changes_of(file).names)
+        tables = dict.fromkeys((file.name, *statement.tables, *filter(None, (statement.old_name,)), *written))
+        rules = {name: shaping_of(name) for name in tables if name.table}
+        if len({one.record if one else "" for one in rules.values()}) > 1:
+            other = ", ".join(map(str, rules))
+            return _refused(statement, f"it moves rows between tables with different filters ({other})")
+        return None
+    own = shaping_of(file.name)
+    if own is not None and own.masks and (why := unmasked(own, file)):
+        return _refused(statement, why)
+    columns = named(own.where) if own is not None and own.where else frozenset()
+    if not columns or statement.creates is not None or not file.columns:
+        return None
+    said = changes_of(file).columns
+    after = {column.name.lower(): column for column in file.columns}
+    # Of a column that is new no row was judged before: a load without it stops.
+    before = {column.name.lower(): column for column in statement.columns_before or file.columns}
+    for name in sorted(columns & before.keys()):
+        told = name in said.columns if statement.columns_before is None else name in said.renamed
+        if told or name not in after or not _same_values(before[name], after[name]):
+            return _refused(statement, f"it changes column {name}, by which the row filter has chosen rows")
+    return None
+
+
+def named(where: str) -> frozenset[str]:
+    """The columns, in lower case, by which a row filter chooses."""
+    from consumer.shaping.expressions import columns_of  # its parser is loaded only where there are rules
+
+    return columns_of(where)
+
+
+def _same_values(old: Column, new: Column) -> bool:
+    """Whether an expression has the same value of every row."""
+    if (old.family, old.unsigned, old.scale) != (new.family, new.unsigned, new.scale):
+        return False
+    return old.family not in (Family.TEXT, Family.BINARY) or old.type == new.type
+
+
+def _refused(statement: Statement, why: str) -> DdlRefused:
+    name = statement.file.name
+    return DdlRefused(
+        f"{why}; the statement: {statement.file.query}",
+        hint="fill the target anew under another --name, with the same filters for all of these tables and on columns"
+        " that stay, or leave the table out with --tables",
+        table=str(name),
+        path=statement.file.path,
+        version=statement.version,
+    )

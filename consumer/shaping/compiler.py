@@ -1,0 +1,265 @@
+"""An expression and a table's columns -> Arrow kernels over its change tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+
+from consumer.codec.batches import Flags
+from consumer.errors import CannotBeExact
+from consumer.model.clock import Clock
+from consumer.model.columns import Column
+from consumer.shaping import arithmetic
+from consumer.shaping.collations import like
+from consumer.shaping.compare import collation_of, comparable, compared, nothing, null_safe, truth
+from consumer.shaping.expressions import columns_of, parsed
+from consumer.shaping.operands import TEXT_TYPE, Cells, Kind, Operand, Read, Values, column_operand
+from consumer.types.registry import arrow_type
+
+_COMPARISONS: dict[type[exp.Expr], Callable[[Values, Values], Values]] = {
+    exp.EQ: pc.equal,
+    exp.NEQ: pc.not_equal,
+    exp.LT: pc.less,
+    exp.LTE: pc.less_equal,
+    exp.GT: pc.greater,
+    exp.GTE: pc.greater_equal,
+}
+_ORDERED: tuple[type[exp.Expr], ...] = (exp.LT, exp.LTE, exp.GT, exp.GTE)
+_LOGIC: dict[type[exp.Expr], Callable[[Values, Values], Values]] = {
+    exp.And: pc.and_kleene,
+    exp.Or: pc.or_kleene,
+    exp.Xor: pc.xor,
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A compiled expression. Nothing of it ever shows a value."""
+
+    text: str
+    read: Read
+    columns: tuple[int, ...]
+    """The positions of those that it names."""
+
+    def holds(self, table: pa.Table) -> Flags:
+        """Of which rows it is TRUE. Raises CannotBeExact."""
+        try:
+            found = self.read(Cells(table))
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            raise CannotBeExact(
+                f"{self.text!r} cannot be computed of a row: {_kind_of(error)}",
+                hint="change the expression so that every value of its columns can be computed with; if the table has"
+                " rows already, fill it anew under another --name",
+            ) from None
+        if isinstance(found, pa.Scalar):
+            return pa.repeat(found, table.num_rows).fill_null(False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        flags: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
+        return flags
+
+
+def _kind_of(error: Exception) -> str:
+    if not isinstance(error, pa.ArrowException):
+        return str(error)
+    too_large = "overflow" in str(error) or "fit" in str(error)
+    return "a number is too large" if too_large else "a value has another type"
+
+
+def compiled(text: str, columns: Sequence[Column], collation: str = "", clock: Clock | None = None) -> Condition:
+    """Of the columns of a change table, in their order. Raises ValueError that names the expression and what it cannot
+    be computed of."""
+    compiler = _Compiler(columns, collation, clock or Clock())
+    try:
+        named = columns_of(text)
+        places = tuple(n for n, column in enumerate(columns) if column.name.lower() in named)
+        condition = Condition(text, truth(compiler.operand(parsed(text))), places)
+        condition.read(Cells(_no_rows(columns)))
+    except (ValueError, pa.ArrowException) as error:
+        reason = str(error)
+        raise ValueError(reason if repr(text) in reason else f"{text!r}: {reason}") from None
+    return condition
+
+
+def _no_rows(columns: Sequence[Column]) -> pa.Table:
+    return pa.schema([(f"c{n}", arrow_type(column)) for n, column in enumerate(columns)]).empty_table()
+
+
+class _Compiler:
+    def __init__(self, columns: Sequence[Column], collation: str, clock: Clock) -> None:
+        self._columns = {column.name.lower(): (column, n) for n, column in enumerate(columns)}
+        self._collation, self._clock = collation, clock
+
+    def operand(self, node: exp.Expr) -> Operand:
+        match node:
+            case exp.Paren():
+                return self.operand(node.this)
+            case exp.Column():
+                return self._column(node)
+            case exp.Literal():
+                return _text(node.this) if node.is_string else arithmetic.number_literal(node.this)
+            case exp.HexString():
+                return Operand(Kind.BYTES, _always(pa.scalar(bytes.fromhex(node.this), pa.large_binary())))
+            case exp.Null():
+                return nothing()
+            case exp.Boolean():
+                return Operand(Kind.TRUTH, _always(pa.scalar(bool(node.this))))
+            case exp.Cast():
+                return self._moment(node)
+            case exp.Collate():
+                return self._collated(node)
+            case exp.Neg():
+                return arithmetic.negated(self._number(node.this))
+            case exp.Abs():
+                return arithmetic.absolute(self._number(node.this))
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.IntDiv() | exp.Mod():
+                return arithmetic.computed(node, self._number(node.this), self._number(node.expression))
+            case exp.Length():
+                return self._length(node)
+            case exp.Coalesce():
+                return self._coalesced(node)
+            case _:
+                return Operand(Kind.TRUTH, self._condition(node))
+
+    def _condition(self, node: exp.Expr) -> Read:
+        match node:
+            case exp.And() | exp.Or() | exp.Xor():
+                return self._logic(node)
+            case exp.Not():
+                return _applied(pc.invert, truth(self.operand(node.this)))
+            case exp.Is():
+                return self._is(node)
+            case exp.NullSafeEQ():
+                left, right = self.operand(node.this), self.operand(node.expression)
+                return null_safe(left, right, comparable(left, right, self._collation, self._clock))
+            case exp.Between():
+                low = self._compared(exp.GTE, node.this, node.args["low"])
+                high = self._compared(exp.LTE, node.this, node.args["high"])
+                return lambda cells: pc.and_kleene(low(cells), high(cells))
+            case exp.In():
+                return self._in(node)
+            case exp.Escape():
+                escape = node.expression
+                if not (isinstance(escape, exp.Literal) and escape.is_string and len(escape.this) == 1):
+                    raise ValueError("ESCAPE needs one character")
+                return self._like(node.this, escape.this)
+            case exp.Like():
+                return self._like(node, "")
+        if type(node) in _COMPARISONS:
+            return self._compared(type(node), node.this, node.expression)
+        raise ValueError(f"'{node.sql(dialect='mysql')}' does not stand where it can be computed")
+
+    def _column(self, node: exp.Column) -> Operand:
+        found = self._columns.get(node.name.lower())
+        if found is None:
+            raise ValueError(f"the rows have no column {node.name}")
+        return column_operand(*found)
+
+    def _number(self, node: exp.Expr) -> Operand:
+        operand = self.operand(node)
+        found = arithmetic.numeric(operand)
+        if found is None:
+            raise ValueError(f"'{node.sql(dialect='mysql')}' is {operand.kind}, and not a number to compute with")
+        return found
+
+    def _moment(self, node: exp.Cast) -> Operand:
+        """``DATE '2024-12-31'``: the type of what it is compared with decides."""
+        if not (isinstance(node.this, exp.Literal) and node.this.is_string and node.to.this in _MOMENTS):
+            raise ValueError("CAST is not supported here")
+        return _text(node.this.this)
+
+    def _collated(self, node: exp.Collate) -> Operand:
+        operand = self.operand(node.this)
+        if operand.kind not in (Kind.TEXT, Kind.LABEL):
+            raise ValueError("COLLATE is for texts")
+        return replace(operand, collation=node.expression.name.lower())
+
+    def _length(self, node: exp.Length) -> Operand:
+        operand = self.operand(node.this)
+        if operand.kind not in (Kind.TEXT, Kind.LABEL):
+            raise ValueError("CHAR_LENGTH is for texts")
+        return Operand(Kind.NUMBER, lambda cells: pc.utf8_length(operand.read(cells)).cast(pa.int64()))
+
+    def _coalesced(self, node: exp.Coalesce) -> Operand:
+        parts = [self.operand(part) for part in (node.this, *node.expressions)]
+        kinds = {part.kind for part in parts}
+        if kinds not in ({Kind.NUMBER}, {Kind.TEXT}, {Kind.DOUBLE}):
+            raise ValueError("COALESCE and IFNULL take values of one type, numbers or texts")
+        said = next((part.collation for part in parts if part.collation), "")
+
+        def read(cells: Cells) -> Values:
+            values = [part.read(cells) for part in parts]
+            if parts[0].kind is Kind.NUMBER:
+                values = arithmetic.alike_all(values)
+            return pc.coalesce(*values)
+
+        named = next((part.name for part in parts if part.name), "")
+        return Operand(parts[0].kind, read, collation=said, name=named)
+
+    def _logic(self, node: exp.Expr) -> Read:
+        kernel = _LOGIC[type(node)]
+        left, right = truth(self.operand(node.this)), truth(self.operand(node.expression))
+        return lambda cells: kernel(left(cells), right(cells))
+
+    def _is(self, node: exp.Is) -> Read:
+        wanted = node.expression
+        if isinstance(wanted, exp.Null):
+            return _applied(pc.is_null, self.operand(node.this).read)
+        if not isinstance(wanted, exp.Boolean):
+            raise ValueError("IS is followed by NULL, TRUE or FALSE")
+        known, is_true = truth(self.operand(node.this)), bool(wanted.this)
+
+        def read(cells: Cells) -> Values:
+            found = known(cells)
+            return pc.fill_null(found if is_true else pc.invert(found), pa.scalar(False))
+
+        return read
+
+    def _compared(self, kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> Read:
+        first, second = self.operand(left), self.operand(right)
+        if kind in _ORDERED and Kind.LABEL in (first.kind, second.kind):
+            raise ValueError("labels of an ENUM are compared with = and <> only")
+        return compared(_COMPARISONS[kind], comparable(first, second, self._collation, self._clock))
+
+    def _in(self, node: exp.In) -> Read:
+        found = [self._compared(exp.EQ, node.this, value) for value in node.expressions]
+
+        def read(cells: Cells) -> Values:
+            return reduce(pc.or_kleene, (one(cells) for one in found))
+
+        return read
+
+    def _like(self, node: exp.Expr, escape: str) -> Read:
+        if not isinstance(node, exp.Like):
+            raise ValueError("ESCAPE is for LIKE")
+        operand, pattern = self.operand(node.this), self.operand(node.expression)
+        is_pattern = pattern.kind is Kind.TEXT and pattern.literal is not None
+        if operand.kind not in (Kind.TEXT, Kind.LABEL) or not is_pattern:
+            raise ValueError("LIKE compares a text with a pattern that is written there")
+        way, text = collation_of((operand, pattern), self._collation), str(pattern.literal)
+        what = f"column {operand.name}" if operand.name else "a text"
+        negate = bool(node.args.get("negate"))
+
+        def read(cells: Cells) -> Values:
+            found = like(operand.read(cells), text, escape, way, what)
+            return pc.invert(found) if negate else found
+
+        return read
+
+
+_MOMENTS = (exp.DType.DATE, exp.DType.DATETIME, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ)
+
+
+def _text(text: str) -> Operand:
+    return Operand(Kind.TEXT, _always(pa.scalar(text, TEXT_TYPE)), literal=text)
+
+
+def _always(value: pa.Scalar) -> Read:
+    return lambda _: value
+
+
+def _applied(kernel: Callable[[Values], Values], read: Read) -> Read:
+    return lambda cells: kernel(read(cells))

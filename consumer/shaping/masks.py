@@ -1,0 +1,148 @@
+"""Masks: what stands in the replica in place of a column's values."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Collection
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from consumer.codec.batches import META
+from consumer.model.columns import Column, Family
+from consumer.model.load import LoadTarget
+from consumer.model.shaping import Mask, MaskKind, Shaping
+from consumer.types.registry import arrow_type
+
+HEX_DIGITS, HASH_BYTES = 64, 32
+_LENGTHS = {"TINYTEXT": 255, "TEXT": 65_535, "TINYBLOB": 255, "BLOB": 65_535}
+_UNBOUNDED = ("MEDIUMTEXT", "LONGTEXT", "MEDIUMBLOB", "LONGBLOB")
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
+_TIMES = {Family.DATE: "%Y-%m-%d", Family.DATETIME: "%Y-%m-%d %H:%M:%S"}
+
+
+def masked(changes: pa.Table, target: LoadTarget) -> pa.Table:
+    """A change table with the masks of its table. NULL stays NULL, but under `fixed`. A key that is hashed tells rows
+    apart as before."""
+    for position, column in enumerate(target.columns):
+        mask = None if target.shaping is None else target.shaping.mask_of(column.name)
+        if mask is not None:
+            values = changes.column(META + position).combine_chunks()
+            field = changes.schema.field(META + position)
+            changes = changes.set_column(META + position, field, _applied(values, column, mask))
+    return changes
+
+
+def fault_of(shaping: Shaping, columns: Collection[Column], keys: Collection[str], parts: Collection[str]) -> str:
+    """Why masks cannot stand for the values of these columns, "" for no reason. `keys` are the columns, in lower case,
+    of the primary key and of unique ones, `parts` those of which a unique key has the beginning alone."""
+    for column in columns:
+        mask = shaping.mask_of(column.name)
+        if mask is None:
+            continue
+        name = column.name.lower()
+        if name in keys and (mask.kind is not MaskKind.HASH or name in parts):
+            return f"column {column.name} is one of a key, and with the mask {mask.kind} rows would have the same key"
+        if why := _misfit(column, mask):
+            return f"column {column.name} ({column.type}): {why}"
+    return ""
+
+
+def _applied(values: pa.Array, column: Column, mask: Mask) -> pa.Array:
+    match mask.kind:
+        case MaskKind.NULL:
+            return pa.nulls(len(values), values.type)
+        case MaskKind.FIXED:
+            return pa.repeat(pa.scalar(mask.value, values.type), len(values))
+        case MaskKind.HASH:
+            return _hashed(values, column, mask.key)
+        case MaskKind.TRUNCATE if column.family is Family.BINARY:
+            return pc.binary_slice(values.cast(pa.binary()), 0, mask.length).cast(values.type)
+        case MaskKind.TRUNCATE:
+            return pc.utf8_slice_codeunits(values, 0, mask.length)
+        case MaskKind.PARTIAL:
+            return _partial(values, mask.length)
+
+
+def _hashed(values: pa.Array, column: Column, key: bytes) -> pa.Array:
+    """HMAC-SHA256: bytes, or as a text its hexadecimal digits. Each distinct value once; Arrow has no such kernel."""
+    encoded = values.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    digests = [hmac.digest(key, text, "sha256") for text in texts]
+    found = digests if column.family is Family.BINARY else [digest.hex() for digest in digests]
+    return pa.array(found, arrow_type(column)).take(encoded.indices)
+
+
+def _partial(values: pa.Array, shown: int) -> pa.Array:
+    """The last characters behind stars; a text that is not longer is all stars."""
+    lengths = pc.utf8_length(values)
+    longer = pc.greater(lengths, shown)
+    stars = pc.binary_repeat(pa.scalar("*", values.type), pc.if_else(longer, pc.subtract(lengths, shown), lengths))
+    rest = pc.utf8_slice_codeunits(values, -shown, None) if shown else pa.scalar("", values.type)
+    rest = pc.if_else(longer, rest, pa.scalar("", values.type))
+    return pc.binary_join_element_wise(stars, rest, pa.scalar("", values.type))
+
+
+def _misfit(column: Column, mask: Mask) -> str:
+    """Why the masked value is none of the column's, "" for no reason."""
+    text, binary = column.family is Family.TEXT, column.family is Family.BINARY
+    match mask.kind:
+        case MaskKind.NULL:
+            return "" if column.nullable else "it is NOT NULL, so null cannot stand there"
+        case MaskKind.FIXED:
+            return "" if _fits(column, mask.value) else f"'{mask.value}' is no value of it"
+        case MaskKind.HASH:
+            needed = HEX_DIGITS if text else HASH_BYTES
+            enough = (text or (binary and column.type != "BINARY")) and _room(column) >= needed
+            return "" if enough else (
+                f"a hash needs a text of {HEX_DIGITS} characters, or a VARBINARY or BLOB of {HASH_BYTES} bytes"
+            )  # fmt: skip
+        case MaskKind.TRUNCATE:
+            return "" if text or (binary and column.type != "BINARY") else "truncate is for texts and binary values"
+        case MaskKind.PARTIAL:
+            return "" if text else "partial is for texts"
+
+
+def _room(column: Column) -> int:
+    """How many characters or bytes fit, 0 where that is not known."""
+    if column.type in _UNBOUNDED:
+        return 1 << 24
+    return _LENGTHS.get(column.type, column.length or 0)
+
+
+def _fits(column: Column, value: str) -> bool:
+    match column.family:
+        case Family.TEXT:
+            size = len(value.encode()) if column.type in _LENGTHS else len(value)
+            return size <= _room(column) and not (column.type == "CHAR" and value.endswith(" "))
+        case Family.INTEGER:
+            if not re.fullmatch(r"0|-?[1-9][0-9]*", value):
+                return False
+            bits = _BITS[column.type]
+            least, most = (0, (1 << bits) - 1) if column.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+            return least <= int(value) <= most
+        case Family.DECIMAL:
+            return _is_decimal(value, column)
+        case Family.DATE | Family.DATETIME if not column.scale:
+            form = _TIMES[column.family]
+            try:
+                return datetime.strptime(value, form).strftime(form) == value
+            except ValueError:
+                return False
+        case _:
+            return False
+
+
+def _is_decimal(value: str, column: Column) -> bool:
+    """Written as the files have it: with all digits behind the point."""
+    digits, scale = column.digits
+    try:
+        found = Decimal(value)
+    except InvalidOperation:
+        return False
+    below = column.unsigned and found < 0
+    fits = len(found.as_tuple().digits) <= digits and found.is_finite()
+    return fits and not below and f"{found:.{scale}f}" == value

@@ -1,0 +1,113 @@
+"""The rules of a table, compiled for the columns of a load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from consumer.codec.registry import protocol_of
+from consumer.errors import CannotBeExact
+from consumer.model.clock import Clock
+from consumer.model.columns import Column
+from consumer.model.indexes import KeyColumns
+from consumer.model.load import Dialect, LoadTarget
+from consumer.model.shaping import EventFilter, Shaping
+from consumer.shaping.compiler import Condition, compiled
+from consumer.shaping.masks import fault_of
+
+_COLUMNS = (
+    "let the rule name columns that the rows have and that can be compared so (docs/shaping.md), or leave the table out"
+    " of it; a table that has rows already is filled anew under another --name"
+)
+
+
+@dataclass(frozen=True)
+class Drop:
+    """An event filter: `kinds` are dropped, and each condition is of one kind of change."""
+
+    kinds: tuple[str, ...]
+    insert: Condition | None
+    update_old: Condition | None
+    update_new: Condition | None
+    delete: Condition | None
+
+
+@dataclass(frozen=True)
+class Rules:
+    events: tuple[Drop, ...]
+    where: Condition | None
+
+
+@lru_cache(maxsize=64)
+def rules_of(shaping: Shaping, columns: tuple[Column, ...], clock: Clock) -> Rules:
+    """Raises ValueError that names the expression."""
+
+    def condition(text: str, collation: str) -> Condition | None:
+        return compiled(text, columns, collation, clock) if text else None
+
+    def drop(one: EventFilter) -> Drop:
+        texts = (one.insert, one.update_old, one.update_new, one.delete)
+        return Drop(one.kinds, *(condition(text, one.collation) for text in texts))
+
+    return Rules(tuple(map(drop, shaping.events)), condition(shaping.where, shaping.collation))
+
+
+def check_rules(target: LoadTarget, dialect: Dialect, keys: KeyColumns | None) -> None:
+    """Raises CannotBeExact where the rules of a table cannot be followed for a load of it. `keys` is what is known of
+    its unique keys."""
+    shaping = target.shaping
+    if shaping is None:
+        return
+    try:
+        rules_of(shaping, target.columns, dialect.clock)
+    except ValueError as error:
+        raise _refused(target, f"a rule for it cannot be followed: {error}", _COLUMNS) from None
+    if shaping.events and not target.key:
+        raise _refused(
+            target,
+            "an event filter is for it, and it has no key: which rows are left cannot be told by the changes alone",
+            "give it a primary key, use a row filter ([[consumer.rows]]) instead, or leave it out of the matcher",
+        )
+    if shaping.where and target.absent:
+        raise _refused(
+            target,
+            f"its rows lack columns ({', '.join(target.absent)}), and a row that comes to fit the row filter has no"
+            " values there to go on with",
+            "let TiCDC's column selectors keep the columns, or leave the table out of [[consumer.rows]]",
+        )
+    _check_protocol(target, shaping, dialect)
+    if shaping.masks:
+        _check_masks(target, shaping, keys)
+
+
+def _check_masks(target: LoadTarget, shaping: Shaping, keys: KeyColumns | None) -> None:
+    if not target.key:
+        why = "it has no key, and rows that a mask makes equal could not be told apart"
+    elif keys is None:
+        why = "its CREATE TABLE is not in the storage, or has a unique key on an expression, so its keys are not known"
+    else:
+        own = {target.columns[position].name.lower() for position in target.key}
+        why = fault_of(shaping, target.columns, {*keys.columns, *own}, keys.parts)
+    if why:
+        raise _refused(
+            target,
+            f"columns of it are masked, and that cannot be done: {why}",
+            "give those columns another mask (docs/shaping.md), or leave the table out of the rule or of the replica"
+            " (--tables)",
+        )
+
+
+def _check_protocol(target: LoadTarget, shaping: Shaping, dialect: Dialect) -> None:
+    tells_old, tells_new = protocol_of(dialect).tells_updates(dialect)
+    old, new = any(e.update_old for e in shaping.events), any(e.update_new for e in shaping.events)
+    if (old and not tells_old) or (new and not tells_new):
+        raise _refused(
+            target,
+            "an event filter asks for the values of UPDATEs, of which CSV has the old ones in a line of their own or"
+            " not at all",
+            'use canal-json, ignore-event = ["update"], or a row filter ([[consumer.rows]]) instead',
+        )
+
+
+def _refused(target: LoadTarget, message: str, hint: str) -> CannotBeExact:
+    return CannotBeExact(message, hint=hint, table=str(target.table))

@@ -1,0 +1,280 @@
+"""[[consumer.masks]]: what stands in the target, what never does, and which tables cannot be masked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer import app
+from consumer.config.load import load
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig
+from consumer.model.actions import Action
+from consumer.model.check import Repairing
+from consumer.model.columns import Column
+from consumer.model.names import TableName
+from tests.servers import MariaDb
+from tests.support.every_target import Duck
+from tests.support.feed import Feed
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+T = TableName("d", "people")
+KEY = "a key of more than sixteen characters"
+COLUMNS = (
+    Column("mail", "VARCHAR", length=100, nullable=False, is_pk=True),
+    Column("name", "VARCHAR", length=40),
+    Column("phone", "VARCHAR", length=20),
+    Column("city", "VARCHAR", length=20),
+    Column("born", "DATE"),
+    Column("note", "TEXT"),
+)
+CREATE = (
+    "CREATE TABLE `people` (`mail` VARCHAR(100) PRIMARY KEY, `name` VARCHAR(40), `phone` VARCHAR(20),"
+    " `city` VARCHAR(20), `born` DATE, `note` TEXT)"
+)
+MASKS: list[dict[str, Any]] = [
+    {"tables": ["d.people"], "columns": ["MAIL"], "mask": "hash", "key": "env:MASK_KEY"},
+    {"tables": ["d.*"], "columns": ["na*"], "mask": "truncate", "length": 1},
+    {"tables": ["d.*"], "columns": ["phone"], "mask": "partial", "length": 3},
+    {"tables": ["d.*"], "columns": ["born"], "mask": "fixed", "value": "1900-01-01"},
+    {"tables": ["d.*"], "columns": ["note", "phone"], "mask": "null"},
+]
+Row = tuple[str, str | None, str | None, str | None, str | None, str | None]
+ANA: Row = ("ana@x.org", "Ana", "555-1234", "Rome", "1990-05-05", "secret of Ana")
+BO: Row = ("bo@x.org", "Übo", "12", None, None, None)
+CY: Row = ("cy@x.org", None, None, "Oslo", "1980-01-01", "secret of Cy")
+PROTOCOLS = ("canal-json", "csv")
+
+
+def hashed(text: str) -> str:
+    return hmac.new(KEY.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def line(protocol: str, ts: int, kind: str, row: Row) -> bytes:
+    if protocol == "csv":
+        cells = ",".join("\\N" if value is None else f'"{value}"' for value in row)
+        return f'"{kind[0]}","people","d",{ts},{cells}\r\n'.encode()
+    message = {
+        "database": "d", "table": "people", "isDdl": False, "type": kind, "es": 0, "old": None,
+        "mysqlType": {c.name: c.type.lower() for c in COLUMNS},
+        "data": [{c.name: value for c, value in zip(COLUMNS, row, strict=True)}], "_tidb": {"commitTs": ts},
+    }  # fmt: skip
+    return json.dumps(message, ensure_ascii=False).encode() + b"\r\n"
+
+
+def settings(feed: Feed, url: str, protocol: str = "canal-json", **flags: Any) -> Settings:
+    own = {"upstream_uri": f"file://{feed.folder}?protocol={protocol}", "downstream_uri": url, "tz": "UTC"}
+    timed = {"csv_include_commit_ts": True} if protocol == "csv" else {}
+    return load({**own, **timed, "masks": MASKS, **flags}, {"MASK_KEY": KEY}).settings
+
+
+@pytest.fixture(params=["duckdb", "mariadb"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[str], list[tuple[Any, ...]]]]:
+    """Its URL, and a way to ask it."""
+    if request.param == "duckdb":
+        return f"duckdb:///{tmp_path / 'replica.duckdb'}", Duck(tmp_path / "replica.duckdb")
+    server: MariaDb = request.getfixturevalue("fresh_mariadb")
+    return server.url(), server.execute
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_no_masked_value_gets_to_the_target_and_rows_are_told_apart(
+    feed: Feed, database: tuple[str, Callable[[str], list[tuple[Any, ...]]]], protocol: str
+) -> None:
+    url, ask = database
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    first = [line(protocol, 10 + n, "INSERT", row) for n, row in enumerate((ANA, BO, CY))]
+    extension = "csv" if protocol == "csv" else "json"
+    feed.file("d.people", 2, b"".join(first), extension=extension)
+    feed.checkpoint(20)
+    own = settings(feed, url, protocol)
+    planned = app.plan(own, Recorder())
+    assert any("masks na* (truncate); masks phone (partial)" in note for note in planned.notes)
+    assert app.once(own, Recorder(), InlineLoader()).exit_code == 0
+    query = "SELECT mail, name, phone, city, CAST(born AS CHAR), note FROM d.people ORDER BY phone, city"
+    if "duckdb" in url:
+        query = query.replace("AS CHAR", "AS VARCHAR").replace("ORDER BY phone", "ORDER BY phone NULLS FIRST")
+    expected = [
+        (hashed("cy@x.org"), None, None, "Oslo", "1900-01-01", None),
+        (hashed("bo@x.org"), "Ü", "**", None, "1900-01-01", None),
+        (hashed("ana@x.org"), "A", "*****234", "Rome", "1900-01-01", None),
+    ]
+    assert ask(query) == expected
+    more = line(protocol, 30, "UPDATE", (*ANA[:3], "Bern", *ANA[4:])) + line(protocol, 31, "DELETE", CY)
+    feed.file("d.people", 2, more, extension=extension)
+    feed.checkpoint(40)
+    assert app.once(own, Recorder(), InlineLoader()).exit_code == 0
+    left = [expected[1], (*expected[2][:3], "Bern", *expected[2][4:])]
+    assert ask(query) == left
+    assert [table.state for table in app.verify(own, Recorder(), loader=InlineLoader()).tables] == ["equal"]
+    ask(f"UPDATE d.people SET name = 'X' WHERE mail = '{hashed('bo@x.org')}'")
+    found = app.verify(own, Recorder(), loader=InlineLoader(), repairing=Repairing(write=True))
+    assert [table.state for table in found.tables] == ["equal"]
+    assert ask(query) == left
+
+
+def test_another_key_or_mask_is_refused_and_the_key_is_nowhere(feed: Feed, fresh_mariadb: MariaDb) -> None:
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    feed.file("d.people", 2, line("canal-json", 10, "INSERT", ANA))
+    feed.checkpoint(20)
+    own = settings(feed, fresh_mariadb.url())
+    assert app.once(own, Recorder(), InlineLoader()).exit_code == 0
+    assert KEY not in repr(own)
+    assert KEY not in repr(own.shaping_of(T))
+    assert own.scrub(f"a trace with {KEY}") == "a trace with ***"
+    assert KEY not in str(fresh_mariadb.execute("SELECT filters FROM storage_consumer.consumer"))
+    other = load(
+        {"upstream_uri": own.upstream_uri, "downstream_uri": own.downstream_uri, "tz": "UTC", "masks": MASKS},
+        {"MASK_KEY": KEY + "!"},
+    ).settings
+    for changed in (other, settings(feed, fresh_mariadb.url(), masks=MASKS[:-1])):
+        with pytest.raises(BadConfig, match=r"the filters of d\.people are not those"):
+            app.once(changed, Recorder(), InlineLoader())
+
+
+def test_a_line_that_cannot_be_read_is_not_shown_and_not_kept(
+    feed: Feed, tmp_path_factory: pytest.TempPathFactory, fresh_mariadb: MariaDb
+) -> None:
+    folder = tmp_path_factory.mktemp("letters")
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    bad = line("canal-json", 10, "INSERT", ANA).replace(b'"555-1234"', b"5551234")
+    feed.file("d.people", 2, line("canal-json", 9, "INSERT", BO) + bad + line("canal-json", 11, "INSERT", CY))
+    feed.checkpoint(20)
+    letters = {"on_bad_row": "quarantine", "dead_letters": f"file://{folder}"}
+    observer = Recorder()
+    result = app.once(settings(feed, fresh_mariadb.url(), **letters), observer, InlineLoader())
+    assert result.exit_code == 3
+    assert "what is wrong is not shown, as columns of the table are masked" in result.tables[T].error
+    recorded = fresh_mariadb.execute("SELECT * FROM storage_consumer.table_progress")
+    assert "5551234" not in str(result) + str(vars(observer)) + str(recorded)
+    assert [path for path in folder.rglob("*") if path.is_file() and b"5551234" in path.read_bytes()] == []
+    plain = app.once(settings(feed, fresh_mariadb.url(), masks=[], **letters), observer, InlineLoader())
+    assert any(b"5551234" in path.read_bytes() for path in folder.rglob("*") if path.is_file()), plain
+
+
+ID = Column("id", "INT", nullable=False, is_pk=True)
+
+
+@pytest.mark.parametrize(
+    ("mask", "columns", "body", "why"),
+    [
+        ({"mask": "null"}, (ID, Column("v", "INT", nullable=False)), "v INT NOT NULL", "it is NOT NULL"),
+        ({"mask": "null"}, (ID, Column("v", "INT")), "v INT UNIQUE", "column v is one of a key"),
+        ({"mask": "fixed", "value": "x"}, (ID, Column("v", "INT")), "v INT", "'x' is no value of it"),
+        ({"mask": "fixed", "value": "300"}, (ID, Column("v", "TINYINT")), "v TINYINT", "'300' is no value of it"),
+        ({"mask": "fixed", "value": "1"}, (ID, Column("v", "JSON")), "v JSON", "'1' is no value of it"),
+        ({"mask": "truncate", "length": 1}, (ID, Column("v", "INT")), "v INT", "truncate is for texts"),
+        ({"mask": "partial", "length": 1}, (ID, Column("v", "BLOB")), "v BLOB", "partial is for texts"),
+        (
+            {"mask": "hash", "key": "env:MASK_KEY"},
+            (ID, Column("v", "VARCHAR", length=63)),
+            "v VARCHAR(63)",
+            "a hash needs",
+        ),
+        (
+            {"mask": "hash", "key": "env:MASK_KEY"},
+            (ID, Column("v", "VARCHAR", length=80)),
+            "`v` VARCHAR(80), UNIQUE KEY (`v`(10))",
+            "column v is one of a key",
+        ),
+        (
+            {"mask": "hash", "key": "env:MASK_KEY"},
+            (ID, Column("v", "VARCHAR", length=80)),
+            "v VARCHAR(80), UNIQUE KEY ((lower(v)))",
+            "depends on column v, which is masked",
+        ),
+        (
+            {"mask": "null"},
+            (ID, Column("v", "INT"), Column("w", "INT")),
+            "v INT, w INT AS (v + 1) STORED",
+            "column w depends on column v, which is masked",
+        ),
+    ],
+)  # fmt: skip
+def test_masks_that_cannot_stand_there_stop_the_table(
+    feed: Feed, fresh_mariadb: MariaDb, mask: dict[str, Any], columns: tuple[Column, ...], body: str, why: str
+) -> None:
+    feed.statement("d.t", 2, Action.CREATE_TABLE, f"CREATE TABLE `t` (`id` INT PRIMARY KEY, {body})", columns)
+    values = {column.name: "1" for column in columns}
+    message = {"database": "d", "table": "t", "isDdl": False, "type": "INSERT", "es": 0, "old": None, "data": [values]}
+    types = {column.name: column.type.lower() for column in columns}
+    written = json.dumps({**message, "mysqlType": types, "_tidb": {"commitTs": 10}})
+    feed.file("d.t", 2, written.encode() + b"\r\n")
+    feed.checkpoint(20)
+    masks = [{"tables": ["d.t"], "columns": ["v"], **mask}]
+    result = app.once(settings(feed, fresh_mariadb.url(), masks=masks), Recorder(), InlineLoader())
+    table = result.tables[TableName("d", "t")]
+    assert (result.exit_code in (3, 5), table.state) == (True, "stopped")
+    assert why in table.error
+    masks = [{"tables": ["d.t"], "columns": ["other"], **mask}]
+    result = app.once(settings(feed, fresh_mariadb.url(), masks=masks), Recorder(), InlineLoader())
+    assert result.exit_code == 0 or "lower" in body, result.tables[TableName("d", "t")].error
+
+
+def test_a_column_does_not_lose_its_mask_with_its_name(feed: Feed, fresh_mariadb: MariaDb) -> None:
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    feed.file("d.people", 2, line("canal-json", 10, "INSERT", ANA))
+    renamed = tuple(Column("tel", "VARCHAR", length=20) if c.name == "phone" else c for c in COLUMNS)
+    query = "ALTER TABLE `people` RENAME COLUMN `phone` TO `tel`"
+    feed.statement("d.people", 20, Action.MODIFY_COLUMN, query, renamed)
+    feed.checkpoint(30)
+    result = app.once(settings(feed, fresh_mariadb.url()), Recorder(), InlineLoader())
+    assert result.exit_code == 5
+    assert "it renames column phone to tel, and these are not masked alike" in result.tables[T].error
+
+
+@pytest.mark.parametrize("start", ["keyless", "not created"])
+def test_tables_whose_keys_are_not_known_are_not_masked(feed: Feed, fresh_mariadb: MariaDb, start: str) -> None:
+    columns = (Column("id", "INT", nullable=False, is_pk=start != "keyless"), Column("v", "INT"))
+    if start == "keyless":
+        feed.statement("d.t", 2, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT NOT NULL, `v` INT)", columns)
+    else:
+        feed.describe("d.t", 2, columns)
+        fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)")
+    feed.puts("d.t", 2, {10: (1, "5")})
+    feed.checkpoint(20)
+    masks = [{"tables": ["d.t"], "columns": ["v"], "mask": "null"}]
+    result = app.once(settings(feed, fresh_mariadb.url(), masks=masks), Recorder(), InlineLoader())
+    why = "it has no key" if start == "keyless" else "its CREATE TABLE is not in the storage"
+    assert why in result.tables[TableName("d", "t")].error
+    assert fresh_mariadb.execute("SELECT * FROM d.t") == []
+
+
+RULE: dict[str, Any] = {"tables": ["d.t"], "columns": ["v"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({**RULE, "mask": "md5"}, "mask 'md5' is not allowed; give null, fixed, hash, truncate, partial"),
+        ({**RULE, "mask": "hash"}, "the mask hash needs a key"),
+        ({**RULE, "mask": "hash", "key": KEY}, "key must name a secret, as env:MASK_KEY"),
+        ({**RULE, "mask": "hash", "key": "env:SHORT"}, "key has less than 16 characters"),
+        ({**RULE, "mask": "hash", "key": "env:NONE"}, "the environment's variable NONE, which is not set"),
+        ({**RULE, "mask": "null", "value": "x"}, "the mask null has no value"),
+        ({**RULE, "mask": "fixed", "value": 5}, "value must be a text, also for a number"),
+        ({**RULE, "mask": "partial", "length": -1}, "length must be a number of characters"),
+        ({"tables": ["d.t"], "mask": "null"}, "columns must be a list of texts"),
+        ({**RULE, "mask": "null", "x": 1}, "x is not a key; known are tables, columns, mask"),
+    ],
+)
+def test_rules_that_are_wrong_are_refused_and_no_key_is_shown(rule: dict[str, Any], why: str) -> None:
+    flags = {"upstream_uri": "file:///cdc?protocol=canal-json", "masks": [rule]}
+    with pytest.raises(BadConfig) as refused:
+        load(flags, {"MASK_KEY": KEY, "SHORT": "fifteen letters"})
+    assert why in str(refused.value)
+    assert KEY not in str(refused.value)
+    assert "fifteen" not in str(refused.value)
+
+
+def test_masks_do_not_go_with_a_target_that_has_the_tables_already() -> None:
+    flags = {"upstream_uri": "file:///cdc?protocol=canal-json", "masks": MASKS, "start_ts": "5"}
+    with pytest.raises(BadConfig, match="would leave the values"):
+        load(flags, {"MASK_KEY": KEY})
