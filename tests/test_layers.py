@@ -22,6 +22,8 @@ LAYERS = (
     {"__main__"},
 )
 LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
+WITHOUT_IO = {"layout", "types", "fold", "ddl", "plan"}
+"""Packages that decide, and read and write nothing: who calls them gives them what was read."""
 STRANGERS = 3
 """The layer whose packages do not import one another."""
 
@@ -91,6 +93,11 @@ def test_targets_share_what_is_no_targets_own(path: Path) -> None:
     targets = {p.parent.name for p in (ROOT / "consumer/sink").glob("*/sink.py")}
     own = path.parts[2] if path.parts[2] in targets else ""
     assert {name.split(".")[2] for name in imports_of(path) if name.startswith("consumer.sink.")} & targets <= {own}
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) in WITHOUT_IO], ids=str)
+def test_what_decides_reads_nothing(path: Path) -> None:
+    assert imports_of(path).isdisjoint({"consumer.ports", "consumer.target"})
 
 
 def test_no_module_imports_one_that_imports_it() -> None:

@@ -69,7 +69,9 @@ class RoundOptions:
         between two listings."""
         found, whole, shown = self._assembly(listing, progress), set[Folder](), set[Folder]()
         while True:
-            anew, left_out = found.written_anew(reader, progress, self.dialect.timeless), found.left_out(progress)
+            doubts, left_out = found.doubts(progress), found.left_out(progress)
+            names = reader.named(doubts.asked) if doubts.asked else {}
+            anew = found.written_anew(doubts, names, progress, self.dialect.timeless)
             if whole.issuperset(anew.whole) and left_out <= shown:
                 return found.recording(anew)
             whole.update(anew.whole)

@@ -21,13 +21,12 @@ from consumer.plan.history import needs_company, upstream_order
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
-from consumer.plan.rewrites import WrittenAnew, written_anew
+from consumer.plan.rewrites import Doubts, WrittenAnew, doubtful_indexes, old_indexes, written_anew
 from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
 from consumer.plan.table_state import TableState
 from consumer.plan.timeline import Timeline, build_timeline, is_pending
-from consumer.ports import StorageReader
 
 Accepts = Callable[[TableName], bool]
 """Whether missing files of a table are accepted."""
@@ -130,11 +129,24 @@ class Assembly:
             if error is not None:
                 yield name, error
 
-    def written_anew(self, reader: StorageReader, progress: Progress, timeless: bool) -> WrittenAnew:
-        """What `progress` does not know of folders that it has read."""
-        alive = [name for name in self.timeline.live if self.wanted(name)]
-        files, every = ([f for name in names for f in self.files.get(name, ())] for names in (alive, self.tables))
-        return written_anew(reader, files, every, self.listing, progress, timeless)
+    def doubts(self, progress: Progress) -> Doubts:
+        """The index files that must be read to know what was written anew."""
+        every = [file for name in self.tables for file in self.files.get(name, ())]
+        return Doubts(
+            doubtful_indexes(self._alive(), self.listing, progress), old_indexes(every, self.listing, progress)
+        )
+
+    def written_anew(
+        self, doubts: Doubts, names: Mapping[Folder, int], progress: Progress, timeless: bool
+    ) -> WrittenAnew:
+        """What `progress` does not know of folders that it has read. `names` are the numbers that the index files in
+        doubt name."""
+        return written_anew(doubts, names, self._alive(), self.listing, progress, timeless)
+
+    def _alive(self) -> list[DataFile]:
+        """The files of the tables that exist."""
+        alive = (name for name in self.timeline.live if self.wanted(name))
+        return [file for name in alive for file in self.files.get(name, ())]
 
     def recording(self, anew: WrittenAnew) -> Assembly:
         """As it is recorded: without the index files of the unproven folders."""

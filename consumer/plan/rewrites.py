@@ -17,7 +17,6 @@ from itertools import groupby
 from consumer.model.files import DataFile, Folder, Listing, StoredFile
 from consumer.model.progress import Progress
 from consumer.plan.unread import rewritten_files
-from consumer.ports import StorageReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +29,31 @@ class WrittenAnew:
     goes_on: Mapping[Folder, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Doubts:
+    """Folders whose index files must be read: `doubtful_indexes` of the tables that exist, and `old_indexes` of all
+    tables of a round."""
+
+    doubtful: Mapping[Folder, StoredFile]
+    old: Mapping[Folder, StoredFile | None]
+
+    @property
+    def asked(self) -> dict[Folder, StoredFile]:
+        return {**self.doubtful, **{folder: index for folder, index in self.old.items() if index is not None}}
+
+
 def written_anew(
-    reader: StorageReader,
+    doubts: Doubts,
+    names: Mapping[Folder, int],
     files: Sequence[DataFile],
-    every: Sequence[DataFile],
     listing: Listing,
     progress: Progress,
     timeless: bool,
 ) -> WrittenAnew:
-    """What `progress` does not know of folders. `files` are of tables that exist, `every` of all tables of a round."""
-    doubtful, old = doubtful_indexes(files, listing, progress), old_indexes(every, listing, progress)
-    asked = doubtful | {folder: index for folder, index in old.items() if index is not None}
-    found = reader.named(asked) if asked else {}
-    named = {folder: number for folder, number in found.items() if folder in doubtful}
-    goes_on = {folder: found.get(folder, 0) + 1 for folder in {*old, *found}}
+    """What `progress` does not know of folders. `names` are the numbers that the index files in doubt name, `files`
+    those of tables that exist."""
+    named = {folder: number for folder, number in names.items() if folder in doubts.doubtful}
+    goes_on = {folder: names.get(folder, 0) + 1 for folder in {*doubts.old, *names}}
     changed = rewritten_folders(files, progress) | stale(named, progress) | behind(goes_on, progress)
     whole = with_later_ones(changed, progress) if timeless and changed else changed
     return WrittenAnew(whole, unproven(named, files, listing, progress), goes_on)
