@@ -44,7 +44,7 @@ class World:
         self.damaged: dict[str, bytes] = {}
         self.trouble: list[str] = []
         self._rewrites = 0
-        self._reached = 0
+        self.reached = 0
         """The highest checkpoint: TiCDC may have deleted files by that before `metadata` went back."""
         self.consume: Callable[[Event], None] = lambda event: None
 
@@ -78,7 +78,7 @@ class World:
         if (act := acts.get(event.kind)) is None:
             return
         self.machine.happened[event.kind] += 1
-        self._reached = max(self._reached, self.changefeed.checkpoint)
+        self.reached = max(self.reached, self.changefeed.checkpoint)
         told = act(self, Random(event.seed), moment)
         if told:
             self.machine.tell(f"{event.kind}: {told}" + (f" (at: {moment})" if moment else ""))
@@ -196,7 +196,7 @@ class World:
         known = {table for ts in (self.original.now, self.changefeed.checkpoint) for table in self.original.at(ts)}
         known |= {name.table for name, place in self.server.progress.tables.items() if place.state is State.STOPPED}
         read = min(map(self.read_up_to, known), default=0)
-        reached = max(self.changefeed.checkpoint, self._reached)
+        reached = max(self.changefeed.checkpoint, self.reached)
         last, place = (tso_to_time(ts).date().toordinal() for ts in (reached, read))
         return days is None or place - 1 < last - days
 
