@@ -9,10 +9,12 @@ import duckdb
 import pytest
 
 from tests.e2e.test_forms_by_hand import MS, first_rows, line
+from tests.servers import MariaDb
 from tests.support.command_line import CommandLine, command_line
 from tests.support.feed import Feed
 
 DOCS = (Path(__file__).parents[2] / "docs" / "shaping.md").read_text(encoding="utf-8").partition("## Forms")[2]
+VERSIONS = [(1, 1, 10 * MS, 12 * MS, False), (2, 2, 11 * MS, None, True)]
 
 
 @pytest.fixture
@@ -42,10 +44,11 @@ def test_the_examples_of_the_docs(
     upstream = ("--tz", "UTC", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json")
     done = cli.raw("once", "--config", "c.toml", *upstream)
     assert done.code == 0, done.err
-    present = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)[0]
+    present, versions = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
     with duckdb.connect("replica.duckdb") as connection:
         assert connection.execute(present).fetchall() == [(2, 2, "I", 11 * MS, "shop.orders", 2 * MS, 1)]
         assert len(connection.execute("SELECT * FROM shop.orders").fetchall()) == 3
+        assert sorted(connection.execute(versions).fetchall()) == VERSIONS
         ended = connection.execute("SELECT id, epoch_ms(ended) FROM shop.items ORDER BY id").fetchall()
         assert ended == [(1, 12), (2, None)]
         assert connection.execute("SELECT * FROM shop.tmp_a").fetchall() == [(2, 2)]
@@ -58,6 +61,15 @@ def test_the_examples_of_the_docs(
             ("D",),
         ]
         assert len(connection.execute("SELECT _deleted_at FROM shop.tmp_a").fetchall()) == 2
+
+
+def test_the_queries_of_the_docs_on_a_server(cli: CommandLine, feed: Feed, fresh_mariadb: MariaDb) -> None:
+    upstream = ("--tz", "UTC", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json")
+    flags = ("--downstream-uri", fresh_mariadb.url(), "--form", "shop.orders = append")
+    assert cli.raw("once", *upstream, *flags).code == 0
+    present, versions = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
+    assert fresh_mariadb.execute(present) == [(2, 2, "I", 11 * MS, "shop.orders", 2 * MS, 1)]
+    assert sorted(fresh_mariadb.execute(versions)) == VERSIONS
 
 
 def test_plan_shows_forms_and_verify_says_that_it_compares_mirrors_only(cli: CommandLine, tmp_path: Path) -> None:
