@@ -23,7 +23,7 @@ def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
     """The changes of a table with a key that matter for its target; `final` as in `fold_keyed`. Folds can be folded
     again, in any grouping and order, up to the final one. Raises CannotBeExact."""
     if task.forming is not None and task.forming.form.kind is FormKind.APPEND:
-        return _every_change(changes, task, final)
+        return _every_change(changes, task) if final else changes
     return fold_keyed(changes, task.source.key, final, task.parts)
 
 
@@ -32,9 +32,9 @@ def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
     return changes if task.forming is None else _rows(changes, task, task.forming)
 
 
-def _every_change(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
+def _every_change(changes: pa.Table, task: LoadTask) -> pa.Table:
     """One row for each change of upstream, however often it was written. Of one key a transaction has at most one row
-    that is gone, and one that comes. With `final`, the old row of an UPDATE remains only where it gave its key away."""
+    that is gone, and one that comes. The old row of an UPDATE remains only where it gave its key away."""
     if not changes.num_rows:
         return changes
     codes, count = key_codes([changes.column(f"c{position}") for position in task.source.key])
@@ -43,10 +43,9 @@ def _every_change(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
     slots = moments * 4 + kinds
     kept = np.zeros(changes.num_rows, np.bool_)
     kept[np.unique(slots, return_index=True)[1]] = True
-    if final:
-        updated, gone = _has(moments, count, kinds == _UPDATE), _has(moments, count, kinds == _DELETE)
-        kept &= ~((kinds == _OLD) & (updated | gone)[moments])
-        kept &= ~((kinds == _INSERT) & updated[moments])  # some releases write an UPDATE as an INSERT
+    updated, gone = _has(moments, count, kinds == _UPDATE), _has(moments, count, kinds == _DELETE)
+    kept &= ~((kinds == _OLD) & (updated | gone)[moments])
+    kept &= ~((kinds == _INSERT) & updated[moments])  # some releases write an UPDATE as an INSERT
     return changes if kept.all() else changes.filter(pa.array(kept))
 
 

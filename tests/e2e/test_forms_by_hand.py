@@ -252,6 +252,18 @@ def test_a_renamed_table_goes_on_under_its_new_name(make: Callable[[str], Formed
     assert replica.rows(ALL, "d.u") == sorted([*APPENDED, ("9", "9", "I", str(17 * MS), "d.u", str(16 * MS))])
 
 
+def test_rows_of_a_mirror_are_not_written_to_a_table_of_another_form(make: Callable[[str], Formed]) -> None:
+    """Another consumer that takes the table over, once the first one is forgotten."""
+    replica = make("append")
+    first_rows(replica.feed)
+    assert replica.once(20 * MS).exit_code == 0
+    app.forget(replica.settings(), Recorder(), sure=True)
+    replica.feed.file("d.t", 2 * MS, line(21, "INSERT", 1, "1"))
+    error, _ = stopped(replica.once(30 * MS, forms=(), start_ts=str(20 * MS)))
+    assert "key" in error
+    assert replica.rows(ALL) == APPENDED
+
+
 def stopped(result: RunResult, name: str = "d.t") -> tuple[str, str]:
     database, _, table = name.partition(".")
     found = result.tables[TableName(database, table)]

@@ -24,8 +24,8 @@ class Change(NamedTuple):
 
 def written(storage: Path, keys: Keys) -> list[Change]:
     """Each change once, however often it was written: an UPDATE is one, and a DELETE of the old key where it gave that
-    away. Lines of canal-JSON name the key where it is a primary one; CSV records have a commit-ts and the flag of
-    updates, and of their tables only those in `keys` are read, by the columns of the last schema file."""
+    away. Lines of canal-JSON name the key where it is a primary one; else only tables in `keys` are read. CSV records
+    have a commit-ts and the flag of updates, and the columns of the last schema file."""
     at: defaultdict[tuple[str, tuple[str, ...], int], set[str]] = defaultdict(set)
     for table, key, commit_ts, op in (*_json(storage, keys), *_csv(storage, keys)):
         at[table, key, commit_ts].add(op)
@@ -61,7 +61,9 @@ def _json(storage: Path, keys: Keys) -> Iterator[Change]:
         for line in file.read_bytes().splitlines():
             row = json.loads(line)
             table = f"{row['database']}.{row['table']}"
-            (data,), commit_ts, names = row["data"], row["_tidb"]["commitTs"], row["pkNames"] or keys[table]
+            (data,), commit_ts, names = row["data"], row["_tidb"]["commitTs"], row["pkNames"] or keys.get(table)
+            if names is None:
+                continue
             key = tuple(data[name] for name in names)
             yield Change(table, key, commit_ts, row["type"][0])
             if row["type"] == "UPDATE":

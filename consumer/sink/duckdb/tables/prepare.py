@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import duckdb
@@ -58,6 +58,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     if missing:
         raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
     names = tuple(name for name in table.types if name.lower() in sent)
+    _check_key(request, table, sent)
     own = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
     columns = tuple(sent[name.lower()] for name in names)
     key = handle_key(columns, request.unique_keys)
@@ -77,6 +78,14 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         routed=request.routed,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
+
+
+def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Column]) -> None:
+    """A table that holds several rows of a key is not written to by that key alone."""
+    stored = table.upstream.stored if table.upstream is not None else ()
+    lost = [column.name for column in stored if column.is_pk and column.name.lower() not in sent]
+    if lost:
+        raise _drift(request.table, f"the rows lack the columns {', '.join(lost)} of the replica's key")
 
 
 def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
