@@ -13,7 +13,12 @@ from tests.servers import MariaDb
 from tests.support.command_line import CommandLine, command_line
 from tests.support.feed import Feed
 
-DOCS = (Path(__file__).parents[2] / "docs" / "shaping.md").read_text(encoding="utf-8").partition("## Forms")[2]
+DOCS = (
+    (Path(__file__).parents[2] / "docs" / "shaping.md")
+    .read_text(encoding="utf-8")
+    .partition("\n## Forms\n")[2]
+    .partition("\n## ")[0]
+)
 VERSIONS = [(1, 1, 10 * MS, 12 * MS, False), (2, 2, 11 * MS, None, True)]
 
 
