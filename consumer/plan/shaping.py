@@ -48,6 +48,9 @@ def _with_rows(progress: Progress, catalog: Catalog) -> Iterator[TableName]:
         record = progress.ddls.get(ddl_id(file)) if file.type in _ROW_ACTIONS else None
         if record is not None and record.state is not DdlState.REFUSED:
             yield file.name
+    if progress.start_ts and (progress.folders or progress.ddls):  # not the first run: those that it began with
+        made = {TableName(i.database, i.table) for i in progress.ddls}
+        yield from (name for name in catalog.by_table if name.table and name not in made)
 
 
 def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused | None:

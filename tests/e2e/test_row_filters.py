@@ -174,6 +174,19 @@ def test_a_statement_about_an_older_table_stops_if_it_names_the_column(feed: Fee
     assert (result.exit_code, states(result)["d.t"]) == (5, "stopped")
 
 
+def test_tables_that_a_start_began_with_have_rows(feed: Feed) -> None:
+    replica = MemoryReplica(feed)
+    for version, table in ((35, "d.t"), (36, "d.u")):
+        replica.holds(table, (1, "1"))
+        feed.describe(table, version)
+    feed.puts("d.u", 36, {37: (2, "7")})
+    assert replica.once(40, start_ts="30").exit_code == 0
+    feed.puts("d.t", 35, {45: (3, "1")})
+    with pytest.raises(BadConfig, match=r"the filters of d\.t are not those"):
+        replica.once(50, rows=V_ABOVE_5, start_ts="30")
+    assert replica.once(50, start_ts="30").exit_code == 0
+
+
 def test_a_column_that_comes_before_the_first_row_can_be_asked_for(feed: Feed) -> None:
     replica = MemoryReplica(feed)
     feed.statement("d.t", 2, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY)", (WIDER[0],))
