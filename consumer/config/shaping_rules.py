@@ -36,8 +36,8 @@ class EventFilterRule:
     sql: str = ""
 
     def fits(self, table: TableName, case_sensitive: bool) -> bool:
-        wanted = table_filter(self.matcher, case_sensitive)
-        return wanted.matches(table) if table.table else wanted.takes_all(table.database)
+        """Whether it is for a table; for a database as in TiCDC, if it is for some table of it."""
+        return table_filter(self.matcher, case_sensitive).matches(table)
 
     @cached_property
     def _text(self) -> re.Pattern[str] | None:
