@@ -150,6 +150,8 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
 
 def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
     """What the progress keeps of the forms of `tables`."""
+    if naming.forms is None:
+        return ""
     found = [[*name, str(form)] for name in sorted(tables) if (form := naming.form(name)) is not None]
     return json.dumps(found) if found else ""
 

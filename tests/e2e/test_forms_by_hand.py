@@ -228,6 +228,17 @@ def test_columns_come_go_and_change_with_upstreams(make: Callable[[str], Formed]
     assert found == [first, ("2", "None", "1", "I", str(9 * MS), str(8 * MS))]
 
 
+def test_a_vector_is_kept(make: Callable[[str], Formed]) -> None:
+    replica = make("append")
+    columns = (ID, Column("e", "VECTOR"))
+    replica.feed.statement(
+        "d.t", 2 * MS, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`e` VECTOR)", columns
+    )
+    replica.feed.file("d.t", 2 * MS, row_line("INSERT", {"id": "1", "e": "[1.5,2]"}, commit_ts=3 * MS) + b"\r\n")
+    assert replica.once(10 * MS).exit_code == 0
+    assert replica.rows("id, e")[0][1].replace(" ", "").replace(".0", "") == "[1.5,2]"
+
+
 def test_a_dropped_table_is_kept_and_its_name_is_free(make: Callable[[str], Formed]) -> None:
     replica = make("append")
     first_rows(replica.feed)

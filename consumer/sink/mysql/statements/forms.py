@@ -45,7 +45,9 @@ def _created(formed: FormedDdl, there: str) -> str:
 def _declared(column: Column) -> str:
     # A server gives a TIMESTAMP that is NOT NULL values of its own, unless it has a default.
     default = " DEFAULT '2000-01-01 00:00:00'" if column.type == "TIMESTAMP" else ""
-    return f"{quote(column.name)} {column_type(column)} {f'NOT NULL{default}' if column.is_pk else 'NULL'}"
+    # Rows carry vectors as text, as in a mirror.
+    kind = "LONGTEXT" if column.family is Family.VECTOR else column_type(column)
+    return f"{quote(column.name)} {kind} {f'NOT NULL{default}' if column.is_pk else 'NULL'}"
 
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
