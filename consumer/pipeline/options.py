@@ -27,6 +27,9 @@ from consumer.plan.statement import Statement, refusal
 from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader
 
+_MOST_LISTINGS = 4
+"""Under a writer that never rests each listing can show another gap."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundOptions:
@@ -56,13 +59,17 @@ class RoundOptions:
     shaping_of: ShapingOf = unshaped
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
-        """The assembly of `listing` and `progress`. If the listing shows rewritten files, or a gap that another listing
-        may explain, the storage is listed again first."""
-        found = self._looked_at_whole(reader, listing, progress)
-        if not found.finds_new_gap(progress, self.accept_gap):
-            return found
-        full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
-        return self._looked_at_whole(reader, full, progress)
+        """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing
+        may explain, the storage is listed again first, until the same gaps are there."""
+        found, told = self._looked_at_whole(reader, listing, progress), set[str]()
+        for _ in range(_MOST_LISTINGS):
+            gaps = found.new_gaps(progress, self.accept_gap)
+            if not gaps - told:
+                break
+            told |= gaps
+            full = replace(reader.listing(listing.checkpoint), settled=listing.settled, reached=listing.reached)
+            found = self._looked_at_whole(reader, full, progress)
+        return found
 
     def _looked_at_whole(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """`listing`, or a later one that has all files of every folder with rewritten files: TiCDC may go on rewriting

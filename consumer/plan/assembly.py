@@ -155,13 +155,14 @@ class Assembly:
         indexes = {folder: file for folder, file in self.listing.indexes.items() if folder not in anew.unproven}
         return replace(self, listing=replace(self.listing, indexes=indexes), goes_on=anew.goes_on)
 
-    def finds_new_gap(self, progress: Progress, accept_gap: Accepts) -> bool:
-        """Whether a gap is new that another, full listing may explain: a local storage can show a file before the one
-        in front of it, and how far the clean-up went shows in files that a partial listing leaves out."""
+    def new_gaps(self, progress: Progress, accept_gap: Accepts) -> set[str]:
+        """The gaps that are new, and that another, full listing may explain: a local storage can show a file before the
+        one in front of it, and how far the clean-up went shows in files that a partial listing leaves out."""
         found = [(name, error) for name, error in self.errors(progress, accept_gap) if isinstance(error, GapFound)]
         pending = (s for s in self.timeline.pending if s.begins and not accept_gap(s.begins))
         beginning = (self.gap_after(statement, progress) for statement in pending)
-        return any(error.sentence() != progress.table(name).reason for name, error in found) or any(beginning)
+        new = {error.sentence() for name, error in found if error.sentence() != progress.table(name).reason}
+        return new | {gap.sentence() for gap in beginning if gap is not None}
 
     def gap_after(self, statement: Statement, progress: Progress) -> GapFound | None:
         """The first gap in the files of the table whose rows begin again with `statement`."""
