@@ -3,13 +3,15 @@
 Every Python task begins with `importlib.invalidate_caches`, which reads the list of each archive on the path again:
 of pyspark.zip, and the much longer one of a jar of Spark. Where pyspark is installed as a package neither is needed,
 and without them a task that has nothing to do costs a tenth. What tasks import is imported here once, before workers
-are forked.
+are forked. After each task PySpark collects garbage, and looked at every object of all these modules to find none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
+import importlib.abc
 import importlib.util
 import runpy
 import sys
@@ -34,7 +36,27 @@ def import_tasks() -> None:
             importlib.import_module(module)
 
 
+def import_no_pandas() -> None:
+    """Let pyarrow find out, once for all workers, that there is no pandas. Each of them would import it, to ask whether
+    what becomes an array is a part of it: none is."""
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("pyarrow").array([])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas(importlib.abc.MetaPathFinder):
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
 if __name__ == "__main__":
     drop_archives()
     import_tasks()
+    import_no_pandas()
+    gc.freeze()
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import zipimport
 from collections.abc import Iterator
@@ -74,5 +75,23 @@ def test_tasks_have_no_archive_to_read_again() -> None:
     try:
         session = SparkSession.builder.getOrCreate()
         assert session.range(0, 2, 1, 2).mapInArrow(archives, "x string").collect() == []
+    finally:
+        loader.close()
+
+
+def test_tasks_import_no_pandas_and_have_few_objects_to_look_through() -> None:
+    """PySpark collects garbage after each task; pyarrow would import pandas in each worker's first one."""
+
+    def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            values = pa.array([str("pandas" in sys.modules), str(gc.get_freeze_count() > 10_000)])
+            yield pa.record_batch([values], ["x"])
+
+    loader = SparkLoader(SparkSettings("local[1]"))
+    assert works(loader)
+    try:
+        session = SparkSession.builder.getOrCreate()
+        told = [row.x for row in session.range(0, 2, 1, 2).mapInArrow(seen, "x string").collect()]
+        assert told == ["False", "True"] * 2
     finally:
         loader.close()
