@@ -22,7 +22,8 @@ from consumer.model.check import CheckTask, Counted, Era
 from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
-from consumer.spark.tasks import FAILED, as_stream, decode_files, decode_folded, of_table
+from consumer.spark.exchange import SHUFFLED
+from consumer.spark.tasks import FAILED, decode_files, decode_folded, of_table
 from consumer.target import Comparer
 
 HELD = -1
@@ -198,7 +199,7 @@ def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[
         return
     marked = rows.replace_schema_metadata({_ERA: str(era).encode()})
     if buckets == 1:
-        yield 0, as_stream(marked)
+        yield 0, SHUFFLED.put(marked)
         return
     values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
     bucket = (identities(values, task.target.key) % np.uint64(buckets)).astype(np.int64)
@@ -206,7 +207,7 @@ def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[
     sizes = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(sizes)
     for number in np.flatnonzero(sizes):
-        yield int(number), as_stream(ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
+        yield int(number), SHUFFLED.put(ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
 
 
 def _is_value(name: str) -> bool:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from consumer.spark.exchange import Exchange
     from consumer.spark.session import Session
 
 PACKED_BYTES = 64 << 20
@@ -73,14 +75,14 @@ class SparkLoader:
         try:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
-            with session.parts.of_load(moved) as tell:
-                shape = partial(self._keyed, tell) if _is_large(tasks[0]) else self._packed
+            with session.parts.of_load(moved) as tell, _exchange(session, tasks) as exchange:
+                shape = partial(self._keyed, tell, exchange) if _is_large(tasks[0]) else self._packed
                 for row in shape(session.spark, tasks, writer, reader).collect():
                     results[row.task].append(pickle.loads(row.body))
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
             self._lose(session)
-            broken = told(error, self._settings)
+            broken = error if isinstance(error, ConsumerError) else told(error, self._settings)
             results = {task.number: [broken] for task in tasks}
         return [_outcome(task, results[task.number]) for task in tasks]
 
@@ -160,7 +162,13 @@ class SparkLoader:
         return spark.range(0, 1, 1, 1).mapInArrow(run, "task int, body binary")
 
     def _keyed(
-        self, tell: Moved, spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader
+        self,
+        tell: Moved,
+        exchange: Exchange,
+        spark: SparkSession,
+        tasks: Sequence[LoadTask],
+        writer: Writer,
+        reader: RangeReader,
     ) -> DataFrame:
         (task,) = tasks
         pieces = _groups(task)
@@ -172,7 +180,7 @@ class SparkLoader:
 
             for batch in batches:
                 for group in batch.column(0).to_pylist():
-                    for bucket, body in decode_to_buckets(pieces[group], task, reader, buckets, tell):
+                    for bucket, body in decode_to_buckets(pieces[group], task, reader, buckets, tell, exchange):
                         goes_to = range(partitions) if bucket == FAILED else [bucket % partitions]
                         yield _bucket_batch(goes_to, bucket, body)
 
@@ -186,7 +194,7 @@ class SparkLoader:
                 for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
             )
             in_order = rows if buckets > partitions else iter(sorted(rows, key=lambda row: row[0]))
-            for body in write_buckets(in_order, task, writer, tell, size):
+            for body in write_buckets(in_order, task, writer, tell, size, exchange):
                 yield _result_batch(task.number, [body])
 
         split = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(decode, "partition int, bucket int, body binary")
@@ -206,6 +214,12 @@ class SparkLoader:
 
     def _cores(self) -> int:
         return self._started().cores
+
+
+def _exchange(session: Session, tasks: Sequence[LoadTask]) -> AbstractContextManager[Exchange]:
+    from consumer.spark.exchange import SHUFFLED, in_files
+
+    return in_files() if session.one_machine and _is_large(tasks[0]) else nullcontext(SHUFFLED)
 
 
 def _bucket_batch(partitions: Sequence[int], bucket: int, body: bytes) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ from consumer.spark.jvm import JvmEnded, can_be_killed, end_jvm, killed_by, own_
 from consumer.spark.settings import SparkSettings
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from consumer.spark.parts import PartsOfLoads
@@ -27,12 +28,15 @@ _SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Spark as we use it: one of our own, or the one that this process has already, whose owner goes on with it."""
+    """Spark as we use it: one of our own, or the one that this process has already, whose owner goes on with it.
+
+    `one_machine`: its tasks see this process's folder for temporary files, and nobody gave Spark another one."""
 
     spark: SparkSession
     owned: bool
     cores: int
     parts: PartsOfLoads
+    one_machine: bool
 
     def alive(self) -> bool:
         """Whether its JVM answers and can run jobs."""
@@ -68,7 +72,14 @@ def start_session(settings: SparkSettings) -> Session:
     context = session.sparkContext
     from consumer.spark.parts import PartsOfLoads
 
-    return Session(session, not borrowed, int(context.defaultParallelism), PartsOfLoads(context))
+    return Session(
+        session, not borrowed, int(context.defaultParallelism), PartsOfLoads(context), _is_one_machine(context)
+    )
+
+
+def _is_one_machine(context: SparkContext) -> bool:
+    threads = context.master == "local" or context.master.startswith("local[")
+    return threads and context.getConf().get("spark.local.dir") is None and "SPARK_LOCAL_DIRS" not in os.environ
 
 
 def _has_context() -> bool:

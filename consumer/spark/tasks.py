@@ -27,6 +27,7 @@ from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import set_aside
+from consumer.spark.exchange import SHUFFLED, Exchange
 from consumer.spark.waiting import Waiting
 from consumer.target import Writer, WriteSession
 
@@ -111,34 +112,34 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
 
 
 def decode_to_buckets(
-    pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader, buckets: int, moved: Moved = unheard
+    pieces: Sequence[FileSlice],
+    task: LoadTask,
+    reader: RangeReader,
+    buckets: int,
+    moved: Moved = unheard,
+    exchange: Exchange = SHUFFLED,
 ) -> Iterator[tuple[int, bytes]]:
-    """The first half of the keyed shape: ``(bucket, Arrow IPC stream)``, ``(STATS, ..)`` and ``(FAILED, ..)`` pairs."""
+    """The first half of the keyed shape: ``(bucket, what the exchange makes of its rows)``, ``(STATS, ..)`` and
+    ``(FAILED, ..)`` pairs."""
     try:
         stats, changes = decode_folded(pieces, task, reader)
         refuse_late(stats, task)
+        moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
+        for stat in stats:
+            yield STATS, pickle.dumps(stat)
+        for bucket, part in split_by_bucket(changes, task.source.key, buckets):
+            yield bucket, exchange.put(part)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
-        return
-    moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
-    for stat in stats:
-        yield STATS, pickle.dumps(stat)
-    for bucket, part in split_by_bucket(changes, task.source.key, buckets):
-        if part.num_rows:
-            yield bucket, as_stream(part)
-
-
-def as_stream(rows: pa.Table) -> bytes:
-    """An Arrow IPC stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_table(rows)
-    body: bytes = sink.getvalue().to_pybytes()
-    return body
 
 
 def write_buckets(
-    rows: Iterator[tuple[int, pa.Buffer]], task: LoadTask, writer: Writer, moved: Moved = unheard, size: int = 0
+    rows: Iterator[tuple[int, pa.Buffer]],
+    task: LoadTask,
+    writer: Writer,
+    moved: Moved = unheard,
+    size: int = 0,
+    exchange: Exchange = SHUFFLED,
 ) -> Iterator[bytes]:
     """The second half: `rows` sorted by bucket; each bucket is folded and written as soon as it is complete, but for
     the puts of an ordered target, which wait in a temporary file for the deletes of all buckets.
@@ -154,7 +155,7 @@ def write_buckets(
                     if bucket == FAILED:
                         return
                     continue
-                tables = [pa.ipc.open_stream(body).read_all() for _, body in group]
+                tables = [exchange.get(body) for _, body in group]
                 folded = formed(fold(pa.concat_tables(tables), task, final=True), task)
                 del tables
                 if task.target.ordered:

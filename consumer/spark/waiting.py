@@ -33,10 +33,7 @@ class Waiting:
             with pa.ipc.new_stream(self._file, table.schema) as stream:
                 stream.write_table(table)
         except OSError as error:
-            raise TargetUnavailable(
-                f"the folder for temporary files {tempfile.gettempdir()} cannot be written: {error}",
-                hint="make room, or set TMPDIR to another folder, then run again",
-            ) from error
+            raise cannot_be_written(tempfile.gettempdir(), error) from error
 
     def __iter__(self) -> Iterator[pa.Table]:
         """The tables, in the order in which they came, read one at a time."""
@@ -46,3 +43,11 @@ class Waiting:
         self._file.seek(0)
         while self._file.tell() < end:
             yield pa.ipc.open_stream(self._file).read_all()
+
+
+def cannot_be_written(folder: str, error: OSError) -> TargetUnavailable:
+    """A folder for temporary files takes no more."""
+    return TargetUnavailable(
+        f"the folder for temporary files {folder} cannot be written: {error}",
+        hint="make room, or set TMPDIR to another folder, then run again",
+    )

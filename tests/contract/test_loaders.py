@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from consumer.ports import Loader, Stored
 from consumer.sink.columnar.table import ColumnarTarget
 from consumer.sink.columnar.table import Held as HeldAs
 from consumer.sink.columnar.writer import ParquetWriter
+from consumer.spark.exchange import SHUFFLED
 from consumer.spark.load import SparkLoader
 from consumer.spark.mending import DELETE, INSERT, UPDATE
 from consumer.spark.settings import SparkSettings
@@ -49,14 +51,17 @@ def spark() -> Iterator[SparkLoader]:
     loader.close()
 
 
-@pytest.fixture(params=["inline, packed", "inline, keyed", "spark, packed", "spark, keyed"])
+@pytest.fixture(params=["inline, packed", "inline, keyed", "spark, packed", "spark, keyed", "spark, shuffled"])
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Loader:
+    """``spark, keyed``: rows of a load wait in files, as on one machine."""
     kind, shape = request.param.split(", ")
-    if shape == "keyed":
+    if shape == "shuffled":
+        monkeypatch.setattr(spark_load, "_exchange", lambda *_: nullcontext(SHUFFLED))
+    if shape != "packed":
         monkeypatch.setattr(spark_load, "PACKED_BYTES", 0)
         monkeypatch.setattr(spark_load, "DECODE_BYTES", 1)
     spark: SparkLoader | InlineLoader = (
-        request.getfixturevalue("spark") if kind == "spark" else InlineLoader(3 if shape == "keyed" else 0)
+        request.getfixturevalue("spark") if kind == "spark" else InlineLoader(0 if shape == "packed" else 3)
     )
     return spark
 

@@ -1,0 +1,84 @@
+"""How rows get from the first half of a large load to the second. Executor side too.
+
+Spark's shuffle carries them on any cluster, and copies each byte several times on its way through the JVM. Where all
+tasks run on the driver's machine the rows wait in files, and only the names of these go through the shuffle.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from consumer.spark.folders import new_folder
+from consumer.spark.waiting import cannot_be_written
+
+
+class Exchange(Protocol):
+    """Goes to the tasks with the load."""
+
+    def put(self, rows: pa.Table) -> bytes:
+        """What goes through Spark for `rows`. Raises TargetUnavailable where the disk does not take them."""
+
+    def get(self, body: pa.Buffer) -> pa.Table:
+        """The rows again, in any task."""
+
+
+class Shuffled:
+    """Spark carries the rows, as an Arrow IPC stream."""
+
+    def put(self, rows: pa.Table) -> bytes:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        body: bytes = sink.getvalue().to_pybytes()
+        return body
+
+    def get(self, body: pa.Buffer) -> pa.Table:
+        return pa.ipc.open_stream(body).read_all()
+
+
+SHUFFLED = Shuffled()
+
+
+@dataclass(frozen=True, slots=True)
+class InFiles:
+    """The rows wait in files of `folder`, one each, in the same form."""
+
+    folder: str
+
+    def put(self, rows: pa.Table) -> bytes:
+        try:
+            handle, path = tempfile.mkstemp(prefix="rows-", dir=self.folder)
+            os.close(handle)
+            with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, rows.schema) as stream:
+                stream.write_table(rows)
+        except OSError as error:
+            raise cannot_be_written(self.folder, error) from error
+        return os.fsencode(path)
+
+    def get(self, body: pa.Buffer) -> pa.Table:
+        """They are read where they lie: their pages are the system's to drop."""
+        with pa.memory_map(os.fsdecode(body.to_pybytes())) as file:
+            return pa.ipc.open_stream(file).read_all()
+
+
+@contextmanager
+def in_files() -> Iterator[Exchange]:
+    """In a new folder for temporary files, which goes with the load; where the process is killed, with the next start
+    of Spark."""
+    try:
+        folder, lock = new_folder()
+    except OSError as error:
+        raise cannot_be_written(tempfile.gettempdir(), error) from error
+    try:
+        yield InFiles(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
