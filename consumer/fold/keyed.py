@@ -14,6 +14,8 @@ from consumer.errors import CannotBeExact
 from consumer.fold.identity import key_codes, last_of, row_codes, row_hash
 from consumer.model.afresh import FROM_A_NEW_PREFIX
 
+_RUN_DIGITS = 2
+
 
 def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = ()) -> pa.Table:
     """The rows of a change table that decide each key's state; `key` are positions among ``c0 .. cN``, never null.
@@ -42,20 +44,27 @@ def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequen
     return changes.filter(pa.array(kept))
 
 
-def bucket_of(changes: pa.Table, key: Sequence[int], buckets: int) -> Ints:
+def bucket_of(changes: pa.Table, key: Sequence[int], buckets: int, in_runs: bool = False) -> Ints:
     """Each row's bucket in [0, buckets), by the bytes of its key alone: the same in every process and batch.
 
-    Texts that differ in trailing blanks only come together, as targets may take them for equal."""
-    hashed = row_hash([_trimmed(column) for column in _key_columns(changes, key)])
+    Texts that differ in trailing blanks only come together, as targets may take them for equal. `in_runs`: the key's
+    last column has whole numbers, and those that differ in the last two digits only come together, too. So each bucket
+    fills pages of a clustered index by itself, where several buckets would split one another's."""
+    columns = [_trimmed(column) for column in _key_columns(changes, key)]
+    if in_runs:
+        columns[-1] = pc.utf8_slice_codeunits(columns[-1], 0, -_RUN_DIGITS)
+    hashed = row_hash(columns)
     return (hashed % np.uint64(buckets)).astype(np.int64)
 
 
-def split_by_bucket(changes: pa.Table, key: Sequence[int], buckets: int) -> list[tuple[int, pa.Table]]:
-    """The rows of each bucket that has any, by bucket, in their order."""
+def split_by_bucket(
+    changes: pa.Table, key: Sequence[int], buckets: int, in_runs: bool = False
+) -> list[tuple[int, pa.Table]]:
+    """The rows of each bucket that has any (see `bucket_of`), by bucket, in their order."""
     if changes.num_rows == 0:
         return []
     # the smallest type that holds the numbers: sixteen bits and fewer are sorted in one pass
-    bucket = bucket_of(changes, key, buckets).astype(np.min_scalar_type(buckets))
+    bucket = bucket_of(changes, key, buckets, in_runs).astype(np.min_scalar_type(buckets))
     sizes = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(sizes)
     ordered = changes.take(pa.array(np.argsort(bucket, kind="stable")))

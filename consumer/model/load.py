@@ -8,11 +8,14 @@ from typing import Protocol
 from consumer.errors import ConsumerError
 from consumer.model.bad_rows import Aside, BadRow
 from consumer.model.clock import UTC_CLOCK, Clock
-from consumer.model.columns import Column
+from consumer.model.columns import Column, Family
 from consumer.model.forms import Form
 from consumer.model.names import TableName
 from consumer.model.shaping import Shaping
 from consumer.model.steps import Window
+
+_LARGE = ("MEDIUMTEXT", "LONGTEXT", "MEDIUMBLOB", "LONGBLOB", "JSON")
+"""Types with values of more than 64 KB."""
 
 
 class Options(Protocol):
@@ -76,6 +79,13 @@ class LoadTarget:
     def name(self) -> TableName:
         """The target's name of the table."""
         return self.routed or self.table
+
+    @property
+    def in_runs(self) -> bool:
+        """Whether rows with neighbouring keys may be kept together: they are numbers, and no rows are so large that
+        some of these runs would be much larger than others."""
+        numbered = bool(self.key) and self.columns[self.key[-1]].family is Family.INTEGER
+        return numbered and not any(column.type in _LARGE for column in self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ def decode_to_buckets(
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
         for stat in stats:
             yield STATS, pickle.dumps(stat)
-        for bucket, part in split_by_bucket(changes, task.source.key, buckets):
+        for bucket, part in split_by_bucket(changes, task.source.key, buckets, task.source.in_runs):
             yield bucket, exchange.put(part)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))

@@ -144,11 +144,27 @@ def test_keys_spread_evenly_over_buckets(key: list[int]) -> None:
     assert max(sizes.values()) < 1200
 
 
-def test_buckets_hold_every_row_once_in_its_order() -> None:
-    changes = table(*((number, True, 0, 0, str(number % 50), None) for number in range(300)))
-    parts = split_by_bucket(changes, [0], 8)
+def test_runs_of_neighbours_come_together_and_spread_evenly() -> None:
+    """A key of its digits but the last two has all of a run: so do the same digits in any batch."""
+    numbers = [*range(-250, 40_000), 7, 2**64 - 1]
+    whole = bucket_of(keys_table([str(number) for number in numbers]), [0], 4, in_runs=True)
+    assert np.array_equal(whole[:300], bucket_of(keys_table([str(n) for n in numbers[:300]]), [0], 4, in_runs=True))
+    runs: dict[str, set[int]] = {}
+    for number, bucket in zip(numbers, whole.tolist(), strict=True):
+        runs.setdefault(str(number)[:-2], set()).add(bucket)
+    assert all(len(buckets) == 1 for buckets in runs.values())
+    assert len(runs) > 400
+    assert max(Counter(whole.tolist()).values()) < 13_000
+    two = table(*((1, True, 0, 0, str(number // 300), str(number)) for number in range(3_000)))
+    assert set(Counter(bucket_of(two, [0, 1], 4, in_runs=True).tolist())) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_buckets_hold_every_row_once_in_its_order(in_runs: bool) -> None:
+    changes = table(*((number, True, 0, 0, str(number % 50 * 100), None) for number in range(300)))
+    parts = split_by_bucket(changes, [0], 8, in_runs)
     assert [number for number, _ in parts] == sorted({number for number, _ in parts})
     for number, part in parts:
-        assert set(bucket_of(part, [0], 8).tolist()) == {number}
+        assert set(bucket_of(part, [0], 8, in_runs).tolist()) == {number}
         assert part.column("ts").to_pylist() == sorted(part.column("ts").to_pylist())
     assert sorted(row for _, part in parts for row in rows(part)) == sorted(rows(changes))

@@ -14,6 +14,7 @@ import pytest
 
 from consumer.codec.batches import change_schema
 from consumer.errors import CorruptFile, LoadFailed
+from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadTarget, LoadTask, Receipt
 from consumer.model.steps import Window
 from consumer.spark.tasks import FAILED, of_table, write_buckets
@@ -77,6 +78,23 @@ def test_an_ordered_target_gets_the_deletes_of_all_buckets_first() -> None:
     ]  # fmt: skip
     receipts = [result for result in results if isinstance(result, Receipt)]
     assert (sum(r.puts for r in receipts), sum(r.deletes for r in receipts)) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "in_runs"),
+    [
+        ([ID, V], (0,), True),
+        ([ID, V], (1,), False),
+        ([ID, V], (), False),
+        ([V, ID], (0, 1), True),
+        ([ID, Column("b", "LONGBLOB")], (0,), False),
+        ([ID, Column("b", "JSON")], (0,), False),
+    ],
+)
+def test_buckets_hold_runs_of_whole_numbers_unless_rows_may_be_large(
+    columns: list[Column], key: tuple[int, ...], in_runs: bool
+) -> None:
+    assert target_of(columns, key).in_runs is in_runs
 
 
 def test_nothing_is_written_where_the_first_half_failed() -> None:
