@@ -239,6 +239,18 @@ def test_a_vector_is_kept(make: Callable[[str], Formed]) -> None:
     assert replica.rows("id, e")[0][1].replace(" ", "").replace(".0", "") == "[1.5,2]"
 
 
+def test_rows_that_are_there_get_the_zero_of_a_new_columns_type(make: Callable[[str], Formed]) -> None:
+    """0 is no value that each server takes for a YEAR as a text, nor one that is in every zone for a TIMESTAMP."""
+    replica = make("append")
+    replica.feed.create("d.t", 2 * MS)
+    replica.feed.file("d.t", 2 * MS, line(3, "INSERT", 1, "1"))
+    year, at = Column("y", "YEAR", nullable=False), Column("moment", "TIMESTAMP", nullable=False)
+    text = "ALTER TABLE `t` ADD COLUMN `y` YEAR NOT NULL, ADD COLUMN `moment` TIMESTAMP NOT NULL"
+    replica.feed.statement("d.t", 4 * MS, Action.MULTI_SCHEMA_CHANGE, text, (ID, VALUE, year, at))
+    assert replica.once(20 * MS).exit_code == 0
+    assert replica.rows("id, y, moment") == [("1", "0", "0000-00-00 00:00:00")]
+
+
 def test_a_dropped_table_is_kept_and_its_name_is_free(make: Callable[[str], Formed]) -> None:
     replica = make("append")
     first_rows(replica.feed)

@@ -19,6 +19,7 @@ from consumer.sink.mysql.server.connection import qualified, quote
 from consumer.sink.mysql.tables.types import column_type, literal
 
 _WITHOUT_DEFAULT = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "VECTOR", "TIMESTAMP")
+_ZERO_DATE = "0000-00-00"
 _BLOBS = ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
 
 
@@ -91,7 +92,9 @@ def _backfill(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> t
         return "", ()
     value = _value(column, text)
     if column.type == "TIMESTAMP":
-        return "", [f"{quote(column.name)} = CONVERT_TZ({value}, '+00:00', @@session.time_zone)"]
+        zero = text.startswith(_ZERO_DATE)  # it is the same in every zone, and CONVERT_TZ takes it for none
+        moment = value if zero else f"CONVERT_TZ({value}, '+00:00', @@session.time_zone)"
+        return "", [f"{quote(column.name)} = {moment}"]
     if column.type in _WITHOUT_DEFAULT or column.type in _BLOBS:
         return "", [f"{quote(column.name)} = {value}"]
     return f" DEFAULT {value}", ()
@@ -103,6 +106,8 @@ def _value(column: Column, text: str) -> str:
             return f"x'{text.encode().hex()}'"
         case Family.BIT:
             return text
+        case Family.YEAR:
+            return str(int(text))  # as a text, 0 is the year 2000
         case _:
             return literal(text)
 
