@@ -19,7 +19,11 @@ def unmasked(shaping: Shaping, file: SchemaFile) -> str:
     for new, old in changes.columns.renamed.items():
         if shaping.mask_of(new) != shaping.mask_of(old):
             return f"it renames column {old} to {new}, and these are not masked alike"
-    for what, tokens in _dependent(statement_of(file.query)):
+    statement = statement_of(file.query)
+    for column in statement.columns:
+        if column.find("AS", "(") is not None and (mask := shaping.mask_of(column.name)) is not None:
+            return f"column {column.name} is masked ({mask.kind}) and generated: the target would compute its values"
+    for what, tokens in _dependent(statement):
         for token in tokens:
             if token.is_name and (mask := shaping.mask_of(token.name)) is not None and token.text.upper() not in _WORDS:
                 return f"{what} depends on column {token.name}, which is masked ({mask.kind})"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token, TokenType
 
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Column: frozenset({"this"}),
@@ -33,6 +36,9 @@ _PARTS: dict[type[exp.Expr], frozenset[str]] = {
         frozenset({"this", "expression"}),
     ),
 }
+_EQUAL = (TokenType.EQ, TokenType.NEQ, TokenType.NULLSAFE_EQ)
+_ORDER = (TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE)
+_RANGES = (TokenType.IN, TokenType.BETWEEN, TokenType.LIKE)
 _FLAGS: dict[type[exp.Expr], set[str]] = {
     exp.Div: {"typed", "safe"},
     exp.And: {"safe"},
@@ -60,6 +66,8 @@ def parsed(text: str) -> exp.Expr:
         raise ValueError(f"{text!r}: write NOT, OR and AND for !, || and &&")
     if any(token.comments for token in tokens):
         raise ValueError(f"{text!r} has a comment; leave it out")
+    if _is_ambiguous(tokens):
+        raise ValueError(f"{text!r}: which comparison is computed first is not clear; write parentheses")
     for node in tree.walk():
         fault = _fault(node)
         if fault:
@@ -79,11 +87,51 @@ def is_condition(tree: exp.Expr) -> bool:
     return isinstance(tree, known)
 
 
+@dataclass
+class _Chain:
+    """What was seen of operators in a row: an equality, IN and the like, BETWEENs with no AND yet."""
+
+    is_equal: bool = False
+    has_range: bool = False
+    betweens: int = 0
+
+
+def _is_ambiguous(tokens: Iterable[Token]) -> bool:
+    """Whether the parser takes together what MySQL does not: ``a = b < c`` is computed from left to right there, and in
+    ``a BETWEEN b AND c IN (d)`` the end is ``c IN (d)``."""
+    chains = [_Chain()]  # by depth of parentheses
+    for token in tokens:
+        chain = chains[-1]
+        match token.token_type:
+            case TokenType.L_PAREN:
+                chains.append(_Chain())
+            case TokenType.R_PAREN if len(chains) > 1:
+                chains.pop()
+            case TokenType.AND if chain.betweens:
+                chain.betweens -= 1
+            case TokenType.AND | TokenType.OR | TokenType.XOR | TokenType.COMMA:
+                chains[-1] = _Chain()
+            case kind if kind in _EQUAL:
+                chain.is_equal, chain.has_range = True, False
+            case kind if kind in _ORDER:
+                if chain.is_equal:
+                    return True
+                chain.has_range = False
+            case kind if kind in _RANGES:
+                if chain.has_range:
+                    return True
+                chain.has_range = True
+                chain.betweens += kind is TokenType.BETWEEN
+    return False
+
+
 def _fault(node: exp.Expr) -> str:
     known = _PARTS.get(type(node))
     if known is None:
         return f"{_written(node)} is not supported here; {SUPPORTED}"
     extra = {name for name, value in node.args.items() if value not in (None, False, [])}
+    if isinstance(node, exp.In) and not node.expressions:
+        return "IN needs a value at least"
     if isinstance(node, exp.Length) and "binary" in extra:
         return f"LENGTH counts bytes, which depend on the character set; {SUPPORTED}"
     if unknown := extra - known - _FLAGS.get(type(node), set()):

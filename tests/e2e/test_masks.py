@@ -196,6 +196,18 @@ ID = Column("id", "INT", nullable=False, is_pk=True)
             "v INT, w INT AS (v + 1) STORED",
             "column w depends on column v, which is masked",
         ),
+        (
+            {"mask": "null"},
+            (ID, Column("u", "INT"), Column("v", "INT")),
+            "u INT, v INT AS (u + 1) STORED",
+            "column v is masked (null) and generated",
+        ),
+        (
+            {"mask": "null"},
+            (ID, Column("u", "INT")),
+            "u INT, `V` INT GENERATED ALWAYS AS (u + 1)",
+            "column V is masked (null) and generated",
+        ),
     ],
 )  # fmt: skip
 def test_masks_that_cannot_stand_there_stop_the_table(

@@ -94,6 +94,12 @@ def test_a_timestamp_is_compared_by_the_changefeeds_clock() -> None:
         ("COALESCE(a, s) = 1", "COALESCE and IFNULL take values of one type"),
         ("CAST(a AS CHAR) = '1'", "is not supported here"),
         ("a & 1 = 1", "is not supported here"),
+        ("a IN ()", "IN needs a value at least"),
+        ("a = a < 1", "write parentheses"),
+        ("a < 1 <=> a < 2", "write parentheses"),
+        ("a = a BETWEEN 0 AND 1 < 1", "write parentheses"),
+        ("a BETWEEN 0 AND 1 IN (1)", "write parentheses"),
+        ("a NOT BETWEEN 0 AND 1 NOT IN (1)", "write parentheses"),
     ],
 )
 def test_what_cannot_be_exact_is_refused_before_any_row(text: str, why: str) -> None:
