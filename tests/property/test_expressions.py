@@ -205,8 +205,9 @@ def test_the_same_rows_as_in_mariadb(seed: int, fresh_mariadb: MariaDb) -> None:
                 held = compiled(text, COLUMNS, "utf8mb4_bin").holds(changes)
             except CannotBeExact:
                 continue
-            except ValueError as refused:
-                assert "parentheses" in str(refused), text
+            except ValueError as error:
+                if "parentheses" not in str(error):
+                    raise
                 continue
             assert {number for number, holds in enumerate(held) if holds} == expected, text
             compared += 1
