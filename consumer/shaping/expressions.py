@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
 
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Column: frozenset({"this"}),
@@ -66,7 +65,7 @@ def parsed(text: str) -> exp.Expr:
         raise ValueError(f"{text!r}: write NOT, OR and AND for !, || and &&")
     if any(token.comments for token in tokens):
         raise ValueError(f"{text!r} has a comment; leave it out")
-    if _is_ambiguous(tokens):
+    if _is_ambiguous(token.token_type for token in tokens):
         raise ValueError(f"{text!r}: which comparison is computed first is not clear; write parentheses")
     for node in tree.walk():
         fault = _fault(node)
@@ -96,13 +95,13 @@ class _Chain:
     betweens: int = 0
 
 
-def _is_ambiguous(tokens: Iterable[Token]) -> bool:
+def _is_ambiguous(tokens: Iterable[TokenType]) -> bool:
     """Whether the parser takes together what MySQL does not: ``a = b < c`` is computed from left to right there, and in
     ``a BETWEEN b AND c IN (d)`` the end is ``c IN (d)``."""
     chains = [_Chain()]  # by depth of parentheses
     for token in tokens:
         chain = chains[-1]
-        match token.token_type:
+        match token:
             case TokenType.L_PAREN:
                 chains.append(_Chain())
             case TokenType.R_PAREN if len(chains) > 1:
@@ -111,17 +110,17 @@ def _is_ambiguous(tokens: Iterable[Token]) -> bool:
                 chain.betweens -= 1
             case TokenType.AND | TokenType.OR | TokenType.XOR | TokenType.COMMA:
                 chains[-1] = _Chain()
-            case kind if kind in _EQUAL:
+            case _ if token in _EQUAL:
                 chain.is_equal, chain.has_range = True, False
-            case kind if kind in _ORDER:
+            case _ if token in _ORDER:
                 if chain.is_equal:
                     return True
                 chain.has_range = False
-            case kind if kind in _RANGES:
+            case _ if token in _RANGES:
                 if chain.has_range:
                     return True
                 chain.has_range = True
-                chain.betweens += kind is TokenType.BETWEEN
+                chain.betweens += token is TokenType.BETWEEN
     return False
 
 
@@ -130,12 +129,12 @@ def _fault(node: exp.Expr) -> str:
     if known is None:
         return f"{_written(node)} is not supported here; {SUPPORTED}"
     extra = {name for name, value in node.args.items() if value not in (None, False, [])}
-    if isinstance(node, exp.In) and not node.expressions:
-        return "IN needs a value at least"
     if isinstance(node, exp.Length) and "binary" in extra:
         return f"LENGTH counts bytes, which depend on the character set; {SUPPORTED}"
     if unknown := extra - known - _FLAGS.get(type(node), set()):
         return f"{_written(node)} has a {sorted(unknown)[0]}, which is not supported here; {SUPPORTED}"
+    if isinstance(node, exp.In) and not node.expressions:
+        return "IN needs a value at least"
     return ""
 
 
