@@ -30,6 +30,17 @@ def unmasked(shaping: Shaping, file: SchemaFile) -> str:
     return ""
 
 
+def masked_misfit(shaping: Shaping, file: SchemaFile) -> str:
+    """Why masked values would not fit the columns that an ALTER leaves, "" for no reason: the target would cut those
+    there. What a new table cannot have masked is told by its first load."""
+    if not statement_of(file.query).is_alter:
+        return ""
+    from consumer.shaping.masks import fault_of  # Arrow is loaded only where there are masks
+
+    why = fault_of(shaping, file.columns or (), (), ())
+    return f"columns are masked, and their values would not fit: {why}" if why else ""
+
+
 _WORDS = ("AS", "PARTITION", "BY", "RANGE", "LIST", "HASH", "KEY", "COLUMNS", "VALUES", "STORED", "VIRTUAL")
 """Words of the clauses, which a pattern of columns can fit."""
 

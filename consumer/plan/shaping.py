@@ -14,7 +14,7 @@ from consumer.model.progress import NOT_READ, DdlState, Progress
 from consumer.model.shaping import ShapingOf, unshaped
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
-from consumer.plan.masks import unmasked
+from consumer.plan.masks import masked_misfit, unmasked
 from consumer.plan.statement import Statement
 
 _ROW_ACTIONS = RENAME_ACTIONS | {Action.EXCHANGE_PARTITION}
@@ -67,7 +67,7 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
             return _refused(statement, f"it moves rows between tables with different filters ({other})")
         return None
     own = shaping_of(file.name)
-    if own is not None and own.masks and (why := unmasked(own, file)):
+    if own is not None and own.masks and (why := unmasked(own, file) or masked_misfit(own, file)):
         return _refused(statement, why)
     columns = named(own.where) if own is not None and own.where else frozenset()
     if not columns or statement.creates is not None or not file.columns:

@@ -242,6 +242,32 @@ def test_a_column_does_not_lose_its_mask_with_its_name(feed: Feed, fresh_mariadb
     assert "it renames column phone to tel, and these are not masked alike" in result.tables[T].error
 
 
+@pytest.mark.parametrize(
+    ("body", "column", "why"),
+    [
+        (
+            "`mail` VARCHAR(20) NOT NULL",
+            Column("mail", "VARCHAR", length=20, nullable=False, is_pk=True),
+            "a hash needs",
+        ),
+        ("`phone` INT", Column("phone", "INT"), "partial is for texts"),
+        ("`note` TEXT NOT NULL", Column("note", "TEXT", nullable=False), "it is NOT NULL"),
+    ],
+)
+def test_a_column_does_not_become_one_that_cuts_the_masked_values(
+    feed: Feed, fresh_mariadb: MariaDb, body: str, column: Column, why: str
+) -> None:
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    feed.file("d.people", 2, line("canal-json", 10, "INSERT", ANA))
+    changed = tuple(column if c.name == column.name else c for c in COLUMNS)
+    feed.statement("d.people", 20, Action.MODIFY_COLUMN, f"ALTER TABLE `people` MODIFY COLUMN {body}", changed)
+    feed.checkpoint(30)
+    result = app.once(settings(feed, fresh_mariadb.url()), Recorder(), InlineLoader())
+    assert (result.exit_code, why in result.tables[T].error) == (5, True), result.tables[T].error
+    query = "SELECT mail, phone, note FROM d.people"
+    assert fresh_mariadb.execute(query) == [(hashed("ana@x.org"), "*****234", None)]
+
+
 @pytest.mark.parametrize("start", ["keyless", "not created"])
 def test_tables_whose_keys_are_not_known_are_not_masked(feed: Feed, fresh_mariadb: MariaDb, start: str) -> None:
     columns = (Column("id", "INT", nullable=False, is_pk=start != "keyless"), Column("v", "INT"))
