@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note, way_back
-from consumer.cli.text import MOST_ROWS, one_line, out, print_notes, table_text, time_text
+from consumer.cli.text import MOST_ROWS, out, print_notes, table_text, time_text
 from consumer.model.names import behind_name
 from consumer.model.result import PlannedStep, PlanResult
-from consumer.model.texts import count_text, size_text
+from consumer.model.texts import count_text, one_line, size_text
 
 _INDENT = " " * 6
 

@@ -59,11 +59,6 @@ def table_text(table: TableName, target_table: str) -> str:
     return f"{table} -> {target_table}" if target_table else str(table)
 
 
-def one_line(text: str) -> str:
-    """`text` with its line breaks and runs of blanks as single blanks."""
-    return " ".join(text.split())
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[int] = ()) -> None:
     """Draw a table on stdout; columns in `numbers` stand to the right. At most MOST_ROWS, the rest is counted."""
     shown = [[visible(cell) for cell in row] for row in rows[:MOST_ROWS]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from consumer.model.texts import one_line
+
 _NUMBERS = {
     errno.ENOMEM: "memory",
     errno.EMFILE: "open files (ulimit -n)",
@@ -27,4 +29,4 @@ def lacking(error: BaseException) -> str:
 
 def said(error: BaseException) -> str:
     """Its own words, on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    return one_line(str(error)) or type(error).__name__

@@ -23,7 +23,7 @@ class TableName(NamedTuple):
     @property
     def folded(self) -> TableName:
         """A key that is equal for names that TiDB treats as the same."""
-        return TableName(self.database.lower(), self.table.lower())
+        return TableName(same_name(self.database), same_name(self.table))
 
 
 def behind_name(table: TableName, sentence: str) -> str:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def one_line(text: str) -> str:
+    """`text` with its line breaks and runs of blanks as single blanks."""
+    return " ".join(text.split())
+
+
 def visible(line: str) -> str:
     """`line` with each character that a terminal obeys, or that nobody sees, as an escape: names and values in it come
     from others."""

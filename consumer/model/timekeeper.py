@@ -1,4 +1,4 @@
-"""The only place where the driver reads the clock, sleeps or draws random numbers.
+"""The clock of rounds and retries, and their random numbers. Leases and connections have the real one.
 
 A test that plays years in a second replaces `keeper`.
 """

@@ -14,6 +14,7 @@ from consumer.model.ddl_policy import DdlPolicy, ignored_reason
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
+from consumer.model.texts import one_line
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
@@ -82,7 +83,7 @@ class StatementRunner:
         """Report that `chunk` begins. Returns a function that runs it and reports its end, on any thread: the one
         that drives the round can be busy for long, with the start of Spark. Its result: seconds, outcomes."""
         names = tuple(statement.file.name for statement, _ in chunk)
-        work = Work(names, statement=" ".join(chunk[0][0].file.query.split()))
+        work = Work(names, statement=one_line(chunk[0][0].file.query))
         unfinished, started = self._unfinished(chunk), now()
         self._context.tell(WorkStarted(work))
 

@@ -10,6 +10,8 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from consumer.model.texts import one_line
+
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Column: frozenset({"this"}),
     exp.Identifier: frozenset({"this", "quoted"}),
@@ -146,4 +148,4 @@ def _written(node: exp.Expr) -> str:
 
 
 def _reason(error: SqlglotError) -> str:
-    return " ".join(str(error).split("\n")[0].split()).removesuffix(".")
+    return one_line(str(error).split("\n")[0]).removesuffix(".")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from consumer.errors import BadConfig, ConsumerError, StorageUnavailable
+from consumer.model.texts import one_line
 from consumer.storage.settings import StorageSettings
 
 FOREIGN: dict[str, type[ConsumerError]] = {
@@ -181,5 +182,5 @@ def _reason(error: BaseException) -> str:
         known = _REASONS[error.errno]
     if known:
         return f"{known} ({code})" if code else known
-    text = " ".join(str(error).split())
+    text = one_line(str(error))
     return f"{text} ({type(error).__name__})" if text else type(error).__name__
