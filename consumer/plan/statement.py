@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consumer.ddl.routes import routed
 from consumer.ddl.said import check_said
@@ -57,7 +57,7 @@ class Statement:
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
     naming: Naming = SAME
-    shapes: Callable[[SchemaFile], tuple[Shape, Shape]] | None = None
+    shapes: Callable[[SchemaFile], tuple[Shape, Shape]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def version(self) -> int:
