@@ -44,14 +44,28 @@ class MaskRules:
         """Those for columns of `table`."""
         return tuple(r.mask for r in self.rules if table_filter(r.tables, case_sensitive).matches(table))
 
+    def named_for(self, table: TableName, case_sensitive: bool) -> tuple[str, ...]:
+        """The columns that rules for just `table`, not for a pattern of tables, give by their whole names."""
+        own = (r for r in self.rules if _is_one_of(r.tables, table, case_sensitive))
+        return tuple(dict.fromkeys(column for rule in own for column in rule.mask.columns if "*" not in column))
+
     @property
     def secrets(self) -> list[str]:
         return [rule.mask.key.decode() for rule in self.rules if rule.mask.key]
 
 
-def with_masks(shaping: Shaping | None, masks: tuple[Mask, ...]) -> Shaping | None:
+def with_masks(shaping: Shaping | None, rules: MaskRules, table: TableName, case_sensitive: bool) -> Shaping | None:
     """The rules of a table, and its masks."""
-    return replace(shaping or Shaping(), masks=masks) if masks else shaping
+    masks = rules.masks_of(table, case_sensitive)
+    if not masks:
+        return shaping
+    return replace(shaping or Shaping(), masks=masks, named=rules.named_for(table, case_sensitive))
+
+
+def _is_one_of(rules: tuple[str, ...], table: TableName, case_sensitive: bool) -> bool:
+    """Whether one of the table rules is the name of `table`, without any wildcard."""
+    names = (rule for rule in rules if not re.search(r"[*?\[/!]", rule))
+    return any(table_filter((name,), case_sensitive).matches(table) for name in names)
 
 
 def with_keys(value: object, env: Mapping[str, str]) -> object:

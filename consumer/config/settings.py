@@ -322,7 +322,7 @@ class Settings(BaseModel):
         if not (self.event_filters.rules or self.rows.rules or self.masks.rules):
             return unshaped
         of_rows = shaping_of(self.event_filters, self.rows, self.case_sensitive)
-        return lambda table: with_masks(of_rows(table), self.masks.masks_of(table, self.case_sensitive))
+        return lambda table: with_masks(of_rows(table), self.masks, table, self.case_sensitive)
 
 
 class InspectSettings(Settings):

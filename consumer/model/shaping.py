@@ -65,12 +65,14 @@ def _pattern(name: str) -> re.Pattern[str]:
 @dataclass(frozen=True, slots=True)
 class Shaping:
     """The rules of one table: changes that are dropped, which rows the replica has ("" for all), with the collation
-    by which texts are compared, and masks: the first that fits a column is its own."""
+    by which texts are compared, and masks: the first that fits a column is its own. `named` are columns that a rule for
+    just this table gives by their whole names: one that is not there was mistyped, and its values would be seen."""
 
     events: tuple[EventFilter, ...] = ()
     where: str = ""
     collation: str = ""
     masks: tuple[Mask, ...] = ()
+    named: tuple[str, ...] = ()
 
     def mask_of(self, column: str) -> Mask | None:
         return next((mask for mask in self.masks if mask.fits(column)), None)
@@ -98,7 +100,7 @@ class Shaping:
     @property
     def record(self) -> str:
         """It as a text, the same for the same rules. It does not have a mask's key, but what changes with the key."""
-        said = {name: value for name, value in asdict(self).items() if value}
+        said = {name: value for name, value in asdict(self).items() if value and name != "named"}
         if self.masks:
             said["masks"] = [{**mask, "key": _mark(mask["key"])} for mask in said["masks"]]
         return json.dumps(said)

@@ -100,9 +100,9 @@ class RoundOptions:
         """Why `statement` is not to run, as far as it shows without the target."""
         return refusal(statement) or shaping_refusal(statement, self.shaping_of)
 
-    def check_rules(self, target: LoadTarget, keys: KeyColumns | None) -> None:
+    def check_rules(self, target: LoadTarget, keys: KeyColumns | None, had: Callable[[], Collection[str]]) -> None:
         """Raises CannotBeExact where the rules about the changes of a table cannot be followed for a load of it. `keys`
-        is what is known of its unique keys."""
+        is what is known of its unique keys, `had` tells the columns, in lower case, of any of its versions."""
         if target.shaping is not None:
             if (form := self.naming.form(target.table)) is not None:
                 raise CannotBeExact(
@@ -112,7 +112,7 @@ class RoundOptions:
                 )
             from consumer.shaping.rules import check_rules  # Arrow is loaded only where there are rules
 
-            check_rules(target, self.dialect, keys)
+            check_rules(target, self.dialect, keys, had)
 
     def check_shaping(self, assembly: Assembly, progress: Progress) -> None:
         """Raises BadConfig where a table that has rows has other rules now."""

@@ -172,7 +172,8 @@ class _Preview:
             name = request.table
             if isinstance(answer, LoadTarget):
                 try:
-                    self._options.check_rules(replace(answer, shaping=self._options.shaping_of(name)), version.keys)
+                    shaped = replace(answer, shaping=self._options.shaping_of(name))
+                    self._options.check_rules(shaped, version.keys, version.had)
                 except CannotBeExact as error:
                     self._stop(name, error)
             else:

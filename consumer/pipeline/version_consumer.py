@@ -102,6 +102,11 @@ class TableVersionConsumer:
         statements = self._history(self.load.table)
         return self.catalog.shape(statements[-1]).indexes.key_columns if statements else None
 
+    def had(self) -> frozenset[str]:
+        """The columns, in lower case, that the table has in any version that the storage tells of."""
+        files = (*self.catalog.by_table.get(self.load.table, ()), *self._schemas())
+        return frozenset(column.name.lower() for file in files for column in file.columns)
+
     def check_schemas(self) -> None:
         """Raises SchemaMissing when a folder's schema file is not there."""
         for planned in self.load.files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -52,9 +53,11 @@ def rules_of(shaping: Shaping, columns: tuple[Column, ...], clock: Clock) -> Rul
     return Rules(tuple(map(drop, shaping.events)), condition(shaping.where, shaping.collation))
 
 
-def check_rules(target: LoadTarget, dialect: Dialect, keys: KeyColumns | None) -> None:
+def check_rules(
+    target: LoadTarget, dialect: Dialect, keys: KeyColumns | None, had: Callable[[], Collection[str]]
+) -> None:
     """Raises CannotBeExact where the rules of a table cannot be followed for a load of it. `keys` is what is known of
-    its unique keys."""
+    its unique keys, `had` tells the columns, in lower case, of any of its versions."""
     shaping = target.shaping
     if shaping is None:
         return
@@ -78,6 +81,18 @@ def check_rules(target: LoadTarget, dialect: Dialect, keys: KeyColumns | None) -
     _check_protocol(target, shaping, dialect)
     if shaping.masks:
         _check_masks(target, shaping, keys)
+        _check_named(target, shaping, had() if shaping.named else ())
+
+
+def _check_named(target: LoadTarget, shaping: Shaping, had: Collection[str]) -> None:
+    lost = [column for column in shaping.named if column.lower() not in had]
+    if lost:
+        raise _refused(
+            target,
+            f"[[consumer.masks]] gives columns of it that it never had ({', '.join(lost)}): if a name is mistyped, the"
+            " values of its column would be seen",
+            "correct the name, or write it with a * where the column comes later",
+        )
 
 
 def _check_masks(target: LoadTarget, shaping: Shaping, keys: KeyColumns | None) -> None:

@@ -176,7 +176,7 @@ class TableHistory:
         version = TableVersionConsumer(
             load, self.assembly.catalog, self.options.dialect, self.options.never_split(self.name)
         )
-        self.options.check_rules(own, version.keys)
+        self.options.check_rules(own, version.keys, version.had)
         version.check_schemas()
         return Era(version.task(number, own), places, known, span.known.added, span.kept)
 

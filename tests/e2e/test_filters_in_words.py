@@ -75,7 +75,8 @@ def test_the_example_and_the_steps_of_the_docs(
 
 def test_the_masks_of_the_docs(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = DOCS.read_text(encoding="utf-8")
-    example = next(block for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL) if "[[consumer.masks]]" in block)
+    examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    example = next(block for block in examples if "[[consumer.masks]]" in block)
     (tmp_path / "c.toml").write_text(example, encoding="utf-8")
     rows = re.findall(r"\| `(\w+)` \| `([^`]+)` \| (?:`([^`]+)`|NULL) \| `\w+`", text)
     assert len(rows) == 4

@@ -225,9 +225,48 @@ def test_masks_that_cannot_stand_there_stop_the_table(
     table = result.tables[TableName("d", "t")]
     assert (result.exit_code in (3, 5), table.state) == (True, "stopped")
     assert why in table.error
-    masks = [{"tables": ["d.t"], "columns": ["other"], **mask}]
+    masks = [{"tables": ["d.t"], "columns": ["other*"], **mask}]
     result = app.once(settings(feed, fresh_mariadb.url(), masks=masks), Recorder(), InlineLoader())
     assert result.exit_code == 0 or "lower" in body, result.tables[TableName("d", "t")].error
+
+
+def test_a_mask_for_a_column_that_the_table_never_had_stops_it(feed: Feed, tmp_path: Path) -> None:
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    feed.file("d.people", 2, line("canal-json", 10, "INSERT", ANA))
+    feed.checkpoint(20)
+    url = f"duckdb:///{tmp_path / 'replica.duckdb'}"
+
+    def masked(table: str, *columns: str) -> tuple[str, str]:
+        masks = [{"tables": [table], "columns": [*columns], "mask": "null"}]
+        result = app.once(settings(feed, url, masks=masks), Recorder(), InlineLoader())
+        return result.tables[T].state, result.tables[T].error
+
+    state, error = masked("d.people", "Note", "fone")
+    assert (state, "columns of it that it never had (fone)" in error) == ("stopped", True)
+    assert masked("`d`.people", "fone")[0] == "stopped"
+    planned = app.plan(
+        settings(feed, url, masks=[{"tables": ["d.people"], "columns": ["fone"], "mask": "null"}]), Recorder()
+    )
+    assert ["never had (fone)" in stopped.error for stopped in planned.stopped] == [True]
+    assert masked("d.people", "Note", "fone*") == ("ok", "")
+    assert Duck(tmp_path / "replica.duckdb")("SELECT phone, note FROM d.people") == [(ANA[2], None)]
+
+
+def test_a_masked_column_may_be_gone_or_come_later(feed: Feed, tmp_path: Path) -> None:
+    """Its rows of other versions have it, so its name is right."""
+    feed.statement("d.people", 2, Action.CREATE_TABLE, CREATE, COLUMNS)
+    feed.file("d.people", 2, line("canal-json", 10, "INSERT", ANA))
+    rest = tuple(column for column in COLUMNS if column.name != "note")
+    feed.statement("d.people", 20, Action.DROP_COLUMN, "ALTER TABLE `people` DROP COLUMN `note`", rest)
+    feed.checkpoint(30)
+    url = f"duckdb:///{tmp_path / 'replica.duckdb'}"
+    masks = [{"tables": ["d.people"], "columns": ["note"], "mask": "null"}]
+    assert app.once(settings(feed, url, masks=masks), Recorder(), InlineLoader()).exit_code == 0
+    written = json.loads(line("canal-json", 40, "INSERT", BO))
+    del written["data"][0]["note"], written["mysqlType"]["note"]
+    feed.file("d.people", 20, json.dumps(written).encode() + b"\r\n")
+    feed.checkpoint(50)
+    assert app.once(settings(feed, url, masks=masks), Recorder(), InlineLoader()).exit_code == 0
 
 
 def test_a_column_does_not_lose_its_mask_with_its_name(feed: Feed, fresh_mariadb: MariaDb) -> None:
