@@ -24,6 +24,9 @@ LAYERS = (
 LAYER_OF = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 WITHOUT_IO = {"layout", "types", "fold", "ddl", "plan"}
 """Packages that decide, and read and write nothing: who calls them gives them what was read."""
+OF_TABLES = {"model", "codec", "fold", "ddl", "plan", "shaping", "pipeline", "spark", "sink", "verify"}
+"""Packages that know names of databases, tables, columns and indexes."""
+NAMES = {"name", "names", "name_in", "old_name", "database", "table", "column", "spelling"}
 STRANGERS = 3
 """The layer whose packages do not import one another."""
 
@@ -141,6 +144,39 @@ def protocols_own(names: Iterable[str]) -> list[str]:
 def test_the_check_sees_what_a_protocol_knows() -> None:
     names = ["consumer.codec.csv.form", "consumer.codec.canal_json.protocol", "consumer.codec.registry"]
     assert protocols_own(names) == names[:2]
+
+
+def lowered_names(source: str) -> list[str]:
+    """What `source` calls a name and puts in lower case by hand, as ``column.name.lower()``."""
+    attributes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    return [
+        ast.unparse(node) for node in attributes if node.attr in ("lower", "casefold") and called(node.value) & NAMES
+    ]
+
+
+def called(node: ast.expr) -> set[str]:
+    """The last words of an expression: ``f(x).name`` is called ``name``, and ``name_in(x)`` is called ``name_in``."""
+    match node:
+        case ast.Name(found) | ast.Attribute(_, found):
+            return {found}
+        case ast.Call(inner) | ast.Subscript(inner):
+            return called(inner)
+        case ast.BoolOp(_, several):
+            return set().union(*map(called, several))
+    return set()
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) in OF_TABLES], ids=str)
+def test_one_rule_says_which_names_are_the_same(path: Path) -> None:
+    """`same_name` does. The name of an action is no table's."""
+    found = lowered_names((ROOT / path).read_text(encoding="utf-8"))
+    allowed = {"consumer/model/names.py": ["name.lower"], "consumer/model/actions.py": ["self.name.lower"]}
+    assert found == allowed.get(str(path), [])
+
+
+def test_the_check_sees_names_in_lower_case() -> None:
+    found = ["column.name.lower", "name_in(tokens, 2).lower", "(part.column or '').lower", "names[0].casefold"]
+    assert lowered_names("\n".join([*found, "column.type.lower", "str(error).lower", "'name'.lower"])) == found
 
 
 def names_read(source: str) -> list[str]:

@@ -52,8 +52,13 @@ def _compiled(query: str) -> Changes:
     return compiled(statement_of(query))
 
 
+def written_tables(file: SchemaFile) -> list[TableName]:
+    """The tables that the statement names; a name without a database is one of the file's."""
+    return [name.within(file.database) for name in changes_of(file).names]
+
+
 def recovered_table(file: SchemaFile) -> TableName | None:
     """The name under which a table was lost that RECOVER or FLASHBACK TABLE brings back; None where a job number
     tells."""
     lost = next(iter(changes_of(file).names), None)
-    return None if lost is None else TableName(lost.database or file.database, lost.table)
+    return None if lost is None else lost.within(file.database)

@@ -8,6 +8,7 @@ from consumer.ddl.definitions import ParsedStatement, find_words
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, top_level
 from consumer.errors import DdlRefused
 from consumer.model.indexes import Charset
+from consumer.model.names import same_name
 
 TIDB_DEFAULT = Charset("utf8mb4", "utf8mb4_bin")
 """What a TiDB database has that declares nothing."""
@@ -36,7 +37,7 @@ def explicit_collations(statement: ParsedStatement, edits: Edits) -> None:
         at = _charset(tokens)
         if at is None or find_words(tokens, "COLLATE") is not None:
             continue
-        collation = TIDB_COLLATIONS.get(tokens[at].name.lower())
+        collation = TIDB_COLLATIONS.get(same_name(tokens[at].name))
         if collation and not (at + 1 < len(tokens) and tokens[at + 1].word == "BINARY"):
             sign = " = " if tokens[at - 1].text == "=" else " "
             edits.insert(tokens[at].end, f" COLLATE{sign}{collation}")
@@ -67,11 +68,11 @@ def known_collations(statement: ParsedStatement, edits: Edits, supported: Collec
     tokens = statement.tokens
     for at, token in enumerate(tokens):
         previous = tokens[at - 2 if tokens[at - 1].text == "=" else at - 1]
-        if token.is_name and _is_charset(tokens, at) and not _charset_known(token.name.lower(), supported):
+        if token.is_name and _is_charset(tokens, at) and not _charset_known(same_name(token.name), supported):
             edits.replace(token.start, token.end, "UTF8MB4")
             yield f"character set {token.name} became utf8mb4, because the server does not have it"
-        if previous.word == "COLLATE" and token.is_name and not _known(token.name.lower(), supported):
-            stand_in = _stand_in(token.name.lower(), supported)
+        if previous.word == "COLLATE" and token.is_name and not _known(same_name(token.name), supported):
+            stand_in = _stand_in(same_name(token.name), supported)
             edits.replace(token.start, token.end, stand_in)
             yield f"collation {token.name} became {stand_in}, because the server does not have it"
 
@@ -81,12 +82,12 @@ def declared_charset(tokens: Tokens) -> Charset | None:
     character set. None where they declare neither."""
     at = find_words(tokens, "COLLATE")
     if at is not None:
-        name = next((token.name for token in tokens[at + 1 :] if token.text != "="), "").lower()
+        name = same_name(next((token.name for token in tokens[at + 1 :] if token.text != "="), ""))
         return Charset(name.partition("_")[0], name)
     at = _charset(tokens)
     if at is None:
         return None
-    name = tokens[at].name.lower()
+    name = same_name(tokens[at].name)
     return Charset(name, TIDB_COLLATIONS.get(name, ""))
 
 

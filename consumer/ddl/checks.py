@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from consumer.ddl.definitions import Member, ParsedStatement
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, top_level
+from consumer.model.names import same_names
 
 _WHY = "is left out: upstream may not enforce it, and its later changes are not in the storage"
 
@@ -27,7 +28,7 @@ def leave_out_checks(statement: ParsedStatement, edits: Edits) -> Iterator[tuple
             yield member, f"{label} {_WHY}"
 
 
-def check_names(statement: ParsedStatement) -> set[str]:
+def check_names(statement: ParsedStatement) -> frozenset[str]:
     """The names that a CREATE TABLE's checks have, in lower case: TiDB gives them to no index."""
     lists = [member.tokens for member in statement.members if any(token.word == "CHECK" for token in member.tokens)]
     named = (
@@ -36,7 +37,7 @@ def check_names(statement: ParsedStatement) -> set[str]:
         for at in top_level(tokens)
         if starts(tokens, "CONSTRAINT", at=at) and starts(tokens, "CHECK", "(", at=at + 2)
     )
-    return {token.name.lower() for token in named}
+    return same_names(token.name for token in named)
 
 
 def _own_check(tokens: Tokens) -> str | None:

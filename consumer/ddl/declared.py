@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
 from consumer.ddl.tokens import TokenKind, Tokens, closing, starts, string_value
+from consumer.model.names import same_name, same_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Definitions:
     def old_name(self, column: str) -> str | None:
         """The name, in lower case, that a column of the table had before the statement; None for one that it adds,
         also where it drops another of that name."""
-        lowered = column.lower()
+        lowered = same_name(column)
         return None if lowered in self.added else self.renamed.get(lowered, lowered)
 
     def after(self, known: Mapping[str, Definition]) -> dict[str, Definition]:
@@ -51,14 +52,14 @@ class Definitions:
 
 def declared(statement: ParsedStatement) -> Definitions:
     """What a CREATE TABLE or ALTER TABLE declares; any other statement declares nothing."""
-    columns = {column.name.lower(): _definition(column) for column in statement.columns}
+    columns = {same_name(column.name): _definition(column) for column in statement.columns}
     renamed = {new: old for old, new in renamed_columns(statement.members)}
     return Definitions(
         columns,
         renamed,
-        frozenset(name_in(m.tokens, 2).lower() for m in statement.members if starts(m.tokens, "DROP", "COLUMN")),
+        frozenset(same_name(name_in(m.tokens, 2)) for m in statement.members if starts(m.tokens, "DROP", "COLUMN")),
         # Upstream has executed it: what it adds under a name that it also gives was there (IF NOT EXISTS).
-        frozenset(name.lower() for name in statement.added_columns()) - renamed.keys(),
+        same_names(statement.added_columns()) - renamed.keys(),
     )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
 from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level
 from consumer.model.indexes import Part
+from consumer.model.names import same_name
 
 _INDEX_WORDS = ("INDEX", "KEY")
 _KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
@@ -196,10 +197,10 @@ def renamed_columns(members: Sequence[Member]) -> Iterator[tuple[str, str]]:
     for member in members:
         tokens = member.tokens
         if starts(tokens, "RENAME", "COLUMN"):
-            yield name_in(tokens, 2).lower(), name_in(tokens, 4).lower()
+            yield same_name(name_in(tokens, 2)), same_name(name_in(tokens, 4))
         elif starts(tokens, "CHANGE"):
             at = skip_if_exists(tokens, 1 + starts(tokens, "COLUMN", at=1))
-            yield name_in(tokens, at).lower(), name_in(tokens, at + 1).lower()
+            yield same_name(name_in(tokens, at)), same_name(name_in(tokens, at + 1))
 
 
 def find_words(tokens: Tokens, *words: str) -> int | None:

@@ -11,6 +11,7 @@ from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in,
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, starts
 from consumer.model.indexes import KnownForeignKey, KnownIndex, Part, TableIndexes
+from consumer.model.names import same_name, same_names
 
 INDEX_NOUNS = ("INDEX", "KEY")
 _PRIMARY = "PRIMARY"
@@ -132,8 +133,8 @@ def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]
     """The indexes that a CREATE TABLE, CREATE INDEX or ALTER TABLE makes, those of foreign keys last."""
     creates, defined = changes.creates, changes.defined
     # A new table's own definitions reserve their names first; a later statement looks at what is there.
-    given = {index.name.lower() for index in defined if index.name}
-    taken = {*given, *changes.checks} if creates else {index.name.lower() for index in before.indexes}
+    given = same_names(index.name for index in defined if index.name)
+    taken = {*(given | changes.checks if creates else same_names(i.name for i in before.indexes))}
     made = []
     for index in defined:
         name = index.name or automatic_name(_stem(index, any_part=creates), taken)
@@ -141,10 +142,10 @@ def made_indexes(changes: IndexChanges, before: TableIndexes) -> list[MadeIndex]
         own = _PRIMARY if index.kind == _PRIMARY else name
         known = KnownIndex(own, index.kind, index.parts, automatic=not index.name)
         made.append(MadeIndex(known, index.source, index.at, bool(index.name)))
-        taken.add(name.lower())
+        taken.add(same_name(name))
     there = replace(before, indexes=(*before.indexes, *(index.known for index in made)))
     for key in made_foreign_keys(changes, before) if creates or before.whole else ():
-        lowered = [column.lower() for column in key.columns]
+        lowered = [same_name(column) for column in key.columns]
         if lowered and not there.covers(lowered):
             known = KnownIndex(key.name, "INDEX", tuple(map(Part, key.columns)), automatic=True)
             made.append(MadeIndex(known, "foreign key", key.at, given=False))
@@ -165,8 +166,8 @@ def made_foreign_keys(changes: IndexChanges, before: TableIndexes) -> list[MadeF
 
 def automatic_name(stem: str, taken: Collection[str]) -> str:
     """TiDB's name for an index that was given none: `stem`, with a number where that is `taken` (lower case)."""
-    number, name = (3, f"{stem}_2") if stem.lower() == "primary" else (2, stem)
-    while name.lower() in taken:
+    number, name = (3, f"{stem}_2") if same_name(stem) == "primary" else (2, stem)
+    while same_name(name) in taken:
         name, number = f"{stem}_{number}", number + 1
     return name
 
@@ -214,7 +215,7 @@ def _losses(statement: ParsedStatement) -> Iterator[Loss]:
         elif gone := dropped_foreign_key(tokens):
             yield Loss("foreign key", gone)
         elif starts(tokens, "DROP", "COLUMN"):
-            yield Loss("column", name_in(tokens, 2).lower())
+            yield Loss("column", same_name(name_in(tokens, 2)))
 
 
 def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
@@ -227,7 +228,7 @@ def _without(before: TableIndexes, loss: Loss) -> TableIndexes:
         case "primary":
             return replace(before, indexes=tuple(index for index in before.indexes if index.kind != _PRIMARY))
         case "foreign key":
-            kept = tuple(key for key in before.foreign_keys if key.name.lower() != loss.name.lower())
+            kept = tuple(key for key in before.foreign_keys if same_name(key.name) != same_name(loss.name))
             return replace(before, foreign_keys=kept)
     return _without_column(before, loss.name)
 
@@ -236,14 +237,14 @@ def _without_index(before: TableIndexes, name: str) -> TableIndexes:
     """Where the name is not known, one of the names that upstream chose is not what it is taken for."""
     if before.index(name) is None:
         return replace(before, indexes=tuple(_doubted(index) for index in before.indexes))
-    return replace(before, indexes=tuple(index for index in before.indexes if index.name.lower() != name.lower()))
+    return replace(before, indexes=tuple(index for index in before.indexes if same_name(index.name) != same_name(name)))
 
 
 def _renamed(before: TableIndexes, old: str, new: str) -> TableIndexes:
     if before.index(old) is None:
         return _without_index(before, old)
     renamed = (
-        replace(index, name=new, automatic=False) if index.name.lower() == old.lower() else index
+        replace(index, name=new, automatic=False) if same_name(index.name) == same_name(old) else index
         for index in before.indexes
     )
     return replace(before, indexes=tuple(renamed))
@@ -257,7 +258,7 @@ def _without_column(before: TableIndexes, column: str) -> TableIndexes:
     """An index goes with its last column. Upstream drops no column of a longer one: what that left is not known."""
     left = []
     for index in before.indexes:
-        parts = tuple(part for part in index.parts if part.column is None or part.column.lower() != column)
+        parts = tuple(part for part in index.parts if part.column is None or same_name(part.column) != column)
         if parts:
             left.append(replace(index, parts=parts, doubtful=index.doubtful or parts != index.parts))
     return replace(before, indexes=tuple(left))
@@ -275,4 +276,4 @@ def _renamed_parts(before: TableIndexes, names: Mapping[str, str]) -> TableIndex
 
 
 def _renamed_part(part: Part, names: Mapping[str, str]) -> Part:
-    return part if part.column is None else replace(part, column=names.get(part.column.lower(), part.column))
+    return part if part.column is None else replace(part, column=names.get(same_name(part.column), part.column))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from consumer.model.columns import Column
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 
 
 class LiveTables:
@@ -27,14 +27,14 @@ class LiveTables:
     def put(self, name: TableName, columns: tuple[Column, ...]) -> None:
         """The table exists, with these columns."""
         self.columns[name] = columns
-        self._by_table[name.table.lower()][name] = None
+        self._by_table[same_name(name.table)][name] = None
 
     def remove(self, name: TableName) -> None:
         """The table is gone, if it was there."""
         if self.columns.pop(name, None) is not None:
-            del self._by_table[name.table.lower()][name]
+            del self._by_table[same_name(name.table)][name]
 
     def called(self, table: str, database: str | None = None) -> Sequence[TableName]:
         """The tables of this name, in one database or in all of them."""
-        same = sorted(self._by_table.get(table.lower(), ()))
-        return same if database is None else [name for name in same if name.database.lower() == database.lower()]
+        same = sorted(self._by_table.get(same_name(table), ()))
+        return same if database is None else [name for name in same if same_name(name.database) == same_name(database)]

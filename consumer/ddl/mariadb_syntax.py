@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from consumer.ddl.definitions import ColumnDefinition, Index, ParsedStatement, find_words
 from consumer.ddl.session_times import generated_at
 from consumer.ddl.tokens import Edits, Tokens, starts, top_level
+from consumer.model.names import same_name, same_names
 
 _OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE")
 _OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
@@ -64,7 +65,7 @@ def generated_columns(statement: ParsedStatement, edits: Edits, plain: Collectio
 
 
 def _must_not_be_null(column: ColumnDefinition, indexes: Sequence[Index]) -> bool:
-    kinds = {i.kind for i in indexes for part in i.parts if (part.column or "").lower() == column.name.lower()}
+    kinds = {i.kind for i in indexes for part in i.parts if same_name(part.column or "") == same_name(column.name)}
     unique = "UNIQUE" in kinds or column.has("UNIQUE")
     return "PRIMARY" in kinds or column.has("PRIMARY") or (unique and column.has("NOT", "NULL"))
 
@@ -72,12 +73,12 @@ def _must_not_be_null(column: ColumnDefinition, indexes: Sequence[Index]) -> boo
 def json_zeros(statement: ParsedStatement, edits: Edits) -> list[str]:
     """``ADD COLUMN .. JSON NOT NULL``: rows that are there get JSON null upstream, and '' from MariaDB, to which JSON
     is a text. They get it as a default; the columns are answered that must lose that again."""
-    added = {name.lower() for name in statement.added_columns()}
+    added = same_names(statement.added_columns())
     found = []
     for column in statement.columns:
         bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and generated_at(column) is None
         at = column.find("NOT", "NULL")
-        if bare and at is not None and column.name.lower() in added:
+        if bare and at is not None and same_name(column.name) in added:
             edits.insert(column.tokens[at + 1].end, " DEFAULT 'null'")
             found.append(column.name)
     return found

@@ -9,6 +9,7 @@ from consumer.ddl.definitions import ParsedStatement, find_words, members_of
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, closing, starts
+from consumer.model.names import same_names
 from consumer.model.partitions import Partition, Partitioning, PartitionKind
 
 NUMBERED_KINDS = (PartitionKind.HASH, PartitionKind.KEY)
@@ -147,7 +148,7 @@ def checked(partitioning: Partitioning, text: str) -> Partitioning:
     not say in the way of its kind which rows it takes."""
     parts, width = partitioning.partitions, len(partitioning.by)
     fit = all(_fits(part, partitioning.kind) and all(len(row) == width for row in part.values) for part in parts)
-    if not parts or not fit or len({part.name.lower() for part in parts}) < len(parts):
+    if not parts or not fit or len(same_names(part.name for part in parts)) < len(parts):
         raise NotUnderstood(text)
     return partitioning
 

@@ -17,6 +17,7 @@ from consumer.ddl.partition_clauses import (
     partition_clauses,
 )
 from consumer.ddl.tokens import starts, tokenize
+from consumer.model.names import same_name, same_names
 from consumer.model.partitions import Partitioning, PartitionKind
 
 _COLUMN_KINDS = (PartitionKind.RANGE_COLUMNS, PartitionKind.LIST_COLUMNS)
@@ -56,7 +57,7 @@ def partition_changes(statement: ParsedStatement) -> PartitionChanges:
         changes = PartitionChanges(
             default=declared_collation(statement.options),
             collations=tuple(
-                (column.name.lower(), "" if column.has("BINARY") else declared_collation(column.tokens))
+                (same_name(column.name), "" if column.has("BINARY") else declared_collation(column.tokens))
                 for column in statement.columns
             ),
         )
@@ -103,7 +104,7 @@ def altered(table: PartitionedTable, changes: PartitionChanges) -> PartitionedTa
 def _partitioned(table: PartitionedTable, partitioning: Partitioning | None) -> PartitionedTable:
     if partitioning is None or partitioning.kind not in _COLUMN_KINDS:
         return replace(table, partitioning=partitioning)
-    columns = {name.lower() for name in partitioning.by}
+    columns = same_names(partitioning.by)
     collations = tuple(pair for pair in table.collations if pair[0] in columns)
     return replace(table, partitioning=replace(partitioning, collations=collations))
 
@@ -159,7 +160,7 @@ def _touched(statement: ParsedStatement) -> Iterator[tuple[frozenset[str] | None
         first = tokens[0].word if tokens else ""
         of_column = first == "DROP" and not any(starts(tokens, word, at=1) for word in _PARTS)
         if first in ("CHANGE", "RENAME", "MODIFY") or of_column:
-            yield frozenset(token.name.lower() for token in tokens if token.is_name), first != "MODIFY"
+            yield frozenset(same_name(token.name) for token in tokens if token.is_name), first != "MODIFY"
         elif first != "ADD" and any(
             find_words(tokens, word) is not None for word in ("COLLATE", "CHARSET", "CHARACTER")
         ):
@@ -175,6 +176,6 @@ def _columns(partitioning: Partitioning) -> Iterator[str]:
     """Every name in the partitioning's expression, in lower case."""
     for text in partitioning.by:
         if partitioning.kind in (*_COLUMN_KINDS, PartitionKind.KEY):
-            yield text.lower()
+            yield same_name(text)
         else:
-            yield from (token.name.lower() for token in tokenize(text) if token.is_name)
+            yield from (same_name(token.name) for token in tokenize(text) if token.is_name)

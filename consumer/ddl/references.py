@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from consumer.ddl.tokens import Token, TokenKind, Tokens, closing, starts
+from consumer.model.names import TableName, same_name
 
 Role = Literal["table", "old", "new", "like", "exchange", "foreign", "from"]
 """The statement's own table; a rename's two names; what LIKE, EXCHANGE, REFERENCES and a view's body name."""
@@ -21,6 +22,10 @@ class TableReference:
     database: str | None
     table: str
     role: Role
+
+    def within(self, database: str) -> TableName:
+        """The table that is meant where a name without a database is one of `database`."""
+        return TableName(self.database or database, self.table)
 
 
 def references(tokens: Tokens) -> list[TableReference]:
@@ -224,7 +229,7 @@ def _query_tables(tokens: Tokens) -> list[TableReference]:
         elif token.word == "WITH":
             level.recursive = starts(tokens, "RECURSIVE", at=at + 1)
         elif not level.in_from and level.is_query and (body := _cte_body(tokens, at)):
-            defines, at = token.name.lower(), body
+            defines, at = same_name(token.name), body
             level.own |= {defines} if level.recursive else set()
         elif token.word == "FROM" and level.is_query:
             level.expecting = level.in_from = True
@@ -236,7 +241,7 @@ def _query_tables(tokens: Tokens) -> list[TableReference]:
             level.expecting = True
         elif level.expecting and token.is_name and token.word != "DUAL":
             reference, behind = name_at(tokens, at, "from")
-            if reference and (reference.database or not any(reference.table.lower() in one.own for one in levels)):
+            if reference and (reference.database or not any(same_name(reference.table) in one.own for one in levels)):
                 found.append(reference)
             level.expecting, at = False, behind - 1
         at += 1

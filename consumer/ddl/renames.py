@@ -35,7 +35,7 @@ def rename_pairs(file: SchemaFile) -> list[RenamePair]:
     for old, new in zip(found[::2], found[1::2], strict=False):
         if (old.role, new.role) != ("old", "new"):
             continue
-        name = TableName(new.database or file.database, new.table)
+        name = new.within(file.database)
         name = file.name if name.folded == file.name.folded else name
         pairs.append(RenamePair(old.database, old.table, name, new.database is None))
     return pairs

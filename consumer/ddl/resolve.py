@@ -10,7 +10,7 @@ from consumer.ddl.references import TableReference, database_at
 from consumer.ddl.tokens import Edits, TokenKind, quote, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,17 @@ class Names:
         for tables in (self.planned, self.known):
             if (here := _find(tables, self.database, table)) is not None:
                 return [here]
-            others = others or sorted(name for name in tables if name.table.lower() == table.lower())
+            others = others or sorted(name for name in tables if same_name(name.table) == same_name(table))
             if len(others) == 1:
                 break
         return others
 
     def is_own(self, reference: TableReference) -> bool:
-        database = self.own.database if reference.database is None else reference.database
-        return (database.lower(), reference.table.lower()) == (self.own.database.lower(), self.own.table.lower())
+        return reference.within(self.own.database).folded == self.own.folded
 
 
 def _find(tables: Collection[TableName], database: str, table: str) -> TableName | None:
-    here = [name for name in tables if name.database.lower() == database.lower()]
+    here = [name for name in tables if same_name(name.database) == same_name(database)]
     spelling = _closest(table, sorted(name.table for name in here))
     return next((name for name in here if name.table == spelling), None)
 
@@ -61,7 +60,7 @@ def _find(tables: Collection[TableName], database: str, table: str) -> TableName
 def _closest(name: str, spellings: Collection[str]) -> str | None:
     if name in spellings:
         return name
-    return next((spelling for spelling in spellings if spelling.lower() == name.lower()), None)
+    return next((spelling for spelling in spellings if same_name(spelling) == same_name(name)), None)
 
 
 def resolve_names(statement: ParsedStatement, action: Action, names: Names, edits: Edits) -> None:
@@ -74,7 +73,7 @@ def resolve_names(statement: ParsedStatement, action: Action, names: Names, edit
         return
     for reference, meant in meant_tables(statement, names):
         if meant is not None:
-            elsewhere = meant.database.lower() != names.database.lower()
+            elsewhere = same_name(meant.database) != same_name(names.database)
             write_name(reference, meant, edits, qualified=elsewhere or reference.role in ("old", "new"))
     _spell_qualifiers(statement, statement.references, names, edits)
 

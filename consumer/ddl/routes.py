@@ -65,7 +65,7 @@ def _check_tables(own: TableName, tables: Sequence[TableName]) -> None:
 
 def _tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName]]:
     for reference, meant in meant_tables(statement, names):
-        yield reference, meant or TableName(reference.database or names.database, reference.table)
+        yield reference, meant or reference.within(names.database)
 
 
 def _write(statement: ParsedStatement, reference: TableReference, target: TableName, edits: Edits) -> None:

@@ -11,7 +11,7 @@ from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import same_name
 
 _DATABASE = "(?:DATABASE|SCHEMA) "
 _VIEW = r"CREATE (?:(?:OR REPLACE|ALGORITHM|DEFINER|SQL SECURITY) .*)?VIEW "
@@ -63,7 +63,7 @@ def _check(tokens: Tokens, file: SchemaFile, action: Action) -> None:
         raise DdlRefused("its text holds a query, which no statement of TiDB's of this kind does")
     if action in DATABASE_ACTIONS:
         database = database_at(tokens)
-        if database is not None and database.name.lower() != file.database.lower():
+        if database is not None and same_name(database.name) != same_name(file.database):
             raise DdlRefused(
                 f"its text is about the database {database.name}, and its schema file about {file.database}"
             )
@@ -75,7 +75,7 @@ def _check_tables(found: Sequence[TableReference], file: SchemaFile, action: Act
     """The text must name the file's table, and change no other one but that which its kind says."""
     roles, own = _NAMED.get(action, {"table"}), False
     for name in found:
-        meant = TableName(name.database or file.database, name.table)
+        meant = name.within(file.database)
         same = meant.folded == file.name.folded
         another = name.role == "old" or action is Action.EXCHANGE_PARTITION
         if name.role in _CHANGED - roles and same:
@@ -112,5 +112,4 @@ def _is_whole(text: str) -> bool:
 
 
 def _of_another_kind(action: Action) -> DdlRefused:
-    kind = action.name.lower().replace("_", " ")
-    return DdlRefused(f"its text is no statement of the kind that its schema file says ({kind})")
+    return DdlRefused(f"its text is no statement of the kind that its schema file says ({action.words})")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts
-from consumer.model.names import same_name
+from consumer.model.names import same_name, same_names
 
 
 def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[str]:
@@ -47,7 +47,7 @@ def generated_at(column: ColumnDefinition) -> tuple[int, int] | None:
 
 def _reads(tokens: Tokens, names: Collection[str]) -> bool:
     """Whether the expression names one of the columns, other than to ask for its place on the line of time."""
-    folded = {same_name(name) for name in names}
+    folded = same_names(names)
     return any(
         token.kind is TokenKind.QUOTED
         and same_name(token.name) in folded

@@ -15,6 +15,7 @@ from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.indexes import UNTOLD, TableIndexes
+from consumer.model.names import same_name
 
 _Known = TypeVar("_Known")
 
@@ -41,7 +42,7 @@ class Shape:
         Keys with the fewest columns come first, then in the order of their making. A key that the statements do not
         state beyond doubt is not in the answer.
         """
-        required = {column.name.lower(): column.name for column in columns if not column.nullable}
+        required = {same_name(column.name): column.name for column in columns if not column.nullable}
         found = [
             tuple(required[column] for column in index.columns)
             for index in self.indexes.indexes
@@ -56,7 +57,7 @@ class Shape:
         statements do not begin with the table's CREATE TABLE."""
         if not self.indexes.whole:
             return None
-        names = (index.name.lower() for index in self.indexes.indexes if index.kind != "PRIMARY")
+        names = (same_name(index.name) for index in self.indexes.indexes if index.kind != "PRIMARY")
         return frozenset([*names, *self.told_unique])
 
     @property

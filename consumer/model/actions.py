@@ -51,6 +51,11 @@ class Action(enum.IntEnum):
     FULLTEXT_INDEX = 230
     HYBRID_INDEX = 231
 
+    @property
+    def words(self) -> str:
+        """``drop table``"""
+        return self.name.lower().replace("_", " ")
+
 
 DATABASE_ACTIONS = frozenset({Action.CREATE_SCHEMA, Action.DROP_SCHEMA, Action.MODIFY_SCHEMA_CHARSET})
 CREATE_ACTIONS = frozenset({Action.CREATE_TABLE, Action.CREATE_TABLES, Action.CREATE_VIEW, Action.RECOVER_TABLE})

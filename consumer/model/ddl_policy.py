@@ -42,7 +42,7 @@ _OWN_NAMES = {
 def kind_of(action: Action) -> str:
     """The name of an action in the settings: ``drop-table``; several numbers can be one kind."""
     single = _PLURAL.get(action, action)
-    return _OWN_NAMES.get(single) or single.name.lower().replace("_", "-")
+    return _OWN_NAMES.get(single) or single.words.replace(" ", "-")
 
 
 KINDS = tuple(dict.fromkeys(kind_of(action) for action in Action if action is not Action.NONE))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from consumer.model.names import same_name, same_names
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -29,7 +31,7 @@ class KnownIndex:
     @property
     def columns(self) -> tuple[str, ...]:
         """Its columns in lower case; () where a part is an expression, or only a prefix of a column."""
-        whole = [part.column.lower() for part in self.parts if part.column is not None and not part.prefix]
+        whole = [same_name(part.column) for part in self.parts if part.column is not None and not part.prefix]
         return tuple(whole) if len(whole) == len(self.parts) else ()
 
     @property
@@ -57,10 +59,10 @@ class TableIndexes:
     foreign_ids: int | None = None
 
     def index(self, name: str) -> KnownIndex | None:
-        return next((index for index in self.indexes if index.name.lower() == name.lower()), None)
+        return next((index for index in self.indexes if same_name(index.name) == same_name(name)), None)
 
     def foreign_key(self, name: str) -> KnownForeignKey | None:
-        return next((key for key in self.foreign_keys if key.name.lower() == name.lower()), None)
+        return next((key for key in self.foreign_keys if same_name(key.name) == same_name(name)), None)
 
     def covers(self, columns: Sequence[str]) -> bool:
         """Whether an index begins with these columns (lower case), whole."""
@@ -74,8 +76,8 @@ class TableIndexes:
             return None
         parts = [part for index in unique for part in index.parts]
         return KeyColumns(
-            frozenset((part.column or "").lower() for part in parts),
-            frozenset((part.column or "").lower() for part in parts if part.prefix),
+            frozenset(same_name(part.column or "") for part in parts),
+            frozenset(same_name(part.column or "") for part in parts if part.prefix),
         )
 
     @property
@@ -86,8 +88,8 @@ class TableIndexes:
     def beside(self, there: TableIndexes) -> TableIndexes:
         """What is known of a table that is older than the statements: what the target has (`there`), and what the
         statements made and the target lacks."""
-        names = {index.name.lower() for index in there.indexes}
-        own = tuple(index for index in self.indexes if index.name.lower() not in names)
+        names = same_names(index.name for index in there.indexes)
+        own = tuple(index for index in self.indexes if same_name(index.name) not in names)
         return TableIndexes(True, (*there.indexes, *own), self.foreign_keys)
 
 
@@ -107,7 +109,7 @@ _ORDERED = ("PRIMARY", "UNIQUE", "INDEX")
 
 def _begins_with(index: KnownIndex, columns: Sequence[str]) -> bool:
     first = index.parts[: len(columns)]
-    return [None if part.prefix else (part.column or "").lower() for part in first] == list(columns)
+    return [None if part.prefix else same_name(part.column or "") for part in first] == list(columns)
 
 
 @dataclass(frozen=True, slots=True)

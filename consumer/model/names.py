@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 LOGICAL_BITS = 18
 MAX_TSO = (1 << 63) - 1
@@ -50,3 +51,23 @@ def same_name(name: str) -> str:
     """A key that is equal for names that a server treats as the same: each character in lower case. ``straße`` and
     ``strasse`` are two names."""
     return name.lower() if name.isascii() else "".join(character.lower()[0] for character in name)
+
+
+def same_names(names: Iterable[str]) -> frozenset[str]:
+    """The `same_name` of each."""
+    return frozenset(map(same_name, names))
+
+
+class _Named(Protocol):
+    """A column, an index, or whatever else has a name within a table."""
+
+    @property
+    def name(self) -> str: ...
+
+
+_N = TypeVar("_N", bound=_Named)
+
+
+def by_name(found: Iterable[_N]) -> dict[str, _N]:
+    """Each of `found` under the `same_name` of its name."""
+    return {same_name(one.name): one for one in found}

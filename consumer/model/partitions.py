@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from consumer.model.names import same_name
+
 
 class PartitionKind(enum.StrEnum):
     RANGE = "RANGE"
@@ -37,5 +39,5 @@ class Partitioning:
 
     def find(self, name: str) -> int | None:
         """The position of the partition `name`, in any case; None where there is no such partition."""
-        lowered = name.lower()
-        return next((at for at, each in enumerate(self.partitions) if each.name.lower() == lowered), None)
+        lowered = same_name(name)
+        return next((at for at, each in enumerate(self.partitions) if same_name(each.name) == lowered), None)

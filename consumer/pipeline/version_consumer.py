@@ -15,7 +15,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.forms import Form
 from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, FileSlice, Forming, LoadTarget, LoadTask
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
@@ -105,7 +105,7 @@ class TableVersionConsumer:
     def had(self) -> frozenset[str]:
         """The columns, in lower case, that the table has in any version that the storage tells of."""
         files = (*self.catalog.by_table.get(self.load.table, ()), *self._schemas())
-        return frozenset(column.name.lower() for file in files for column in file.columns)
+        return same_names(column.name for file in files for column in file.columns)
 
     def check_schemas(self) -> None:
         """Raises SchemaMissing when a folder's schema file is not there."""
@@ -117,7 +117,7 @@ class TableVersionConsumer:
         listed = [column for column in columns if column.type in ("ENUM", "SET")]
         if protocol_of(self.dialect).writes_labels or not listed:
             return {}
-        found = {column.name.lower(): column.elements for column in listed}
+        found = {same_name(column.name): column.elements for column in listed}
         known = {name: labels or shape.columns.get(name, Definition()).elements for name, labels in found.items()}
         return {name: labels for name, labels in known.items() if labels}
 
@@ -140,8 +140,8 @@ class TableVersionConsumer:
         form = self.naming.form(self.load.table)
         if form is None:
             return None
-        usual = {form.name(usual).lower(): at for at, usual in enumerate(form.usual)}
-        own = [position for position, name in enumerate(target.names) if name.lower() not in usual]
+        usual = {same_name(form.name(usual)): at for at, usual in enumerate(form.usual)}
+        own = [position for position, name in enumerate(target.names) if same_name(name) not in usual]
         key = tuple(own.index(position) for position in target.key if position in own)
         source = replace(
             target,
@@ -151,7 +151,7 @@ class TableVersionConsumer:
             events=True,
         )
         places = {position: at for at, position in enumerate(own)}
-        found = (places.get(n, len(own) + usual.get(name.lower(), 0)) for n, name in enumerate(target.names))
+        found = (places.get(n, len(own) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
         versions = sorted(file.version for file in self._history(self.load.table))
         return Forming(form, source, tuple(found), tuple(versions))
 

@@ -12,7 +12,7 @@ from consumer.ddl.changes import changes_of
 from consumer.ddl.tokens import tokenize
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import Statement, action_of
 
@@ -136,11 +136,11 @@ def _made_by(file: SchemaFile) -> Iterator[tuple[TableName, set[str]]]:
     """The tables to which the statement makes keys, with the names of their columns among other words."""
     for reference in changes_of(file).names if "REFERENCES" in file.query.upper() else ():
         if reference.role == "foreign":
-            other = TableName(reference.database or file.database, reference.table).folded
+            other = reference.within(file.database).folded
             yield other, _words(file.query[reference.end :])
 
 
 def _words(text: str) -> set[str]:
     """Every name in it, and words that may be one, but for columns that say where another one stands."""
     places = pairwise(tokenize(text))
-    return {token.name.lower() for before, token in places if token.is_name and before.word != "AFTER"}
+    return {same_name(token.name) for before, token in places if token.is_name and before.word != "AFTER"}

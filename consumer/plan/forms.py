@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from consumer.ddl.changes import changes_of, recovered_table
+from consumer.ddl.changes import changes_of, recovered_table, written_tables
 from consumer.ddl.declared import Definition
 from consumer.ddl.partition_clauses import TAKES_ROWS
 from consumer.ddl.shape import Shape
@@ -18,7 +18,7 @@ from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
 from consumer.model.files import SchemaFile
 from consumer.model.forms import Form, FormedDdl
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name, same_names
 from consumer.model.targets import Naming
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
@@ -59,8 +59,8 @@ def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape:
             table=str(table),
         )
     added = form.added
-    taken = {column.name.lower() for column in added}
-    if (clash := next((column.name for column in columns if column.name.lower() in taken), None)) is not None:
+    taken = same_names(column.name for column in added)
+    if (clash := next((column.name for column in columns if same_name(column.name) in taken), None)) is not None:
         raise CannotBeExact(
             f"its column {clash} has the name of one that the form {form} adds",
             hint=f'give the added column another name: columns = {{ {_usual(form, clash)} = "..." }} in its'
@@ -70,7 +70,7 @@ def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape:
     stored = (
         column
         for column in columns
-        if not column.hidden and not shape.columns.get(column.name.lower(), Definition()).virtual
+        if not column.hidden and not shape.columns.get(same_name(column.name), Definition()).virtual
     )
     return (*(replace(_labelled(column, shape), is_pk=column.name in key) for column in stored), *added)
 
@@ -126,8 +126,7 @@ def check_beside(statement: Executed) -> None:
 def _named(statement: Executed) -> TableName | None:
     """Another table of a form that the statement is about."""
     file = statement.file
-    written = (TableName(found.database or file.database, found.table) for found in changes_of(file).names)
-    others = sorted({*statement.touches, *written}.difference(statement.behind, [file.name]))
+    others = sorted({*statement.touches, *written_tables(file)}.difference(statement.behind, [file.name]))
     return next((name for name in others if statement.naming.form(name) is not None), None)
 
 
@@ -174,10 +173,10 @@ def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
 
 def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
     old_name = changes_of(file).columns.old_name
-    before = {column.name.lower() for column in found.before if column.is_pk}
+    before = same_names(column.name for column in found.before if column.is_pk)
     added = {column.name for column in found.form.added}
     key = (column.name for column in found.after if column.is_pk)
-    after = {name.lower() if name in added else old_name(name) for name in key}
+    after = {same_name(name) if name in added else old_name(name) for name in key}
     return before != after
 
 
@@ -190,11 +189,11 @@ def _takes_rows(file: SchemaFile) -> bool:
 def _labelled(column: Column, shape: Shape) -> Column:
     if not column.labelled or column.elements:
         return column
-    return replace(column, elements=shape.columns.get(column.name.lower(), Definition()).elements)
+    return replace(column, elements=shape.columns.get(same_name(column.name), Definition()).elements)
 
 
 def _usual(form: Form, own: str) -> str:
-    return next(usual for usual in form.usual if form.name(usual).lower() == own.lower())
+    return next(usual for usual in form.usual if same_name(form.name(usual)) == same_name(own))
 
 
 def _said(form: Form | None) -> str:

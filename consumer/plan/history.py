@@ -20,7 +20,7 @@ from consumer.model.actions import (
 )
 from consumer.model.ddl_policy import trash_name
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.progress import Progress
 from consumer.model.steps import ddl_id
 from consumer.plan.statement import Statement, action_of
@@ -131,8 +131,8 @@ def _named(file: SchemaFile, live: LiveTables) -> set[TableName]:
     """The live tables that the statement names. One without a database that its own does not have is found by its
     name: TiCDC leaves names as typed, and they may have been relative to another database. That of its own table is
     the file's."""
-    own = ("table", file.table.lower())
-    others = (name for name in changes_of(file).names if (name.role, name.table.lower()) != own)
+    own = ("table", same_name(file.table))
+    others = (name for name in changes_of(file).names if (name.role, same_name(name.table)) != own)
     return {name for reference in others for name in _meant(reference, file, live)}
 
 

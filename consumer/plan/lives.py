@@ -101,6 +101,6 @@ def exchanges(catalog: Catalog, life: Life, checkpoint: int) -> Iterable[SchemaF
         if file.type != Action.EXCHANGE_PARTITION or not file.query or not since < file.version <= checkpoint:
             continue
         other = changes_of(file).named("exchange")
-        moved = [file.name] + ([TableName(other.database or file.database, other.table)] if other else [])
+        moved = [file.name] + ([other.within(file.database)] if other else [])
         if not own.isdisjoint(name.folded for name in moved):
             yield file

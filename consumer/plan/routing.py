@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from shlex import quote
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import written_tables
 from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.commands import skip_ddl_command
@@ -79,10 +79,11 @@ class SharedNames:
         if statement.action in DATABASE_ACTIONS:
             return self._drops_others(statement) if statement.action is Action.DROP_SCHEMA else None
         file = statement.file
-        written = (TableName(found.database or file.database, found.table) for found in changes_of(file).names)
         former = (name for name, _ in statement.former)
         own = (name for name in (*statement.touches, *statement.drops, statement.old_name) if name and name.table)
-        return next(filter(None, map(self.error, dict.fromkeys((file.name, *own, *former, *written)))), None)
+        return next(
+            filter(None, map(self.error, dict.fromkeys((file.name, *own, *former, *written_tables(file))))), None
+        )
 
     def _drops_others(self, statement: Statement) -> DdlRefused | None:
         database, version = statement.file.name, statement.version

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import changes_of, written_tables
 from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column, Family
-from consumer.model.names import TableName
+from consumer.model.names import TableName, by_name
 from consumer.model.progress import NOT_READ, DdlState, Progress
 from consumer.model.shaping import ShapingOf, unshaped
 from consumer.model.steps import ddl_id
@@ -59,8 +59,9 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
         return None
     file = statement.file
     if statement.action in _ROW_ACTIONS:
-        written = (TableName(found.database or file.database, found.table) for found in changes_of(file).names)
-        tables = dict.fromkeys((file.name, *statement.tables, *filter(None, (statement.old_name,)), *written))
+        tables = dict.fromkeys(
+            (file.name, *statement.tables, *filter(None, (statement.old_name,)), *written_tables(file))
+        )
         rules = {name: shaping_of(name) for name in tables if name.table}
         if len({one.record if one else "" for one in rules.values()}) > 1:
             other = ", ".join(map(str, rules))
@@ -73,9 +74,9 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
     if not columns or statement.creates is not None or not file.columns:
         return None
     said = changes_of(file).columns
-    after = {column.name.lower(): column for column in file.columns}
+    after = by_name(file.columns)
     # Of a column that is new no row was judged before: a load without it stops.
-    before = {column.name.lower(): column for column in statement.columns_before or file.columns}
+    before = by_name(statement.columns_before or file.columns)
     for name in sorted(columns & before.keys()):
         told = name in said.columns if statement.columns_before is None else name in said.renamed
         if told or name not in after or not _same_values(before[name], after[name]):

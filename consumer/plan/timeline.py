@@ -138,7 +138,7 @@ class _Agenda:
     def _add(self, statement: Statement) -> None:
         statement = self._formerly(statement)
         for reference in changes_of(statement.file).names:
-            named = TableName(reference.database or statement.file.database, reference.table)
+            named = reference.within(statement.file.database)
             self._named[named.folded].append(len(self.pending))
         self.pending.append(statement)
         self._held.update(statement.touches)

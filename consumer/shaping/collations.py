@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.errors import CannotBeExact
+from consumer.model.names import same_name
 from consumer.shaping.operands import TEXT_TYPE, Values
 
 _PADDED = ("utf8mb4_bin", "utf8mb3_bin", "utf8_bin", "ascii_bin")
@@ -28,7 +29,7 @@ class Collation:
     @staticmethod
     def of(name: str) -> Collation:
         """Raises ValueError."""
-        lowered = name.lower()
+        lowered = same_name(name)
         if lowered not in COLLATIONS:
             raise ValueError(f"the collation {name} cannot be followed exactly; known are {', '.join(COLLATIONS)}")
         return Collation(lowered, lowered not in _BYTES, lowered in _GENERAL)

@@ -14,6 +14,7 @@ from consumer.codec.batches import Flags
 from consumer.errors import CannotBeExact
 from consumer.model.clock import Clock
 from consumer.model.columns import Column
+from consumer.model.names import same_name
 from consumer.shaping import arithmetic
 from consumer.shaping.collations import like
 from consumer.shaping.compare import collation_of, comparable, compared, nothing, null_safe, truth
@@ -75,7 +76,7 @@ def compiled(text: str, columns: Sequence[Column], collation: str = "", clock: C
     compiler = _Compiler(columns, collation, clock or Clock())
     try:
         named = columns_of(text)
-        places = tuple(n for n, column in enumerate(columns) if column.name.lower() in named)
+        places = tuple(n for n, column in enumerate(columns) if same_name(column.name) in named)
         condition = Condition(text, truth(compiler.operand(parsed(text))), places)
         condition.read(Cells(_no_rows(columns)))
     except (ValueError, pa.ArrowException) as error:
@@ -90,7 +91,7 @@ def _no_rows(columns: Sequence[Column]) -> pa.Table:
 
 class _Compiler:
     def __init__(self, columns: Sequence[Column], collation: str, clock: Clock) -> None:
-        self._columns = {column.name.lower(): (column, n) for n, column in enumerate(columns)}
+        self._columns = {same_name(column.name): (column, n) for n, column in enumerate(columns)}
         self._collation, self._clock = collation, clock
 
     def operand(self, node: exp.Expr) -> Operand:
@@ -153,7 +154,7 @@ class _Compiler:
         raise ValueError(f"'{node.sql(dialect='mysql')}' does not stand where it can be computed")
 
     def _column(self, node: exp.Column) -> Operand:
-        found = self._columns.get(node.name.lower())
+        found = self._columns.get(same_name(node.name))
         if found is None:
             raise ValueError(f"the rows have no column {node.name}")
         return column_operand(*found)
@@ -175,7 +176,7 @@ class _Compiler:
         operand = self.operand(node.this)
         if operand.kind not in (Kind.TEXT, Kind.LABEL):
             raise ValueError("COLLATE is for texts")
-        return replace(operand, collation=node.expression.name.lower())
+        return replace(operand, collation=same_name(node.expression.name))
 
     def _length(self, node: exp.Length) -> Operand:
         operand = self.operand(node.this)

@@ -10,6 +10,7 @@ import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from consumer.model.names import same_names
 from consumer.model.texts import one_line
 
 _PARTS: dict[type[exp.Expr], frozenset[str]] = {
@@ -78,7 +79,7 @@ def parsed(text: str) -> exp.Expr:
 
 def columns_of(text: str) -> frozenset[str]:
     """The columns that it names, in lower case."""
-    return frozenset(column.name.lower() for column in parsed(text).find_all(exp.Column))
+    return same_names(column.name for column in parsed(text).find_all(exp.Column))
 
 
 def is_condition(tree: exp.Expr) -> bool:

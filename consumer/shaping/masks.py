@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from consumer.codec.batches import META
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
+from consumer.model.names import same_name
 from consumer.model.shaping import Mask, MaskKind, Shaping
 from consumer.types.registry import arrow_type
 
@@ -43,7 +44,7 @@ def fault_of(shaping: Shaping, columns: Collection[Column], keys: Collection[str
         mask = shaping.mask_of(column.name)
         if mask is None:
             continue
-        name = column.name.lower()
+        name = same_name(column.name)
         if name in keys and (mask.kind is not MaskKind.HASH or name in parts):
             return f"column {column.name} is one of a key, and with the mask {mask.kind} rows would have the same key"
         if why := _misfit(column, mask):

@@ -12,6 +12,7 @@ from consumer.model.clock import Clock
 from consumer.model.columns import Column
 from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, LoadTarget
+from consumer.model.names import same_name, same_names
 from consumer.model.shaping import EventFilter, Shaping
 from consumer.shaping.compiler import Condition, compiled
 from consumer.shaping.masks import fault_of
@@ -85,7 +86,7 @@ def check_rules(
 
 
 def _check_named(target: LoadTarget, shaping: Shaping, had: Collection[str]) -> None:
-    lost = [column for column in shaping.named if column.lower() not in had]
+    lost = [column for column in shaping.named if same_name(column) not in had]
     if lost:
         raise _refused(
             target,
@@ -101,7 +102,7 @@ def _check_masks(target: LoadTarget, shaping: Shaping, keys: KeyColumns | None) 
     elif keys is None:
         why = "its CREATE TABLE is not in the storage, or has a unique key on an expression, so its keys are not known"
     else:
-        own = {target.columns[position].name.lower() for position in target.key}
+        own = same_names(target.columns[position].name for position in target.key)
         why = fault_of(shaping, target.columns, {*keys.columns, *own}, keys.parts)
     if why:
         raise _refused(

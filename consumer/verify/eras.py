@@ -18,7 +18,7 @@ from consumer.model.check import Era
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.load import LoadTarget
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import MAX_TSO, TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.pipeline.options import RoundOptions
@@ -144,8 +144,8 @@ class TableHistory:
             for column in span.columns
             if not column.hidden and column.name not in absent and not _is_in(column.name, virtual)
         )
-        place = {column.name.lower(): position for position, column in enumerate(stored)}
-        places = tuple(place.get(name.lower(), -1) if name else -1 for name in span.known.names)
+        place = {same_name(column.name): position for position, column in enumerate(stored)}
+        places = tuple(place.get(same_name(name), -1) if name else -1 for name in span.known.names)
         known = tuple(
             is_known and (at >= 0 or n in span.known.added)
             for n, (is_known, at) in enumerate(zip(span.known.known, places, strict=True))
@@ -259,7 +259,7 @@ class TableHistory:
             return ()
         declared = self._declared(file)
         return tuple(
-            replace(column, elements=column.elements or declared.get(column.name.lower(), Definition()).elements)
+            replace(column, elements=column.elements or declared.get(same_name(column.name), Definition()).elements)
             if column.labelled
             else column
             for column in file.columns
@@ -286,7 +286,7 @@ def _takes_rows(file: SchemaFile) -> bool:
 
 
 def _is_in(name: str, names: set[str]) -> bool:
-    return name.lower() in {other.lower() for other in names}
+    return same_name(name) in same_names(names)
 
 
 def _labels(column: Column, target: LoadTarget, places: Sequence[int], place: int) -> tuple[str, ...]:

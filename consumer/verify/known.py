@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from consumer.ddl.changes import changes_of
 from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
+from consumer.model.names import by_name, same_name
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
 _SIZES = ("TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT")
@@ -37,17 +38,17 @@ class Known:
     def before(self, statement: SchemaFile, columns: Sequence[Column]) -> Known:
         """As it was before `statement`, where the table had `columns`. One without text has changed nothing by name."""
         said = changes_of(statement).columns
-        new = {column.name.lower(): column for column in statement.columns}
-        old = {column.name.lower(): column for column in columns}
+        new = by_name(statement.columns)
+        old = by_name(columns)
         names, known, added = list(self.names), list(self.known), dict(self.added)
         for position, name in enumerate(self.names):
             if not name:
                 continue
-            column = new.get(name.lower())
-            former = old.get((said.old_name(name) or "") if statement.query else name.lower())
+            column = new.get(same_name(name))
+            former = old.get((said.old_name(name) or "") if statement.query else same_name(name))
             if former is None or column is None:
                 names[position] = ""
-                value = _default(column, said.columns.get(name.lower())) if column is not None else _UNTOLD
+                value = _default(column, said.columns.get(same_name(name))) if column is not None else _UNTOLD
                 if known[position] and value is not _UNTOLD:
                     added[position] = value
                 else:

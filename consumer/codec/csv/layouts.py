@@ -12,6 +12,7 @@ from consumer.errors import CannotBeExact
 from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, Layout, LoadTarget
+from consumer.model.names import same_name, same_names
 
 if TYPE_CHECKING:
     from consumer.ddl.declared import Definition
@@ -34,7 +35,7 @@ def csv_layouts(
             hint=f"set output-old-value=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
             table=str(target.table),
         )
-    virtual = frozenset(name.lower() for name in target.virtual)
+    virtual = same_names(target.virtual)
     layouts = tuple(_layout(schema, declared(schema), virtual) for schema in schemas)
     for layout in layouts:
         _check_labels(layout, target)
@@ -42,11 +43,11 @@ def csv_layouts(
 
 
 def _layout(schema: SchemaFile, declared: Mapping[str, Definition], virtual: Collection[str]) -> Layout:
-    columns = [(column, declared.get(column.name.lower())) for column in schema.columns if not column.hidden]
+    columns = [(column, declared.get(same_name(column.name))) for column in schema.columns if not column.hidden]
     return tuple(
         column if known is None else replace(column, elements=column.elements or known.elements)
         for column, known in columns
-        if not (column.name.lower() in virtual if known is None else known.virtual)
+        if not (same_name(column.name) in virtual if known is None else known.virtual)
     )
 
 

@@ -47,7 +47,7 @@ class RowLayout:
 
     def strange(self, target: LoadTarget) -> list[str]:
         """Names that are no column's, or a second time the same one's."""
-        known = {*self.columns, *(name for name in self.names if name.lower() in map(str.lower, target.virtual))}
+        known = {*self.columns, *(name for name in self.names if same_name(name) in map(same_name, target.virtual))}
         return [name for n, name in enumerate(self.names) if name not in known or name in self.names[:n]]
 
 

@@ -18,6 +18,7 @@ from consumer.ddl.declared import Definition
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect
+from consumer.model.names import same_name
 
 _HEADER = b"ticdc-meta$operation"
 _LONGEST_TERMINATOR = 16
@@ -27,7 +28,7 @@ _USUAL = (b"\r\n", b"\n")
 def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, declared: Mapping[str, Definition]) -> Sniffed | None:
     """The dialects of CSV rows of `schema`'s table; None where `content` shows none. `declared` is what statements tell
     of its columns: which of them rows lack is known where they tell of all."""
-    known = all(column.hidden or column.name.lower() in declared for column in schema.columns)
+    known = all(column.hidden or same_name(column.name) in declared for column in schema.columns)
     virtual = [name for name, definition in declared.items() if definition.virtual] if known else None
     starts = list(_row_starts(content, schema))
     if not starts:
@@ -48,7 +49,7 @@ def sniff_csv(content: bytes, whole: bool, schema: SchemaFile, declared: Mapping
 
 def _columns(schema: SchemaFile, virtual: Sequence[str] | None, names: Sequence[bytes]) -> list[Column]:
     """The columns whose cells rows have: of those that a header names, where it does."""
-    there = [column for column in schema.columns if not column.hidden and column.name.lower() not in (virtual or ())]
+    there = [column for column in schema.columns if not column.hidden and same_name(column.name) not in (virtual or ())]
     named = [column for column in there if column.name.encode() in names]
     return named or there
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from consumer.ddl.expressions import Call, ColumnName, Expression, NotUnderstood, Number, TextLiteral, parse_expression
 from consumer.model.columns import Column, Family
+from consumer.model.names import same_name
 from consumer.model.partitions import Partitioning, PartitionKind
 from consumer.sink.columnar.partition_values import Translator, time_of
 from consumer.sink.columnar.sql import literal
@@ -104,11 +105,11 @@ def _moment(column: Column, as_text: bool, time: datetime) -> str:
 
 
 def _text(column: Column, spelled: str, partitioning: Partitioning, translator: Translator) -> Comparand:
-    collation = dict(partitioning.collations).get(column.name.lower(), "")
+    collation = dict(partitioning.collations).get(same_name(column.name), "")
     if collation in _PADDED:
         return Comparand(f"rtrim({spelled}, ' ')", lambda bound: f"rtrim({_literal(bound)}, ' ')")
     if collation != _UNPADDED and partitioning.kind is PartitionKind.RANGE_COLUMNS:
-        at = [name.lower() for name in partitioning.by].index(column.name.lower())
+        at = [same_name(name) for name in partitioning.by].index(same_name(column.name))
         bounds = [parse_expression(row[at]) for part in partitioning.partitions for row in part.values]
         texts = [bound.value for bound in bounds if isinstance(bound, TextLiteral)]
         alike = next((known for known in _ALIKE if all(re.fullmatch(known, text) for text in texts)), None)

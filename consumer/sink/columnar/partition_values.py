@@ -9,6 +9,7 @@ from enum import Enum
 
 from consumer.ddl.expressions import Binary, Call, ColumnName, Expression, NotUnderstood, Number, TextLiteral
 from consumer.model.columns import Column, Family
+from consumer.model.names import same_name
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.columnar.types import widened
@@ -67,7 +68,7 @@ class Translator:
     def column(self, name: str) -> tuple[Column, str]:
         """A column that the replica keeps, and its name as an identifier. Raises NotUnderstood."""
         known = self._table.upstream.stored if self._table.upstream else ()
-        column = next((column for column in known if column.name.lower() == name.lower()), None)
+        column = next((column for column in known if same_name(column.name) == same_name(name)), None)
         spelled = self._table.spelled(name)
         if column is None or spelled is None:
             raise NotUnderstood(f"the replica has no column {name}")

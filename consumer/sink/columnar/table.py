@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from consumer.model.columns import Column
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 
 
 class Held(enum.Enum):
@@ -29,9 +29,9 @@ class ColumnarTarget:
 def handle_key(columns: Sequence[Column], unique_keys: Sequence[Sequence[str]]) -> tuple[int, ...]:
     """Positions of the primary key, else of the first NOT NULL unique key whose columns are all there, else none."""
     primary = tuple(position for position, column in enumerate(columns) if column.is_pk)
-    places = {column.name.lower(): position for position, column in enumerate(columns)}
-    whole = (key for key in unique_keys if all(name.lower() in places for name in key))
-    return primary or tuple(sorted(places[name.lower()] for name in next(whole, ())))
+    places = {same_name(column.name): position for position, column in enumerate(columns)}
+    whole = (key for key in unique_keys if all(same_name(name) in places for name in key))
+    return primary or tuple(sorted(places[same_name(name)] for name in next(whole, ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,8 @@ class ReplicaTable:
 
     def spelled(self, column: str) -> str | None:
         """The table's own spelling of a column name."""
-        return self._spellings.get(column.lower())
+        return self._spellings.get(same_name(column))
 
     @cached_property
     def _spellings(self) -> Mapping[str, str]:
-        return {name.lower(): name for name in self.types}
+        return {same_name(name): name for name in self.types}

@@ -10,7 +10,7 @@ from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormedDdl, FormKind
-from consumer.model.names import TableName, tso_to_time
+from consumer.model.names import TableName, same_name, tso_to_time
 from consumer.model.steps import ApplyDdl
 from consumer.sink.memory.store import MemoryTable, Row
 
@@ -89,7 +89,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     said = changes_of(step.file).columns
-    spelled = {column.name.lower(): column.name for column in table.columns}
+    spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows
     table.rows = [

@@ -32,6 +32,16 @@ def test_a_create_tells_virtual_columns_and_labels() -> None:
     assert found["e"].elements == ("a", "it's", "c")
 
 
+def test_names_of_columns_are_the_same_without_case() -> None:
+    files = [
+        schema_file("d.t", 1, query="CREATE TABLE `t` (`id` INT PRIMARY KEY, `ΑΣ` ENUM('a'), `N` INT)"),
+        schema_file("d.t", 2, Action.MULTI_SCHEMA_CHANGE, "ALTER TABLE `t` RENAME COLUMN `ασ` TO `x`, DROP COLUMN `n`"),
+    ]
+    assert set(declared(files[0])) == {"id", "ασ", "n"}, "each character is lowered by itself, as TiDB does"
+    assert declared(*files)["x"].elements == ("a",)
+    assert set(declared(*files)) == {"id", "x"}
+
+
 def test_what_no_statement_declared_is_not_known() -> None:
     added = schema_file("d.t", 5, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `n` INT")
     assert set(declared(schema_file("d.t", 1, query=""), added)) == {"n"}

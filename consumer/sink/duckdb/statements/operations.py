@@ -17,7 +17,7 @@ from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.commands import refused_hint, table_there_hint
 from consumer.model.forms import FormedDdl
-from consumer.model.names import TableName
+from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.sink.closing import closing
 from consumer.sink.columnar.sql import literal, quote
@@ -65,13 +65,13 @@ class Operations:
 def named_tables(step: ApplyDdl) -> set[TableName]:
     """The tables that `operations` must know, as far as they exist."""
     like = changes_of(step.statement).named("like")
-    source = () if like is None else (TableName(like.database or step.name.database, like.table),)
+    source = () if like is None else (like.within(step.name.database),)
     return {name for name in (step.name, step.old_name, *step.touches, *source) if name is not None}
 
 
 def action_of(step: ApplyDdl) -> Action:
     """Raises DdlRefused for a statement of no known kind, or about the target's own database."""
-    if step.name.database.lower() in (SCHEMA, "information_schema", "pg_catalog"):
+    if same_name(step.name.database) in (SCHEMA, "information_schema", "pg_catalog"):
         raise refused(step, f"the database {step.name.database} is the target's own", "filter it in the changefeed")
     try:
         return step.action
@@ -173,9 +173,9 @@ def _like(step: ApplyDdl, tables: Tables) -> Upstream | None:
     if source is None:
         return None
     others = (name for name in step.touches if name not in (step.name, *step.behind))
-    named = [name for name in others if name.table.lower() == source.table.lower()]
+    named = [name for name in others if same_name(name.table) == same_name(source.table)]
     wanted = [column.name for column in visible(step.file.columns)]
-    for name in (*named, TableName(source.database or step.name.database, source.table)):
+    for name in (*named, source.within(step.name.database)):
         upstream = tables[name].upstream if name in tables else None
         if upstream is not None and [column.name for column in upstream.columns] == wanted:
             return upstream
@@ -200,7 +200,7 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
     emptied = (f"TRUNCATE {written.table(table.name)}",) if action == Action.TRUNCATE_TABLE else ()
     types = {change.name: change.value.type for change in found}
     unknown = [column.name for column in after.stored if column.labelled and not column.elements]
-    changed = [name for name in unknown if name.lower() in definitions.columns]
+    changed = [name for name in unknown if same_name(name) in definitions.columns]
     return Operations(
         (*emptied, *reshaped(table, found, written.table)),
         {table.name: replace(table, types=types, upstream=after)},
@@ -220,11 +220,11 @@ def _existing(step: ApplyDdl, name: TableName, tables: Tables) -> ReplicaTable:
 
 def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstream | None = None) -> Upstream:
     """The columns that a schema file lists, with what only the statement, or what is known of them already, tells."""
-    known = {column.name.lower(): column for column in before.columns} if before else {}
-    unreal = {name.lower() for name in before.virtual} if before else set()
+    known = by_name(before.columns) if before else {}
+    unreal = same_names(before.virtual) if before else set()
     told, virtual = [], set()
     for column in visible(columns):
-        lowered = column.name.lower()
+        lowered = same_name(column.name)
         definition = definitions.columns.get(lowered)
         old = known.get(definitions.old_name(lowered) or "")
         if old is not None and old.family is column.family:
@@ -234,7 +234,7 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
         else:
             labels = column.elements or (definition.elements if definition else ())
         told.append(replace(column, elements=labels))
-        if definition.virtual if definition else old is not None and old.name.lower() in unreal:
+        if definition.virtual if definition else old is not None and same_name(old.name) in unreal:
             virtual.add(column.name)
     return Upstream(tuple(told), frozenset(virtual))
 

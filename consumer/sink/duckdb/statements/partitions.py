@@ -13,7 +13,7 @@ from consumer.ddl.partition_clauses import TAKES_ROWS, PartitionClause
 from consumer.ddl.partitions import positions
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.partition_members import members
 from consumer.sink.columnar.sql import quote
@@ -114,7 +114,7 @@ def _plain_table(step: ApplyDdl) -> TableName:
     named = changes_of(step.statement).named("exchange")
     if named is None:
         raise NotUnderstood("the table that the partition is exchanged with")
-    wanted = TableName(named.database or step.name.database, named.table).folded
+    wanted = named.within(step.name.database).folded
     found = (name for name in step.touches if name.folded == wanted)
     name = next(found, None)
     if name is None:
@@ -126,7 +126,9 @@ def _unified(connection: duckdb.DuckDBPyConnection, one: ReplicaTable, other: Re
     """The columns of both tables, once each has one type in both: text where one holds it for values that are no date,
     or no JSON. Raises NotUnderstood for tables that do not have the same columns."""
     pairs = list(zip(_stored(one), _stored(other), strict=False))
-    if len(_stored(one)) != len(_stored(other)) or any(mine.name.lower() != its.name.lower() for mine, its in pairs):
+    if len(_stored(one)) != len(_stored(other)) or any(
+        same_name(mine.name) != same_name(its.name) for mine, its in pairs
+    ):
         raise NotUnderstood(f"the columns of {other.name}, which are not those of {one.name}")
     for mine, its in pairs:
         if mine.labelled and mine.elements != its.elements:

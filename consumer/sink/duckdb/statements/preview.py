@@ -9,7 +9,7 @@ from datetime import tzinfo
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.sql import quote
@@ -50,7 +50,7 @@ class Preview:
         return TargetDdl((*rows, *done.sql), done.note)
 
     def _dropped(self, database: str, trash: TableName | None) -> TargetDdl:
-        own = [name for name in self._tables if name.database.lower() == database.lower()]
+        own = [name for name in self._tables if same_name(name.database) == same_name(database)]
         self._follow(dict.fromkeys(own))
         moved = f"moves every table of {quote(database)} to the schema {quote(trash.database)}" if trash else ""
         return TargetDdl(tuple(filter(None, (moved, f"DROP SCHEMA IF EXISTS {quote(database)} CASCADE"))))

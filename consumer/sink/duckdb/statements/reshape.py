@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from consumer.ddl.declared import Definition, Definitions
-from consumer.model.names import TableName
+from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.casts import NewValue, backfill, converted
 from consumer.sink.columnar.sql import quote
@@ -40,12 +40,12 @@ def changes(
     """The columns of the table once the statement has run. It comes to what the statement itself says: a column that
     an earlier one should have added or dropped, and was not executed, stays absent, or stays. Raises NameTaken, and
     NotExact where values have no form in their new type."""
-    known = {column.name.lower(): column for column in before.columns}
+    known = by_name(before.columns)
     found: list[_Change] = []
     for column in after.stored:
         old = definitions.old_name(column.name)
         if old is None:
-            definition = definitions.columns.get(column.name.lower(), Definition())
+            definition = definitions.columns.get(same_name(column.name), Definition())
             found.append(_Change(column.name, None, backfill(column, definition, step.file.version, zone)))
         elif (spelled := table.spelled(old)) is not None:
             value = NewValue(table.types[spelled], quote(spelled))
@@ -58,13 +58,13 @@ def changes(
 def _with_kept(table: ReplicaTable, found: list[_Change], dropped: Collection[str]) -> list[_Change]:
     """`found` with the columns that only the replica has, each behind the column that it stands behind now."""
     taken = {change.old for change in found}
-    names = {change.name.lower() for change in found}
+    names = same_names(change.name for change in found)
     place = 0
     for name, kind in table.types.items():
         if name in taken:
             place = 1 + next(at for at, change in enumerate(found) if change.old == name)
-        elif name.lower() not in dropped:
-            if name.lower() in names:
+        elif same_name(name) not in dropped:
+            if same_name(name) in names:
                 raise NameTaken(
                     f"the replica has a column {name} already, from before a statement that was not executed"
                 )

@@ -11,7 +11,7 @@ from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableErro
 from consumer.model.columns import Column
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable, handle_key
 from consumer.sink.columnar.types import duckdb_type, held_as
@@ -33,7 +33,7 @@ def prepare(
 
 def _answer(request: LoadRequest, table: ReplicaTable | None) -> LoadTarget | ConsumerError:
     try:
-        if request.name.database.lower() == SCHEMA:
+        if same_name(request.name.database) == SCHEMA:
             raise CannotBeExact(
                 f"the database {SCHEMA} is the target's own",
                 hint="route or filter it in the changefeed",
@@ -57,10 +57,10 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
     if missing:
         raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
-    names = tuple(name for name in table.types if name.lower() in sent)
+    names = tuple(name for name in table.types if same_name(name) in sent)
     _check_key(request, table, sent)
-    own = tuple(name for name in table.types if name.lower() not in sent and name not in table.generated)
-    columns = tuple(sent[name.lower()] for name in names)
+    own = tuple(name for name in table.types if same_name(name) not in sent and name not in table.generated)
+    columns = tuple(sent[same_name(name)] for name in names)
     key = handle_key(columns, request.unique_keys)
     if own and not key:
         raise _drift(
@@ -83,20 +83,22 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
 def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Column]) -> None:
     """A table that holds several rows of a key is not written to by that key alone."""
     stored = table.upstream.stored if table.upstream is not None else ()
-    lost = [column.name for column in stored if column.is_pk and column.name.lower() not in sent]
+    lost = [column.name for column in stored if column.is_pk and same_name(column.name) not in sent]
     if lost:
         raise _drift(request.table, f"the rows lack the columns {', '.join(lost)} of the replica's key")
 
 
 def _sent(request: LoadRequest, table: ReplicaTable) -> dict[str, Column]:
     """The rows' columns by lower-case name. An ENUM or SET has the labels that its table was created with."""
-    columns = {column.name.lower(): column for column in visible(request.columns) if column.name not in request.absent}
+    columns = {
+        same_name(column.name): column for column in visible(request.columns) if column.name not in request.absent
+    }
     if table.upstream is not None:
         for known in table.upstream.columns:
             if known.name in table.upstream.virtual:
-                columns.pop(known.name.lower(), None)
-            elif known.name.lower() in columns:
-                columns[known.name.lower()] = replace(columns[known.name.lower()], elements=known.elements)
+                columns.pop(same_name(known.name), None)
+            elif same_name(known.name) in columns:
+                columns[same_name(known.name)] = replace(columns[same_name(known.name)], elements=known.elements)
     return columns
 
 

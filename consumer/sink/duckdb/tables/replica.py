@@ -9,7 +9,7 @@ from dataclasses import asdict
 import duckdb
 
 from consumer.model.columns import Column
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.connection import catalog, qualified, schema
 from consumer.sink.duckdb.progress.schema import exists
@@ -83,7 +83,7 @@ def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
     """Drop a schema with all its tables. One named `main` or like the file stays, empty: DuckDB cannot drop it."""
     for name in tables_of(connection, database):
         drop_table(connection, name)
-    if database.lower() not in ("main", catalog(connection).lower()):
+    if same_name(database) not in ("main", same_name(catalog(connection))):
         connection.execute(f"DROP SCHEMA IF EXISTS {schema(connection, database)} CASCADE")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import pymysql
 
-from consumer.model.names import MAX_TSO
+from consumer.model.names import MAX_TSO, same_name
 from consumer.sink.progress_formats import Layout
 
 SCHEMA = "storage_consumer"
@@ -176,4 +176,4 @@ def layout(cursor: pymysql.cursors.Cursor) -> Layout:
 
 def is_reserved(database: str) -> bool:
     """Whether upstream's rows and statements must not go to a database of this name."""
-    return database.lower() in _RESERVED
+    return same_name(database) in _RESERVED

@@ -13,6 +13,7 @@ from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.clock import zone_of
 from consumer.model.columns import Column, Family
 from consumer.model.forms import FormedDdl
+from consumer.model.names import by_name, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.closing import closing
 from consumer.sink.mysql.server.connection import qualified, quote
@@ -53,7 +54,7 @@ def _declared(column: Column) -> str:
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
     said = changes_of(step.file).columns
-    before = {column.name.lower(): column for column in formed.before}
+    before = by_name(formed.before)
     clauses, fills, stayed = list[str](), list[str](), set[str]()
     place = "FIRST"
     for column in formed.after:
@@ -76,12 +77,12 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
 
 def _old(column: Column, said: Definitions, formed: FormedDdl) -> str | None:
     """The name, in lower case, that the column had before."""
-    return column.name.lower() if column in formed.form.added else said.old_name(column.name)
+    return same_name(column.name) if column in formed.form.added else said.old_name(column.name)
 
 
 def _backfill(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> tuple[str, Sequence[str]]:
     """What gives the rows that are there a new column's value: a default, or an assignment."""
-    definition = said.columns.get(column.name.lower(), Definition())
+    definition = said.columns.get(same_name(column.name), Definition())
     try:
         text = backfill_text(column, definition, step.file.version, zone_of(zone))
     except NotExact as error:

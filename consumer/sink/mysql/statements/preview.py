@@ -64,7 +64,7 @@ class _PlannedTarget(TargetNow):
             place = _Table(None) if action in CREATE_ACTIONS else self._at(name)
             source = done[0].named("like") if done else None
             if source is not None:
-                like = TableName(source.database or step.name.database, source.table)
+                like = source.within(step.name.database)
                 place, done = replace(self._at(like), likened=True), ()
             self._tables[name] = replace(place, changes=(*place.changes, *done))
 

@@ -12,7 +12,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.clock import zone_of
 from consumer.model.columns import Column
-from consumer.model.names import tso_to_time
+from consumer.model.names import by_name, tso_to_time
 from consumer.model.steps import ApplyDdl
 
 UTC = "+00:00"
@@ -89,7 +89,7 @@ def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
     if not times or step.columns_before is None:
         return bool(times)
     said = changes_of(step.file).columns
-    before = {column.name.lower(): column for column in step.columns_before}
+    before = by_name(step.columns_before)
     pairs = ((before.get(said.old_name(column.name) or ""), column) for column in step.file.columns)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pymysql
 
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.sink.mysql.server.connection import qualified
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 
@@ -54,6 +54,11 @@ class UniqueKey:
     not_null: bool
     prefix: bool
 
+    @property
+    def folded(self) -> frozenset[str]:
+        """Its columns, each as `same_name`."""
+        return same_names(self.columns)
+
 
 @dataclass(frozen=True)
 class TargetTable:
@@ -72,7 +77,7 @@ class TargetTable:
 
     @cached_property
     def _by_name(self) -> Mapping[str, TargetColumn]:
-        return {same_name(column.name): column for column in self.columns}
+        return by_name(self.columns)
 
 
 def describe(cursor: pymysql.cursors.Cursor, names: Collection[TableName]) -> Mapping[TableName, TargetTable]:
@@ -148,7 +153,7 @@ def referred_columns(cursor: pymysql.cursors.Cursor) -> Mapping[TableName, set[s
     found: defaultdict[TableName, set[str]] = defaultdict(set)
     for database, table, *other, column in _rows(cursor, _REFERRED_QUERY, ()):
         if (referred := TableName(database, table).folded) != TableName(*other).folded:
-            found[referred].add(column.lower())
+            found[referred].add(same_name(column))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consumer.errors import SchemaDrift
-from consumer.model.names import same_name
+from consumer.model.names import same_name, same_names
 from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
 from consumer.target import LoadRequest
@@ -30,7 +30,7 @@ def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str]
 
     Raises SchemaDrift where a row of the target cannot be found again, or could be removed without anybody asking.
     """
-    there = {same_name(name) for name in written}
+    there = same_names(written)
     own = [column for column in table.columns if not column.generated and same_name(column.name) not in there]
     if not own:
         return OwnColumns(())
@@ -38,7 +38,7 @@ def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str]
     if not key:
         raise _drift(request, f"{_lack(names)}, and without a key no row can keep them")
     handle = {same_name(written[position]) for position in key}
-    others = [unique for unique in table.unique_keys if {same_name(name) for name in unique.columns} != handle]
+    others = [unique for unique in table.unique_keys if unique.folded != handle]
     for unique in others:
         if not _is_written(unique, there) and not _stays_apart(unique, own):
             raise _drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
@@ -50,7 +50,7 @@ def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str]
     )
 
 
-def _is_written(unique: UniqueKey, written: set[str]) -> bool:
+def _is_written(unique: UniqueKey, written: frozenset[str]) -> bool:
     return all(same_name(name) in written for name in unique.columns)
 
 

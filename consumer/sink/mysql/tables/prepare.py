@@ -10,7 +10,7 @@ import pymysql
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.sink.missing import table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import Flavor, qualified, quote
@@ -107,7 +107,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     trust = trust_in(request, table, names, key)
     blanks = shared.blanks.get(table.name)
     handle = {same_name(names[position]) for position in key}
-    secondary = any(_folded(unique.columns) != handle for unique in table.unique_keys)
+    secondary = any(unique.folded != handle for unique in table.unique_keys)
     alone = request.alone and (secondary or bool(trust.padded))
     doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
     checked = bool(key) and (doubtful or request.collided or alone)
@@ -167,11 +167,11 @@ def _check_table(request: LoadRequest, table: TargetTable, settings: MySqlSettin
 def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
     """The columns that both sides have, in the target's order: those to write, and those that the target computes where
     a unique key of it needs the rows' own values, or that are only read."""
-    sent = {same_name(column.name): column for column in _visible(request)}
+    sent = by_name(_visible(request))
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
         raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
-    keyed = {name for unique in table.unique_keys for name in _folded(unique.columns)}
+    keyed = frozenset[str]().union(*(unique.folded for unique in table.unique_keys))
     return [
         (sent[same_name(column.name)], column)
         for column in table.columns
@@ -192,7 +192,7 @@ def _check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetCol
 
 def _check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
     for column, target in columns:
-        known = request.labels.get(column.name.lower(), ())
+        known = request.labels.get(same_name(column.name), ())
         if wrong := wrong_label(known, target):
             raise SchemaDrift(
                 f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
@@ -221,7 +221,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     declared = tuple(column.name for column in request.columns if column.is_pk)
     candidates = [unique for unique in table.unique_keys if unique.not_null]
     if declared:
-        key = next((unique for unique in candidates if _folded(unique.columns) == _folded(declared)), None)
+        key = next((unique for unique in candidates if unique.folded == same_names(declared)), None)
         if key is None:
             other = "DROP PRIMARY KEY, " if any(unique.name == "PRIMARY" for unique in table.unique_keys) else ""
             raise CannotBeExact(
@@ -231,10 +231,10 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
                 table=str(request.table),
             )
     else:
-        virtual = {same_name(column.name) for column in table.columns if column.virtual}
-        exact = [unique for unique in candidates if not unique.prefix and virtual.isdisjoint(_folded(unique.columns))]
-        written = _folded(names)
-        key = min(exact, key=lambda unique: (not _folded(unique.columns) <= written, len(unique.columns)), default=None)
+        virtual = same_names(column.name for column in table.columns if column.virtual)
+        exact = [unique for unique in candidates if not unique.prefix and virtual.isdisjoint(unique.folded)]
+        written = same_names(names)
+        key = min(exact, key=lambda unique: (not unique.folded <= written, len(unique.columns)), default=None)
     if key is None:
         return ()
     positions = {same_name(name): number for number, name in enumerate(names)}
@@ -256,10 +256,6 @@ def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column
     # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
     lost = flavor.name != "tidb" and any("?" in label for label in found)
     return column if lost else replace(column, elements=found)
-
-
-def _folded(names: Sequence[str]) -> set[str]:
-    return {same_name(name) for name in names}
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consumer.errors import CannotBeExact
-from consumer.model.names import same_name
+from consumer.model.names import same_name, same_names
 from consumer.sink.mysql.server.connection import qualified, quote
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
 from consumer.target import LoadRequest
@@ -34,19 +34,19 @@ def trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key
     if not key:
         return Trust()
     handle = {same_name(names[position]) for position in key}
-    own = [unique for unique in table.unique_keys if _folded(unique.columns) != handle]
-    kept = _folded(names) | {same_name(column.name) for column in table.columns if column.generated}
-    _refuse_extra(request, [unique for unique in own if _folded(unique.columns) <= kept])
-    others = [unique for unique in own if unique.prefix or _folded(unique.columns) <= kept]
+    own = [unique for unique in table.unique_keys if unique.folded != handle]
+    kept = same_names(names) | same_names(column.name for column in table.columns if column.generated)
+    _refuse_extra(request, [unique for unique in own if unique.folded <= kept])
+    others = [unique for unique in own if unique.prefix or unique.folded <= kept]
     known = {frozenset(columns) for columns in request.told_unique}
-    handles = [unique for unique in table.unique_keys if _folded(unique.columns) == handle]
+    handles = [unique for unique in table.unique_keys if unique.folded == handle]
     fine = any(_is_fine(table, unique, names) for unique in handles)
     unproven = [unique for unique in handles if not _is_fine(table, unique, names)]
     proven = [unique for unique in handles if unique not in unproven]
     for unique in others:
-        if fine and not unique.prefix and handle <= _folded(unique.columns):
+        if fine and not unique.prefix and handle <= unique.folded:
             continue
-        told = _lowered(unique) in known or _lowered(unique) == _primary(request)
+        told = unique.folded in known or unique.folded == _primary(request)
         (proven if told and _is_fine(table, unique, names) else unproven).append(unique)
     return Trust(tuple(unique.name for unique in unproven), _padded(table, proven, names))
 
@@ -56,8 +56,8 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
     if known is None:
         return
     for unique in keys:
-        columns = _lowered(unique)
-        if unique.name.lower() not in known and columns not in known and columns != _primary(request):
+        columns = unique.folded
+        if same_name(unique.name) not in known and columns not in known and columns != _primary(request):
             raise CannotBeExact(
                 f"the target table has a unique key {quote(unique.name)} on {', '.join(map(quote, unique.columns))},"
                 " which upstream does not have: rows that are equal there would be lost",
@@ -69,7 +69,7 @@ def _refuse_extra(request: LoadRequest, keys: Sequence[UniqueKey]) -> None:
 
 def _is_fine(table: TargetTable, unique: UniqueKey, names: Sequence[str]) -> bool:
     """Whether the server tells apart in this key what differs in its columns' values, but for trailing blanks."""
-    if unique.prefix or not _folded(unique.columns) <= _folded(names):
+    if unique.prefix or not unique.folded <= same_names(names):
         return False
     columns = [table.column(name) for name in unique.columns]
     return not any(column is None or _is_coarse(column) for column in columns)
@@ -95,12 +95,4 @@ def _pads(column: TargetColumn) -> bool:
 
 
 def _primary(request: LoadRequest) -> frozenset[str]:
-    return frozenset(column.name.lower() for column in request.columns if column.is_pk)
-
-
-def _lowered(unique: UniqueKey) -> frozenset[str]:
-    return frozenset(name.lower() for name in unique.columns)
-
-
-def _folded(names: Sequence[str]) -> set[str]:
-    return {same_name(name) for name in names}
+    return same_names(column.name for column in request.columns if column.is_pk)
