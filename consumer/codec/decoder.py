@@ -35,6 +35,7 @@ class SliceDecoder:
         target: LoadTarget,
         dialect: Dialect,
         layout: Layout = (),
+        *,
         block_bytes: int = 8 << 20,
     ) -> None:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes

@@ -126,7 +126,7 @@ def test_slices_decode_to_their_lines(data: st.DataObject) -> None:
     content, lines = join(data.draw(st.lists(rows(target), max_size=12)), terminator)
     block_bytes = data.draw(st.sampled_from([64, 100, 333, 1000, 1 << 20]))
     for piece in data.draw(slices(content)):
-        decoder = SliceDecoder(MemoryReader(content), piece, target, dialect(terminator), block_bytes)
+        decoder = SliceDecoder(MemoryReader(content), piece, target, dialect(terminator), block_bytes=block_bytes)
         tables = list(decoder.batches())
         expected, stat = decode_slowly(lines, piece, target)
         assert as_rows(tables) == expected
@@ -189,7 +189,7 @@ def damaged(draw: Callable[..., Any]) -> bytes:
 @given(damaged(), st.sampled_from([(0,), ()]), st.sampled_from([64, 1 << 20]))
 def test_damaged_bytes_are_rows_or_a_typed_error(content: bytes, key: tuple[int, ...], block_bytes: int) -> None:
     target = target_of([Column("id", "INT"), Column("v", "BLOB")], key)
-    decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect(), block_bytes)
+    decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect(), block_bytes=block_bytes)
     failed = None
     try:
         for table in decoder.batches():
@@ -209,7 +209,8 @@ def test_a_broken_line_is_named(data: st.DataObject) -> None:
     content, placed = join(lines, b"\r\n")
     offset = data.draw(st.integers(0, placed[broken][0]))
     piece = replace(whole(content), offset=offset, length=len(content) - offset)
-    decoder = SliceDecoder(MemoryReader(content), piece, target, dialect(), data.draw(st.sampled_from([64, 1 << 20])))
+    size = data.draw(st.sampled_from([64, 1 << 20]))
+    decoder = SliceDecoder(MemoryReader(content), piece, target, dialect(), block_bytes=size)
     with pytest.raises(ConsumerError) as caught:
         list(decoder.batches())
     assert caught.value.line == broken + 1

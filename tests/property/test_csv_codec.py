@@ -178,9 +178,8 @@ def test_csv_decodes_to_what_canal_json_decodes_to(data: st.DataObject) -> None:
     found, rows = [change_schema(target).empty_table()], 0
     for start, stop in pairwise([0, *sorted(cuts), len(content)]):
         part = replace(piece, offset=start, length=stop - start, position=start)
-        decoder = SliceDecoder(
-            MemoryReader(content), part, target, dialect, target.columns, data.draw(st.sampled_from([64, 333, 1 << 20]))
-        )
+        size = data.draw(st.sampled_from([64, 333, 1 << 20]))
+        decoder = SliceDecoder(MemoryReader(content), part, target, dialect, target.columns, block_bytes=size)
         for table in decoder.batches():
             table.validate(full=True)
             assert table.num_rows
@@ -258,7 +257,7 @@ def test_damaged_bytes_are_rows_or_a_typed_error(
     assume(content)
     target = target_of([Column("id", "INT"), Column("v", "BLOB"), Column("x", "VARCHAR")], key)
     piece: FileSlice = whole(content)
-    decoder = SliceDecoder(MemoryReader(content), piece, target, dialect, target.columns, block_bytes)
+    decoder = SliceDecoder(MemoryReader(content), piece, target, dialect, target.columns, block_bytes=block_bytes)
     failed = None
     try:
         for table in decoder.batches():

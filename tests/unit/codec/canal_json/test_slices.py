@@ -98,9 +98,11 @@ def test_commit_ts_is_exact_above_what_a_double_holds() -> None:
 def test_the_window_counts_what_it_leaves_out() -> None:
     content = file_of(*(row_line("INSERT", {"id": str(ts), "v": "a"}, commit_ts=ts) for ts in (9, 5, 6, 8, 7, 12, 4)))
     piece = replace(whole(content), exact=Window(5, 7), seen=(0, 4, 5, 6))
-    for block_bytes in (1, 1 << 20):
-        decoder = SliceDecoder(MemoryReader(content), piece, KEYED, dialect(), block_bytes)
-        assert [row[0] for row in as_rows(list(decoder.batches()))] == [6, 7]
+    for block_bytes, blocks in ((1, 2), (1 << 20, 1)):
+        decoder = SliceDecoder(MemoryReader(content), piece, KEYED, dialect(), block_bytes=block_bytes)
+        batches = list(decoder.batches())
+        assert [row[0] for row in as_rows(batches)] == [6, 7]
+        assert len(batches) == blocks
         assert decoder.stat == FileStat(piece.path, rows=7, dropped=2, next_ts=8, first_ts=4, last_ts=7, unseen_ts=4)
 
 

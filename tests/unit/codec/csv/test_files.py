@@ -44,7 +44,7 @@ def decoded(name: str, target: LoadTarget, layout: Sequence[Column] | None = Non
     content = (FOLDER / f"{name}.csv").read_bytes()
     dialect = Dialect("csv", options=FORMATS[name.rpartition(".")[2]])
     columns = target.columns if layout is None else tuple(layout)
-    decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect, columns, block_bytes)
+    decoder = SliceDecoder(MemoryReader(content), whole(content), target, dialect, columns, block_bytes=block_bytes)
     return as_rows(list(decoder.batches()))
 
 

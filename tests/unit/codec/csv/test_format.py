@@ -145,7 +145,12 @@ def test_memory_is_bounded_by_blocks() -> None:
 
     target = target_of(TEXTS)
     decoder = SliceDecoder(
-        Measured(content), whole(content), target, Dialect("csv", options=WITH_TS), target.columns, 256 << 10
+        Measured(content),
+        whole(content),
+        target,
+        Dialect("csv", options=WITH_TS),
+        target.columns,
+        block_bytes=256 << 10,
     )
     counts = [table.num_rows for table in decoder.batches()]
     assert sum(counts) == 40_000
