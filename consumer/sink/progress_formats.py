@@ -3,8 +3,9 @@
 `acquire` brings an older layout forward, step by step; `status` and `plan` read it as it is. To change the layout
 (raise FORMAT_VERSION in consumer/model/progress.py first, unless no release has the present one yet):
 
-1. Put the table or column into both targets' schema.py. A new column is the last of its table, and on a server its
-   definition has a DEFAULT unless the type's own empty value ('' or 0) is right for rows that are there.
+1. Put the table or column into progress_layout.py. A new column is the last of its table, and on a server its
+   definition (mysql/progress/schema.py) has a DEFAULT unless the type's own empty value ('' or 0) is right for rows
+   that are there.
 2. Name a new column in ADDED below, with what it is in rows that were there before, as SQL. That is all that a new
    column needs: the step adds it, and whoever reads an older layout gets that value. A new table needs no line.
 3. Anything else (an index, another type, values that are computed) is a line in `_to_N` of both targets' migrate.py.

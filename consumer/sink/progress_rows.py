@@ -27,14 +27,10 @@ from consumer.model.routes import naming_from
 from consumer.model.steps import Window
 from consumer.model.targets import SAME
 from consumer.sink.progress_formats import check_format
+from consumer.sink.progress_layout import own_columns
 
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
-_CONSUMER_COLUMNS = "format, written_by, upstream, applied_ts, start_ts, time_zone, routes, forms, filters"
-_TABLE_COLUMNS = "database_name, table_name, applied_ts, state, reason, hint"
-_FOLDER_COLUMNS = "root, version, part, date, dispatcher, done, size, stamp, open_files, index_stamp, first_ts, last_ts"
-_BAD_ROW_COLUMNS = "database_name, table_name, id, reason, path, line, position, version, commit_ts, letter"
-_DDL_COLUMNS = "database_name, table_name, version, checksum, state, before_state, reason"
 
 CONSUMERS = (
     "SELECT c.name, COUNT(r.state) FROM storage_consumer.consumer c "
@@ -53,6 +49,7 @@ OF_OTHERS = (
 )
 """Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
 is in order, or has come to a stop behind a statement of its own."""
+_OF_CONSUMER = ("upstream", "applied_ts", "start_ts", "time_zone", "routes", "forms", "filters")
 _HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
@@ -100,25 +97,21 @@ def is_replay(name: str) -> bool:
 
 def progress_of(select: Select) -> Progress:
     """The progress of the consumer name that `select` reads. Raises BadConfig for a later format."""
-    (row,) = select("consumer", _CONSUMER_COLUMNS)
-    found, written_by, upstream, applied_ts, start_ts, time_zone, routes, forms, filters = row
-    check_format(found, written_by)
-    tables, folders = select("table_progress", _TABLE_COLUMNS), select("folder_progress", _FOLDER_COLUMNS)
+    (row,) = select("consumer", own_columns("consumer"))
+    known = dict(zip(own_columns("consumer").split(", "), row, strict=True))
+    check_format(known["format"], known["written_by"])
+    tables, folders, rows, ddls = (
+        select(table, own_columns(table)) for table in ("table_progress", "folder_progress", "bad_row", "ddl")
+    )
     bad_rows: BadRows = {}
-    for row in select("bad_row", _BAD_ROW_COLUMNS):
-        bad_rows.setdefault(TableName(*row[:2]), {})[row[2]] = BadRow(*row[2:])
-    ddls = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in select("ddl", _DDL_COLUMNS)]
+    for database, table, row_id, *place, reason in rows:
+        bad_rows.setdefault(TableName(database, table), {})[row_id] = BadRow(row_id, reason, *place)
+    records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in ddls]
     return Progress(
-        upstream=upstream,
-        applied_ts=applied_ts,
-        start_ts=start_ts,
-        time_zone=time_zone,
-        routes=routes,
-        forms=forms,
-        filters=filters,
+        **{field: known[field] for field in _OF_CONSUMER},
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
-        ddls={record.id: record for record in ddls},
+        ddls={record.id: record for record in records},
         bad_rows=bad_rows,
     )
 

@@ -16,7 +16,6 @@ from consumer.model.owned import OwnedTables
 from consumer.model.progress import (
     FORMAT_VERSION,
     AuditRow,
-    DdlId,
     DdlRecord,
     FolderProgress,
     Progress,
@@ -25,6 +24,7 @@ from consumer.model.progress import (
     TableProgress,
 )
 from consumer.sink.progress_formats import Layout, readable
+from consumer.sink.progress_layout import COLUMNS, KEYS, own_columns
 from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
@@ -39,14 +39,6 @@ from consumer.sink.progress_rows import (
 
 Row = Mapping[str, Any]
 """Column -> value; all rows of one call have the same columns."""
-
-KEYS = {
-    "table_progress": ("name", "database_name", "table_name"),
-    "known_table": ("name", "database_name", "table_name"),
-    "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
-    "ddl": ("name", "database_name", "table_name", "version", "checksum"),
-    "bad_row": ("name", "database_name", "table_name", "id"),
-}
 
 
 class ProgressTables(Protocol):
@@ -119,8 +111,8 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     found = tables.run("SELECT upstream, time_zone FROM storage_consumer.consumer WHERE name = ?", name)
     if not found:
         tables.run(
-            "INSERT INTO storage_consumer.consumer (name, format, upstream, applied_ts, start_ts, updated, written_by, "
-            f"time_zone, routes, forms, filters) VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '', '')",
+            f"INSERT INTO storage_consumer.consumer ({', '.join(COLUMNS['consumer'])}) "
+            f"VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '', '')",
             *(name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
@@ -165,10 +157,12 @@ def store(
     tables.remove("known_table", [_table_key(name, table) for table in ended])
     tables.remove("table_progress", [_table_key(name, table) for table in gone])
     tables.put("table_progress", [_table_row(name, *item) for item in change.tables.items() if item[1] is not None])
-    tables.remove("folder_progress", [_folder_key(name, f) for f, place in change.folders.items() if place is None])
+    tables.remove(
+        "folder_progress", [_key("folder_progress", name, *f) for f, place in change.folders.items() if place is None]
+    )
     tables.put("folder_progress", [_folder_row(name, *item) for item in change.folders.items() if item[1] is not None])
     tables.put("ddl", [_ddl_row(name, record) for record in change.ddls])
-    tables.remove("ddl", [_ddl_key(name, ddl) for ddl in change.forget_ddls])
+    tables.remove("ddl", [_key("ddl", name, *ddl) for ddl in change.forget_ddls])
     tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
     _store_bad_rows(tables, name, change)
     if change.audit:
@@ -179,79 +173,53 @@ def store(
 def _store_bad_rows(tables: ProgressTables, name: str, change: ProgressChange) -> None:
     if change.moved_bad:
         where = "FROM storage_consumer.bad_row WHERE name = ? AND database_name = ? AND table_name = ?"
-        columns = ", ".join(_BAD_ROW)
-        there = {old: tables.run(f"SELECT {columns} {where}", name, *old) for old in change.moved_bad}
+        there = {old: tables.run(f"SELECT {own_columns('bad_row')} {where}", name, *old) for old in change.moved_bad}
         for old in [old for old, found in there.items() if found]:
             tables.run(f"DELETE {where}", name, *old)
         for old, places in change.moved_bad.items():
             for new in places:
-                rows = [{**_table_key(name, new), **dict(zip(_BAD_ROW, row, strict=True))} for row in there[old]]
-                tables.put("bad_row", rows)
+                tables.put("bad_row", [_row("bad_row", name, *new, *row[2:]) for row in there[old]])
     for table, found in change.set_aside.items():
         tables.put("bad_row", [_bad_row(name, table, row) for row in found.values()])
     for table, ids in change.taken_in.items():
-        tables.remove("bad_row", [{**_table_key(name, table), "id": key} for key in ids])
+        tables.remove("bad_row", [_key("bad_row", name, *table, key) for key in ids])
 
 
-_BAD_ROW = ("id", "path", "line", "position", "version", "commit_ts", "letter", "reason")
+def _row(table: str, *values: object) -> Row:
+    return dict(zip(COLUMNS[table], values, strict=True))
 
 
-def _bad_row(name: str, table: TableName, row: BadRow) -> Row:
-    own = (row.id, row.path, row.line, row.offset, row.version, row.commit_ts, row.letter, row.reason)
-    return {**_table_key(name, table), **dict(zip(_BAD_ROW, own, strict=True))}
+def _key(table: str, *values: object) -> Row:
+    return dict(zip(KEYS[table], values, strict=True))
 
 
 def _table_key(name: str, table: TableName) -> Row:
-    return {"name": name, "database_name": table.database, "table_name": table.table}
+    return _key("known_table", name, *table)
 
 
 def _table_row(name: str, table: TableName, place: TableProgress | None) -> Row:
     assert place is not None
-    own = {"applied_ts": place.applied_ts, "state": place.state.value, "reason": place.reason, "hint": place.hint}
-    return {**_table_key(name, table), **own}
-
-
-def _folder_key(name: str, folder: Folder) -> Row:
-    return dict(zip(KEYS["folder_progress"], (name, *folder), strict=True))
+    return _row("table_progress", name, *table, place.applied_ts, place.state.value, place.reason, place.hint)
 
 
 def _folder_row(name: str, folder: Folder, place: FolderProgress | None) -> Row:
     assert place is not None
-    return {
-        **_folder_key(name, folder),
-        "done": place.done,
-        "size": place.size,
-        "stamp": place.stamp,
-        "open_files": open_files(place),
-        "index_stamp": place.index,
-        "first_ts": place.first_ts,
-        "last_ts": place.last_ts,
-    }
-
-
-def _ddl_key(name: str, ddl: DdlId) -> Row:
-    return dict(zip(KEYS["ddl"], (name, *ddl), strict=True))
+    last = (place.done, place.size, place.stamp, open_files(place), place.index, place.first_ts, place.last_ts)
+    return _row("folder_progress", name, *folder, *last)
 
 
 def _ddl_row(name: str, record: DdlRecord) -> Row:
-    own = {"state": record.state.value, "before_state": record.before, "reason": record.reason}
-    return {**_ddl_key(name, record.id), **own}
+    return _row("ddl", name, *record.id, record.state.value, record.before, record.reason)
+
+
+def _bad_row(name: str, table: TableName, row: BadRow) -> Row:
+    place = (row.path, row.line, row.offset, row.version, row.commit_ts, row.letter)
+    return _row("bad_row", name, *table, row.id, *place, row.reason)
 
 
 def _audit_row(name: str, epoch: int, now: str, row: AuditRow) -> Row:
-    return {
-        **_table_key(name, row.table),
-        "epoch": epoch,
-        "finished": now,
-        "step": row.step,
-        "from_ts": row.from_ts,
-        "to_ts": row.to_ts,
-        "row_count": row.changes,
-        "puts": row.puts,
-        "deletes": row.deletes,
-        "dropped_rows": row.dropped_rows,
-        "statement": row.statement,
-    }
+    counts = (row.changes, row.puts, row.deletes, row.dropped_rows)
+    return _row("audit", name, epoch, now, row.step, *row.table, row.from_ts, row.to_ts, *counts, row.statement)
 
 
 def sha256(text: str) -> str:

@@ -24,7 +24,7 @@ from consumer.model.progress import State
 from consumer.model.texts import count_text
 from consumer.sink.columnar.lock import NOT_ALLOWED, FileLock
 from consumer.sink.duckdb.connection import NO_ROOM, Database, is_open_elsewhere
-from consumer.sink.duckdb.progress.schema import SCHEMA
+from consumer.sink.progress_layout import SCHEMA
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ import duckdb
 
 from consumer import __version__
 from consumer.model.progress import FORMAT_VERSION
-from consumer.sink.duckdb.progress.schema import SCHEMA, TABLES, create_missing, create_view, exists, layout
+from consumer.sink.duckdb.progress.schema import TABLES, create_missing, create_view, exists, layout
 from consumer.sink.progress_formats import ADDED, check_format
+from consumer.sink.progress_layout import SCHEMA
 
 
 def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:

@@ -13,78 +13,11 @@ from collections.abc import Mapping
 import duckdb
 
 from consumer.sink.progress_formats import Layout
+from consumer.sink.progress_layout import SCHEMA, columns_in
 
-SCHEMA = "storage_consumer"
-
-_TABLE = {"name": "VARCHAR", "database_name": "VARCHAR", "table_name": "VARCHAR"}
+_TYPES = {"flag": "INTEGER", "number": "BIGINT", "tso": "UBIGINT", "time": "TIMESTAMP"}
 TABLES: Mapping[str, Mapping[str, str]] = {
-    "consumer": {
-        "name": "VARCHAR",
-        "format": "INTEGER",
-        "upstream": "VARCHAR",
-        "applied_ts": "UBIGINT",
-        "start_ts": "UBIGINT",
-        "updated": "TIMESTAMP",
-        # The last release that acquired the file.
-        "written_by": "VARCHAR",
-        "time_zone": "VARCHAR",
-        "routes": "VARCHAR",
-        "forms": "VARCHAR",
-        "filters": "VARCHAR",
-    },
-    "table_progress": {**_TABLE, "applied_ts": "UBIGINT", "state": "VARCHAR", "reason": "VARCHAR", "hint": "VARCHAR"},
-    "folder_progress": {
-        "name": "VARCHAR",
-        "root": "VARCHAR",
-        "version": "UBIGINT",
-        "part": "VARCHAR",
-        "date": "VARCHAR",
-        "dispatcher": "VARCHAR",
-        "done": "BIGINT",
-        "size": "BIGINT",
-        "stamp": "VARCHAR",
-        "open_files": "VARCHAR",
-        "index_stamp": "VARCHAR",
-        "first_ts": "UBIGINT",
-        "last_ts": "UBIGINT",
-    },
-    "ddl": {
-        **_TABLE,
-        "version": "UBIGINT",
-        "checksum": "UBIGINT",
-        "state": "VARCHAR",
-        "before_state": "VARCHAR",
-        "reason": "VARCHAR",
-    },
-    # Every table that rows or statements went to: `table_progress` only holds the exceptions.
-    "known_table": _TABLE,
-    # The rows that were set aside; their letters tell more.
-    "bad_row": {
-        **_TABLE,
-        "id": "VARCHAR",
-        "path": "VARCHAR",
-        "line": "BIGINT",
-        "position": "BIGINT",
-        "version": "UBIGINT",
-        "commit_ts": "UBIGINT",
-        "letter": "VARCHAR",
-        "reason": "VARCHAR",
-    },
-    "audit": {
-        "name": "VARCHAR",
-        "epoch": "BIGINT",
-        "finished": "TIMESTAMP",
-        "step": "VARCHAR",
-        "database_name": "VARCHAR",
-        "table_name": "VARCHAR",
-        "from_ts": "UBIGINT",
-        "to_ts": "UBIGINT",
-        "row_count": "BIGINT",
-        "puts": "BIGINT",
-        "deletes": "BIGINT",
-        "dropped_rows": "BIGINT",
-        "statement": "VARCHAR",
-    },
+    **columns_in(lambda kind: _TYPES.get(str(kind), "VARCHAR")),
     "lease": {"epoch": "BIGINT", "holder": "VARCHAR", "since": "TIMESTAMP"},
     # What the schema files and statements said of each replica table: DuckDB's own catalog does not hold it.
     "table_columns": {"database_name": "VARCHAR", "table_name": "VARCHAR", "columns": "VARCHAR"},

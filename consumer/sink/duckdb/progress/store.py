@@ -11,8 +11,9 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState
 from consumer.sink.duckdb.progress import schema
 from consumer.sink.progress_formats import Layout
+from consumer.sink.progress_layout import KEYS
 from consumer.sink.progress_rows import Rows
-from consumer.sink.progress_sql import KEYS, Row
+from consumer.sink.progress_sql import Row
 
 
 class FileTables:
@@ -54,7 +55,7 @@ class FileTables:
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
         if rows:
-            self.run(f"INSERT INTO storage_consumer.{table} {_incoming(table)}", _json(rows))
+            self.run(f"INSERT INTO storage_consumer.{table} BY NAME {_incoming(table)}", _json(rows))
 
 
 def _incoming(table: str) -> str:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.sql import literal, quote
-from consumer.sink.duckdb.progress.schema import SCHEMA
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
+from consumer.sink.progress_layout import SCHEMA
 from consumer.types.blobs import binary_to_hex
 
 _ROWS = 500

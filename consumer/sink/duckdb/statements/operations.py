@@ -23,9 +23,9 @@ from consumer.sink.closing import closing
 from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.columnar.types import duckdb_type
-from consumer.sink.duckdb.progress.schema import SCHEMA
 from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshaped
 from consumer.sink.duckdb.tables.replica import visible
+from consumer.sink.progress_layout import SCHEMA
 
 Tables = Mapping[TableName, ReplicaTable]
 

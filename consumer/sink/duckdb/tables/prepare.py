@@ -15,9 +15,9 @@ from consumer.model.names import TableName, same_name
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable, handle_key
 from consumer.sink.columnar.types import duckdb_type, held_as
-from consumer.sink.duckdb.progress.schema import SCHEMA
 from consumer.sink.duckdb.tables.replica import describe, visible
 from consumer.sink.missing import table_missing
+from consumer.sink.progress_layout import SCHEMA
 from consumer.target import LoadRequest
 
 _ADD = "add them to the replica by hand, or let [consumer.ddl] execute the statement that does and "

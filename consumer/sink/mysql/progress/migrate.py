@@ -16,8 +16,9 @@ from consumer.errors import LeaseHeld
 from consumer.model.progress import FORMAT_VERSION
 from consumer.sink.mysql.progress.epochs import raise_epoch
 from consumer.sink.mysql.progress.lease import lock_name
-from consumer.sink.mysql.progress.schema import COLUMNS, SCHEMA, create_missing, create_view, exists, layout
+from consumer.sink.mysql.progress.schema import COLUMNS, create_missing, create_view, exists, layout
 from consumer.sink.progress_formats import ADDED, check_format
+from consumer.sink.progress_layout import SCHEMA
 
 _WAIT_SECONDS = 5
 

@@ -12,61 +12,37 @@ import pymysql
 
 from consumer.model.names import MAX_TSO, same_name
 from consumer.sink.progress_formats import Layout
-
-SCHEMA = "storage_consumer"
+from consumer.sink.progress_layout import KEYS, SCHEMA, Kind, columns_in
 
 _RESERVED = frozenset({SCHEMA, "mysql", "information_schema", "performance_schema", "sys"})
 _NO_TABLE, _NO_DATABASE = 1146, 1049
 _OPTIONS = "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin"
-_NAME = {"name": "VARCHAR(64) NOT NULL"}
-_TABLE = {**_NAME, "database_name": "VARCHAR(64) NOT NULL", "table_name": "VARCHAR(64) NOT NULL"}
+_TYPES = {
+    "flag": "INT",
+    "number": "BIGINT",
+    "tso": "BIGINT UNSIGNED",
+    "time": "DATETIME(3)",
+    "text": "TEXT",
+    "long text": "LONGTEXT",
+}
+
+
+def _spelled(kind: Kind) -> str:
+    return f"{f'VARCHAR({kind})' if isinstance(kind, int) else _TYPES[kind]} NOT NULL"
+
+
+_SHARED = columns_in(_spelled)
+_NAME = {"name": _spelled(64)}
+_TABLE = {"database_name": _spelled(64), "table_name": _spelled(64)}
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "consumer": {
-        **_NAME,
-        "format": "INT NOT NULL",
-        "upstream": "TEXT NOT NULL",
-        "applied_ts": "BIGINT UNSIGNED NOT NULL",
-        "start_ts": "BIGINT UNSIGNED NOT NULL",
-        "updated": "DATETIME(3) NOT NULL",
-        # The last release that acquired the target.
-        "written_by": "TEXT NOT NULL",
-        "time_zone": "VARCHAR(64) NOT NULL",
-        "routes": "LONGTEXT NOT NULL",
-        "forms": "LONGTEXT NOT NULL",
-        "filters": "LONGTEXT NOT NULL",
-    },
-    "table_progress": {
-        **_TABLE,
-        "applied_ts": "BIGINT UNSIGNED NOT NULL",
-        "state": "VARCHAR(16) NOT NULL",
-        "reason": "LONGTEXT NOT NULL",
-        "hint": "LONGTEXT NOT NULL",
-    },
+    **_SHARED,
     # Paths are longer than an index takes: `id` is the SHA-256 of what stands beside it.
     "folder_progress": {
         **_NAME,
         "id": "CHAR(64) NOT NULL",
-        "root": "LONGTEXT NOT NULL",
-        "version": "BIGINT UNSIGNED NOT NULL",
-        "part": "VARCHAR(64) NOT NULL",
-        "date": "VARCHAR(32) NOT NULL",
-        "dispatcher": "VARCHAR(255) NOT NULL",
-        "done": "BIGINT NOT NULL",
-        "size": "BIGINT NOT NULL",
-        "stamp": "TEXT NOT NULL",
-        "open_files": "LONGTEXT NOT NULL",
-        "index_stamp": "TEXT NOT NULL",
-        "first_ts": "BIGINT UNSIGNED NOT NULL",
+        **_SHARED["folder_progress"],
         "last_ts": f"BIGINT UNSIGNED NOT NULL DEFAULT {MAX_TSO}",
-    },
-    "ddl": {
-        **_TABLE,
-        "version": "BIGINT UNSIGNED NOT NULL",
-        "checksum": "BIGINT UNSIGNED NOT NULL",
-        "state": "VARCHAR(16) NOT NULL",
-        "before_state": "LONGTEXT NOT NULL",
-        "reason": "LONGTEXT NOT NULL",
     },
     "lease": {
         **_NAME,
@@ -77,54 +53,21 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     },
     # One for each transaction of a writer, and each statement, whose end is not recorded yet (see epochs.py).
     "proof": {**_NAME, "id": "BIGINT NOT NULL"},
-    # Every table that rows or statements went to: `table_progress` only holds the exceptions.
-    "known_table": _TABLE,
-    # The rows that were set aside; their letters tell more.
-    "bad_row": {
-        **_TABLE,
-        "id": "CHAR(32) NOT NULL",
-        "path": "LONGTEXT NOT NULL",
-        "line": "BIGINT NOT NULL",
-        "position": "BIGINT NOT NULL",
-        "version": "BIGINT UNSIGNED NOT NULL",
-        "commit_ts": "BIGINT UNSIGNED NOT NULL",
-        "letter": "LONGTEXT NOT NULL",
-        "reason": "LONGTEXT NOT NULL",
-    },
+    "bad_row": {**_SHARED["bad_row"], "id": "CHAR(32) NOT NULL"},
     # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
-    "blank_keys": {
-        "database_name": "VARCHAR(64) NOT NULL",
-        "table_name": "VARCHAR(64) NOT NULL",
-        "looked_at": "TEXT NOT NULL",
-        "found": "TINYINT NOT NULL",
-    },
+    "blank_keys": {**_TABLE, "looked_at": "TEXT NOT NULL", "found": "TINYINT NOT NULL"},
     "audit": {
         "id": "BIGINT NOT NULL AUTO_INCREMENT",
-        **_NAME,
-        "epoch": "BIGINT NOT NULL",
-        "finished": "DATETIME(3) NOT NULL",
-        "step": "VARCHAR(64) NOT NULL",
-        "database_name": "VARCHAR(64) NOT NULL",
-        "table_name": "VARCHAR(64) NOT NULL",
-        "from_ts": "BIGINT UNSIGNED NOT NULL",
-        "to_ts": "BIGINT UNSIGNED NOT NULL",
-        "row_count": "BIGINT NOT NULL",
-        "puts": "BIGINT NOT NULL",
-        "deletes": "BIGINT NOT NULL",
-        "dropped_rows": "BIGINT NOT NULL",
-        "statement": "LONGTEXT NOT NULL",
+        **_SHARED["audit"],
         "statement_hash": "CHAR(64) NOT NULL",
     },
 }
 _KEYS = {
+    **{table: f"PRIMARY KEY ({', '.join(key)})" for table, key in KEYS.items()},
     "consumer": "PRIMARY KEY (name)",
-    "table_progress": "PRIMARY KEY (name, database_name, table_name)",
     "folder_progress": "PRIMARY KEY (name, id)",
-    "ddl": "PRIMARY KEY (name, database_name, table_name, version, checksum)",
     "lease": "PRIMARY KEY (name, slot)",
     "proof": "PRIMARY KEY (name, id)",
-    "known_table": "PRIMARY KEY (name, database_name, table_name)",
-    "bad_row": "PRIMARY KEY (name, database_name, table_name, id)",
     "blank_keys": "PRIMARY KEY (database_name, table_name)",
     "audit": "PRIMARY KEY (id), KEY (name, finished)",
 }

@@ -14,8 +14,9 @@ from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
 from consumer.sink.mysql.tables.describe import Spelling
 from consumer.sink.progress_formats import Layout
+from consumer.sink.progress_layout import KEYS
 from consumer.sink.progress_rows import Rows
-from consumer.sink.progress_sql import KEYS, Row, sha256
+from consumer.sink.progress_sql import Row, sha256
 
 _BATCH = 500
 

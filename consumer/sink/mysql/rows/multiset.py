@@ -24,6 +24,7 @@ from consumer.sink.mysql.rows.values import key_literals, mysql_target, sql, tab
 from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.rounded import near
+from consumer.sink.progress_layout import COLUMNS
 from consumer.sink.progress_rows import begins_too_early
 
 _ROWS = 20_000
@@ -81,8 +82,7 @@ def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName
     """
     key = (name, table.database, table.table)
     cursor.execute(
-        "INSERT IGNORE INTO storage_consumer.table_progress "
-        "(name, database_name, table_name, applied_ts, state, reason, hint) "
+        f"INSERT IGNORE INTO storage_consumer.table_progress ({', '.join(COLUMNS['table_progress'])}) "
         "SELECT name, %s, %s, applied_ts, 'ok', '', '' FROM storage_consumer.consumer WHERE name = %s",
         (table.database, table.table, name),
     )

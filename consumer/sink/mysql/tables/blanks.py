@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.model.names import TableName
-from consumer.sink.mysql.progress.schema import SCHEMA
 from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.sink.progress_layout import SCHEMA
 
 TABLE = qualified(SCHEMA, "blank_keys")
 _NAMES = 500

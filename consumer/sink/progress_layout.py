@@ -1,0 +1,103 @@
+"""The tables of schema `storage_consumer`, on every target that speaks SQL: their columns and keys stand here alone.
+
+A target says what it calls each kind of column, and may have further columns and tables (its ``progress/schema.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+SCHEMA = "storage_consumer"
+
+Kind = Literal["flag", "number", "tso", "time", "text", "long text"] | int
+"""A whole number is the most characters of a text. Rows are written in UTC; a `tso` may be as great as MAX_TSO."""
+
+_TABLE: Mapping[str, Kind] = {"name": 64, "database_name": 64, "table_name": 64}
+COLUMNS: Mapping[str, Mapping[str, Kind]] = {
+    # `written_by` is the last release that acquired the target.
+    "consumer": {
+        "name": 64,
+        "format": "flag",
+        "upstream": "text",
+        "applied_ts": "tso",
+        "start_ts": "tso",
+        "updated": "time",
+        "written_by": "text",
+        "time_zone": 64,
+        "routes": "long text",
+        "forms": "long text",
+        "filters": "long text",
+    },
+    "table_progress": {**_TABLE, "applied_ts": "tso", "state": 16, "reason": "long text", "hint": "long text"},
+    "folder_progress": {
+        "name": 64,
+        "root": "long text",
+        "version": "tso",
+        "part": 64,
+        "date": 32,
+        "dispatcher": 255,
+        "done": "number",
+        "size": "number",
+        "stamp": "text",
+        "open_files": "long text",
+        "index_stamp": "text",
+        "first_ts": "tso",
+        "last_ts": "tso",
+    },
+    "ddl": {
+        **_TABLE,
+        "version": "tso",
+        "checksum": "tso",
+        "state": 16,
+        "before_state": "long text",
+        "reason": "long text",
+    },
+    # Every table that rows or statements went to: `table_progress` only holds the exceptions.
+    "known_table": _TABLE,
+    # The rows that were set aside; their letters tell more.
+    "bad_row": {
+        **_TABLE,
+        "id": 32,
+        "path": "long text",
+        "line": "number",
+        "position": "number",
+        "version": "tso",
+        "commit_ts": "tso",
+        "letter": "long text",
+        "reason": "long text",
+    },
+    "audit": {
+        "name": 64,
+        "epoch": "number",
+        "finished": "time",
+        "step": 64,
+        "database_name": 64,
+        "table_name": 64,
+        "from_ts": "tso",
+        "to_ts": "tso",
+        "row_count": "number",
+        "puts": "number",
+        "deletes": "number",
+        "dropped_rows": "number",
+        "statement": "long text",
+    },
+}
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "table_progress": tuple(_TABLE),
+    "known_table": tuple(_TABLE),
+    "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
+    "ddl": (*_TABLE, "version", "checksum"),
+    "bad_row": (*_TABLE, "id"),
+}
+"""The key of each table that has one beside the consumer name."""
+
+
+def columns_in(spelled: Callable[[Kind], str]) -> dict[str, dict[str, str]]:
+    """`COLUMNS` in the types of a target, by what it calls each kind."""
+    return {table: {name: spelled(kind) for name, kind in columns.items()} for table, columns in COLUMNS.items()}
+
+
+def own_columns(table: str) -> str:
+    """All columns but the consumer name, as a SELECT list."""
+    return ", ".join(name for name in COLUMNS[table] if name != "name")
