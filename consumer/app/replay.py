@@ -13,7 +13,7 @@ from consumer.model.commands import in_a_replay
 from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Bounds, Listing
 from consumer.model.load import Dialect
-from consumer.model.names import MAX_TSO, ms_to_tso, tso_to_ms
+from consumer.model.names import MAX_TSO, NAME_LIMIT, ms_to_tso, tso_to_ms
 from consumer.model.progress import ProgressChange
 from consumer.model.result import RunResult
 from consumer.model.timekeeper import now
@@ -85,7 +85,7 @@ def _name(settings: Settings, first: int, last: int | None) -> str:
     try:
         return consumer_name(name)
     except ValueError:
-        longest = 64 - len(name) + len(settings.name)
+        longest = NAME_LIMIT - len(name) + len(settings.name)
         raise BadConfig(
             f"--name {settings.name} is too long for a replay, whose progress is kept under {name}",
             hint=f"give a --name of at most {longest} characters",

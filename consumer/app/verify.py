@@ -13,6 +13,7 @@ from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts, 
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
+from consumer.model.durable import put_in_place
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
@@ -112,8 +113,7 @@ def _mender(parts: Parts, repairing: Repairing) -> Iterator[Mender | None]:
             file.write(_HEAD)
             yield Statements(parts.sink, file, repairing.sql)
             with writing(repairing.sql):
-                file.flush()
-                os.replace(begun, repairing.sql)
+                put_in_place(file, repairing.sql)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(begun)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.model.forms import Form, FormKind
-from consumer.model.names import TableName
+from consumer.model.names import NAME_LIMIT, TableName
 
 _MIRROR = "mirror"
 _FORMS = (_MIRROR, *FormKind)
 _KEYS = ("tables", "form", "columns")
-_LONGEST = 64
 """Characters in a name, on every MySQL-compatible server."""
 
 
@@ -95,8 +94,8 @@ def _form(kind: object, columns: Mapping[str, object]) -> Form | None:
     for name, own in columns.items():
         if name not in usual:
             raise ValueError(f"{name} is no column that the form {kind} adds; it adds {', '.join(usual)}")
-        if not isinstance(own, str) or not own or len(own) > _LONGEST or own != own.rstrip():
-            raise ValueError(f"the name of {name} must be a text of 1 to {_LONGEST} characters, no blank at its end")
+        if not isinstance(own, str) or not own or len(own) > NAME_LIMIT or own != own.rstrip():
+            raise ValueError(f"the name of {name} must be a text of 1 to {NAME_LIMIT} characters, no blank at its end")
     found = Form(FormKind(str(kind)), tuple(sorted((name, str(own)) for name, own in columns.items() if own != name)))
     names = [column.name.lower() for column in found.added]
     if len(set(names)) < len(names):

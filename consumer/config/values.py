@@ -11,7 +11,7 @@ from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
 from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
-from consumer.model.names import MAX_TSO
+from consumer.model.names import MAX_TSO, NAME_LIMIT
 from consumer.model.routes import Route, routes_of
 from consumer.sink import TARGETS, schemes
 from consumer.storage.settings import StorageSettings
@@ -199,8 +199,8 @@ def log_format(value: object) -> str:
 
 def consumer_name(value: object) -> str:
     """The name of the progress: a key in the target's tables, so it is short and plain."""
-    if not re.fullmatch(r"[\w.-]{1,64}", str(value), re.ASCII):
-        raise ValueError(f"'{value}' is not a name; give 1 to 64 letters, digits, '_', '-' or '.'")
+    if not re.fullmatch(rf"[\w.-]{{1,{NAME_LIMIT}}}", str(value), re.ASCII):
+        raise ValueError(f"'{value}' is not a name; give 1 to {NAME_LIMIT} letters, digits, '_', '-' or '.'")
     return str(value)
 
 

@@ -9,8 +9,10 @@ from consumer.ddl.charsets import declared_charset
 from consumer.ddl.declared import Definitions, declared
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.indexes import IndexChanges, index_changes
+from consumer.ddl.partition_clauses import TAKES_ROWS
 from consumer.ddl.partitions import PartitionChanges, partition_changes
 from consumer.ddl.references import Role, TableReference
+from consumer.model.actions import TAKING_ACTIONS
 from consumer.model.files import SchemaFile
 from consumer.model.indexes import Charset
 from consumer.model.names import TableName
@@ -55,6 +57,12 @@ def _compiled(query: str) -> Changes:
 def written_tables(file: SchemaFile) -> list[TableName]:
     """The tables that the statement names; a name without a database is one of the file's."""
     return [name.within(file.database) for name in changes_of(file).names]
+
+
+def takes_rows(file: SchemaFile) -> bool:
+    """Whether the statement takes rows away, or brings some, by partitions."""
+    clauses = changes_of(file).partitions.clauses
+    return file.type in TAKING_ACTIONS or any(clause.verb in TAKES_ROWS for clause in clauses)
 
 
 def recovered_table(file: SchemaFile) -> TableName | None:

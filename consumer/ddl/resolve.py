@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from consumer.ddl.definitions import ParsedStatement
 from consumer.ddl.references import TableReference, database_at
-from consumer.ddl.tokens import Edits, TokenKind, quote, starts
+from consumer.ddl.tokens import Edits, TokenKind, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName, quote, same_name
 
 
 @dataclass(frozen=True, slots=True)

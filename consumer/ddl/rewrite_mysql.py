@@ -16,12 +16,12 @@ from consumer.ddl.recover import NOT_KEPT
 from consumer.ddl.resolve import Names, resolve_names
 from consumer.ddl.session_times import plain_columns
 from consumer.ddl.timestamp_defaults import in_session_zone
-from consumer.ddl.tokens import Edits, Tokens, quote, starts
+from consumer.ddl.tokens import Edits, Tokens, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
-from consumer.model.names import same_names, tso_to_ms
+from consumer.model.names import quote, same_names, tso_to_ms
 
 FlavorName = Literal["mysql", "mariadb", "tidb"]
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.references import TableReference
 from consumer.ddl.resolve import Names, meant_tables, spell_database, write_name
-from consumer.ddl.tokens import Edits, Tokens, quote, starts
+from consumer.ddl.tokens import Edits, Tokens, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import TableName, quote
 from consumer.model.targets import Naming
 
 _BEHIND_A_TABLE = frozenset(

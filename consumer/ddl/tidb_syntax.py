@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from consumer.ddl.definitions import Index, Member, ParsedStatement
-from consumer.ddl.tokens import Edits, Tokens, closing, quote, starts, tokenize
+from consumer.ddl.tokens import Edits, Tokens, closing, starts, tokenize
+from consumer.model.names import quote
 
 _OPTIONS = frozenset(
     {

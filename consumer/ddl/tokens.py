@@ -81,11 +81,6 @@ def tokenize(text: str) -> list[Token]:
     return [token for token in pieces(text) if token.kind is not TokenKind.COMMENT]
 
 
-def quote(name: str) -> str:
-    """`name` as an identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def string_value(token: Token) -> str:
     """What a string literal spells."""
     quote = token.text[0]

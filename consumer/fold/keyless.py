@@ -23,7 +23,7 @@ from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal, last_of, row_codes
 from consumer.fold.side_by_side import refuse_side_by_side
 from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
-from consumer.model.names import TableName
+from consumer.model.names import TableName, qualified
 
 FileChanges = tuple[int, int, pa.Table]
 """Series, ordinal of a file in its series, and the file's change table with its rows in file order."""
@@ -142,11 +142,6 @@ def _refuse_shared(ts: Ints, image: Ints, table: TableName) -> None:
         raise CannotBeExact(
             f"two series of files hold the same row at commit-ts {ts[shared[0]]}, so a row written again looks the"
             " same as an equal row",
-            hint=f"where the changefeed never splits this table, set never-split = ['{_rule(table)}'] in [consumer] "
-            f"and run again; else {_KEYED}",
+            hint=f"where the changefeed never splits this table, set never-split = ['{qualified(*table)}'] in"
+            f" [consumer] and run again; else {_KEYED}",
         )
-
-
-def _rule(table: TableName) -> str:
-    """The table rule that names `table` alone."""
-    return ".".join(f"`{name.replace('`', '``')}`" for name in (table.database, table.table))

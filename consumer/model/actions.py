@@ -65,9 +65,9 @@ MULTI_FILE_ACTIONS = frozenset(
     {Action.RENAME_TABLE, Action.RENAME_TABLES, Action.EXCHANGE_PARTITION, Action.CREATE_TABLES}
 )
 """Several files can carry one version: at C == V they may not all be there yet (classic architecture)."""
-PARTITION_ACTIONS = frozenset(
-    {Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION, Action.MULTI_SCHEMA_CHANGE}
-)
+TAKING_ACTIONS = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
+"""These take the rows of partitions away."""
+PARTITION_ACTIONS = TAKING_ACTIONS | {Action.MULTI_SCHEMA_CHANGE}
 """After these, rows of the table's partitions can be gone or elsewhere."""
 REMOVING_ACTIONS = frozenset(
     {

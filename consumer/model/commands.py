@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from consumer.model.names import TableName
+from consumer.model.names import TableName, quote
 
 AS_FILES_SHOW = "`inspect --toml` prints the settings as the files show them"
 """Ends a hint about a setting: with the same settings a table that is loaded again would stop again."""
@@ -60,7 +60,7 @@ def table_argument(table: TableName) -> str:
     """`table` as it is written after ``--table``: with backticks where a name holds a dot, quoted for a shell. What a
     terminal would obey is quoted as an escape."""
     parts = (part for part in (table.database, table.table) if part)
-    quoted = (part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts)
+    quoted = (part if _PLAIN.fullmatch(part) else quote(part) for part in parts)
     text = ".".join(quoted)
     return shlex.quote(text) if text.isprintable() else "$'" + "".join(map(_in_bash, text)) + "'"
 

@@ -7,7 +7,7 @@ import zlib
 from typing import Protocol
 
 from consumer.model.actions import Action
-from consumer.model.names import TableName
+from consumer.model.names import NAME_LIMIT, TableName
 
 
 class DdlPolicy(enum.StrEnum):
@@ -78,7 +78,6 @@ NEVER_IGNORED = {
 }
 """Kinds that must not be ignored, and why: rows would be wrong later, without an error."""
 
-_LONGEST = 64
 """Characters in a name, on every MySQL-compatible server."""
 
 
@@ -101,9 +100,9 @@ def trash_name(version: int, name: TableName, complete: bool = True) -> TableNam
     own = name.table or name.database
     prefix = f"__{'trash' if complete else 'partial'}_{version}_"
     new = prefix + own
-    if len(new) > _LONGEST:
+    if len(new) > NAME_LIMIT:
         checksum = f"_{zlib.crc32(own.encode()):08x}"
-        new = prefix + own[: _LONGEST - len(prefix) - len(checksum)] + checksum
+        new = prefix + own[: NAME_LIMIT - len(prefix) - len(checksum)] + checksum
     return TableName(name.database, new) if name.table else TableName(new, "")
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
 LOGICAL_BITS = 18
+NAME_LIMIT = 64
+"""Characters of a database's, table's, column's or consumer's name."""
 MAX_TSO = (1 << 63) - 1
 """Above every commit-ts: "to the end of the storage"."""
 
@@ -56,6 +58,16 @@ def same_name(name: str) -> str:
 def same_names(names: Iterable[str]) -> frozenset[str]:
     """The `same_name` of each."""
     return frozenset(map(same_name, names))
+
+
+def quote(name: str) -> str:
+    """As an identifier of MySQL and TiDB, quoted."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def qualified(*names: str) -> str:
+    """``database.table``, quoted."""
+    return ".".join(map(quote, names))
 
 
 class _Named(Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from consumer.errors import DdlRefused
-from consumer.model.actions import Action
+from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.commands import forget_command, skip_ddl_command
 from consumer.model.ddl_policy import is_kept
 from consumer.model.names import TableName
@@ -17,8 +17,6 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.later_names import LaterName, LaterNames
 from consumer.plan.routing import SharedNames, begun
 from consumer.plan.statement import Statement, refusal
-
-_ON_DATABASES = frozenset({Action.CREATE_SCHEMA, Action.MODIFY_SCHEMA_CHARSET, Action.DROP_SCHEMA})
 
 
 class Others:
@@ -74,7 +72,7 @@ class Others:
 
     def leaves(self, statement: Statement) -> str:
         """The consumer to whom a statement about a database is left: it has tables there, and this one has none."""
-        if statement.action not in _ON_DATABASES or not statement.executed:
+        if statement.action not in DATABASE_ACTIONS or not statement.executed:
             return ""
         others = self._of_others()
         there = self._there(statement, others)

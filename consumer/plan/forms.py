@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from consumer.ddl.changes import changes_of, recovered_table, written_tables
+from consumer.ddl.changes import changes_of, recovered_table, takes_rows, written_tables
 from consumer.ddl.declared import Definition
-from consumer.ddl.partition_clauses import TAKES_ROWS
 from consumer.ddl.shape import Shape
 from consumer.errors import BadConfig, CannotBeExact, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
@@ -23,7 +22,6 @@ from consumer.model.targets import Naming
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
 """Statements that mean the same for a table of every form."""
-_ON_PARTITIONS = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
 
 
 class Executed(Protocol):
@@ -111,7 +109,7 @@ def check_beside(statement: Executed) -> None:
         if other != own:
             raise DdlRefused(f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}")
     elif own is not None:
-        if _takes_rows(file):
+        if takes_rows(file):
             raise DdlRefused(f"which rows are in a partition is not known of a table of the form {own}")
     elif (named := _named(statement)) is not None:
         kind = kind_of(action)
@@ -178,12 +176,6 @@ def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
     key = (column.name for column in found.after if column.is_pk)
     after = {same_name(name) if name in added else old_name(name) for name in key}
     return before != after
-
-
-def _takes_rows(file: SchemaFile) -> bool:
-    """Whether it takes rows of partitions away, or moves them."""
-    clauses = changes_of(file).partitions.clauses if file.type == Action.MULTI_SCHEMA_CHANGE else ()
-    return file.type in _ON_PARTITIONS or any(clause.verb in TAKES_ROWS for clause in clauses)
 
 
 def _labelled(column: Column, shape: Shape) -> Column:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from consumer.model.names import NAME_LIMIT
+
 SCHEMA = "storage_consumer"
 
 Kind = Literal["flag", "number", "tso", "time", "text", "long text"] | int
 """A whole number is the most characters of a text. Rows are written in UTC; a `tso` may be as great as MAX_TSO."""
 
-_TABLE: Mapping[str, Kind] = {"name": 64, "database_name": 64, "table_name": 64}
+_TABLE: Mapping[str, Kind] = {"name": NAME_LIMIT, "database_name": NAME_LIMIT, "table_name": NAME_LIMIT}
 COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     # `written_by` is the last release that acquired the target.
     "consumer": {
-        "name": 64,
+        "name": NAME_LIMIT,
         "format": "flag",
         "upstream": "text",
         "applied_ts": "tso",
@@ -31,7 +33,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     },
     "table_progress": {**_TABLE, "applied_ts": "tso", "state": 16, "reason": "long text", "hint": "long text"},
     "folder_progress": {
-        "name": 64,
+        "name": NAME_LIMIT,
         "root": "long text",
         "version": "tso",
         "part": 64,
@@ -68,12 +70,12 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "reason": "long text",
     },
     "audit": {
-        "name": 64,
+        "name": NAME_LIMIT,
         "epoch": "number",
         "finished": "time",
         "step": 64,
-        "database_name": 64,
-        "table_name": 64,
+        "database_name": NAME_LIMIT,
+        "table_name": NAME_LIMIT,
         "from_ts": "tso",
         "to_ts": "tso",
         "row_count": "number",

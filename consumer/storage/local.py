@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.errors import StorageUnavailable
+from consumer.model.durable import put_in_place
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
 from consumer.storage.errors import Translated
@@ -56,14 +57,7 @@ class LocalFiles:
             os.makedirs(folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(file.name, place)
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+                put_in_place(file, place)
 
     def _open(self, path: str) -> Any:
         """Raises StorageUnavailable for what is no regular file: opening a FIFO would wait for its writer."""

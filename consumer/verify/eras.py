@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import changes_of, takes_rows
 from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
@@ -34,8 +34,6 @@ from consumer.verify.known import Known
 
 _ALL = 1 << 62
 """More bytes than a table has: an era is read in one load."""
-_TAKING = frozenset({Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
-_CLAUSES = frozenset({"DROP", "TRUNCATE", "EXCHANGE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,11 +276,7 @@ def _version(file: SchemaFile) -> int:
 
 
 def _takes_rows(file: SchemaFile) -> bool:
-    """Whether the statement takes rows away, or brings some, by partitions."""
-    if action_of(file) in _TAKING:
-        return True
-    said = changes_of(file).partitions
-    return any(clause.verb in _CLAUSES for clause in said.clauses) or ("PARTITION" in said.misread.upper())
+    return takes_rows(file) or "PARTITION" in changes_of(file).partitions.misread.upper()
 
 
 def _is_in(name: str, names: set[str]) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from consumer.errors import BadConfig, TargetUnavailable
+from consumer.model.durable import put_in_place
 from consumer.model.load import LoadOutcome
 from consumer.model.names import LOGICAL_BITS, MAX_TSO, TableName
 from consumer.model.progress import State
@@ -148,16 +149,9 @@ class ReadingCopy:
                     fcntl.ioctl(copy, _CLONE, source.fileno())
                 except OSError:
                     shutil.copyfileobj(source, copy, 1 << 24)
-                copy.flush()
-                os.fsync(copy.fileno())
-            with suppress(FileNotFoundError):
-                os.unlink(f"{self.to}.wal")  # of somebody who wrote to the copy: it is not of the new one
-            os.replace(self._part, self.to)
-            folder = os.open(os.path.dirname(self.to), os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{self.to}.wal")  # of somebody who wrote to the copy: it is not of the new one
+                put_in_place(copy, self.to)
         except OSError as error:
             self._drop_part()  # the replica itself may need the room
             if error.errno in NOT_ALLOWED:

@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
+from consumer.model.names import NAME_LIMIT
 
-_NAME_LIMIT = 64
 _TAKEN = ("storage_consumer", "information_schema")
 """Schemas in the file, which could not be told from the file."""
 
@@ -30,8 +30,8 @@ class DuckDbSettings:
     copy: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.name) <= _NAME_LIMIT:
-            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {_NAME_LIMIT} characters")
+        if not 0 < len(self.name) <= NAME_LIMIT:
+            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {NAME_LIMIT} characters")
         try:
             zone_of(self.time_zone)
         except ValueError as error:

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
+from consumer.model.names import NAME_LIMIT
 
 _DEFAULT_PORTS = {"mysql": 3306, "mariadb": 3306, "tidb": 4000}
-_NAME_LIMIT = 64
 _WRITE_SOURCES = 15
 """TiDB has so many."""
 SslMode = Literal["", "DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY"]
@@ -46,8 +46,8 @@ class MySqlSettings:
     """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.name) <= _NAME_LIMIT:
-            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {_NAME_LIMIT} characters")
+        if not 0 < len(self.name) <= NAME_LIMIT:
+            raise BadConfig(f"the consumer name {self.name!r} must have 1 to {NAME_LIMIT} characters")
         if self.worker_count < 1:
             raise BadConfig(f"worker-count is {self.worker_count}, it must be at least 1")
 

@@ -11,7 +11,7 @@ import pymysql
 from consumer.errors import ConsumerError, TargetBusy, TargetUnavailable
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
-from consumer.model.names import TableName
+from consumer.model.names import TableName, qualified
 from consumer.model.owned import OwnedTables
 from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
@@ -21,7 +21,7 @@ from consumer.sink.mysql.progress.epochs import LOADS, check_proofs, raise_epoch
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.migrate import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
-from consumer.sink.mysql.server.connection import Flavor, FlavorName, qualified
+from consumer.sink.mysql.server.connection import Flavor, FlavorName
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.settings import MySqlSettings

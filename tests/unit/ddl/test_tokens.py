@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.ddl.references import references
-from consumer.ddl.tokens import Edits, TokenKind, pieces, quote, starts, tokenize
+from consumer.ddl.tokens import Edits, TokenKind, pieces, starts, tokenize
+from consumer.model.names import quote
 
 PIECES = ["`", "``", "'", "''", '"', "\\", "/*T![x] ", "/*", "*/", "--", "-- ", "#", "\n", " ", "(", ")", ",", ".", ";"]
 WORDS = ["CREATE", "TABLE", "1e5", "0x1f", "_UTF8MB4", "数据", "😀", "a$b", "b'01'", "12ab"]

@@ -32,8 +32,7 @@ def _spelled(kind: Kind) -> str:
 
 
 _SHARED = columns_in(_spelled)
-_NAME = {"name": _spelled(64)}
-_TABLE = {"database_name": _spelled(64), "table_name": _spelled(64)}
+_NAME = {"name": _SHARED["known_table"]["name"]}
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     **_SHARED,
@@ -55,7 +54,12 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "proof": {**_NAME, "id": "BIGINT NOT NULL"},
     "bad_row": {**_SHARED["bad_row"], "id": "CHAR(32) NOT NULL"},
     # Of tables, in lower case: where texts that end in blanks were looked for, and whether there may be one.
-    "blank_keys": {**_TABLE, "looked_at": "TEXT NOT NULL", "found": "TINYINT NOT NULL"},
+    "blank_keys": {
+        "database_name": "VARCHAR(64) NOT NULL",
+        "table_name": "VARCHAR(64) NOT NULL",
+        "looked_at": "TEXT NOT NULL",
+        "found": "TINYINT NOT NULL",
+    },
     "audit": {
         "id": "BIGINT NOT NULL AUTO_INCREMENT",
         **_SHARED["audit"],

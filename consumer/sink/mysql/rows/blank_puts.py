@@ -8,9 +8,8 @@ import pymysql
 
 from consumer.errors import RowsCollide
 from consumer.model.load import LoadTarget
-from consumer.model.names import TableName
+from consumer.model.names import TableName, quote
 from consumer.sink.mysql.rows.values import mysql_target, table_of
-from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.tables.blanks import TABLE, shown_columns
 
 

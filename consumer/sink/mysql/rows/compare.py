@@ -12,9 +12,10 @@ from pymysql.cursors import SSCursor
 
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
+from consumer.model.names import quote
 from consumer.sink.mysql.rows import normal_form
 from consumer.sink.mysql.rows.values import table_of
-from consumer.sink.mysql.server.connection import connect, quote
+from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 

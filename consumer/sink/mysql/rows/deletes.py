@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
+from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.values import as_signed, key_literals, mysql_target, sql, table_of
-from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.tables.rounded import near
 
 _BYTES = 256 * 1024

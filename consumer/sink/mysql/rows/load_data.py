@@ -12,8 +12,8 @@ import pymysql
 
 from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
+from consumer.model.names import quote
 from consumer.sink.mysql.rows.values import Form, form_of, from_text, mysql_target, table_of, texts
-from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, errno, translate
 from consumer.sink.mysql.server.wire import load_local
 

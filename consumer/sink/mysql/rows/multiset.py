@@ -13,7 +13,7 @@ from consumer.errors import CannotBeExact, RowRefused
 from consumer.fold.identity import identities
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget, Receipt
-from consumer.model.names import TableName
+from consumer.model.names import TableName, quote
 from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
 from consumer.model.steps import Window
 from consumer.sink.mysql.progress.store import store
@@ -21,7 +21,6 @@ from consumer.sink.mysql.rows import replace
 from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.deletes import same_bytes
 from consumer.sink.mysql.rows.values import key_literals, mysql_target, sql, table_of
-from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.tables.rounded import near
 from consumer.sink.progress_layout import COLUMNS

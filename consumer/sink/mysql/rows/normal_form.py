@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
+from consumer.model.names import quote
 from consumer.sink.mysql.rows.values import mysql_target
-from consumer.sink.mysql.server.connection import quote
 from consumer.types.floats import float32_exact
 
 _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)

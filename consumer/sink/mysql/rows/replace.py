@@ -14,9 +14,9 @@ import pymysql
 from consumer.errors import RowRefused
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
+from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import Piece, joined
 from consumer.sink.mysql.rows.values import error_values, literals, sql, table_of
-from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.server.errors import translate
 
 Verb = Literal["REPLACE", "INSERT"]

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
+from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
 from consumer.sink.mysql.rows.staged import is_staged
 from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql, table_of
-from consumer.sink.mysql.server.connection import file_session, quote
+from consumer.sink.mysql.server.connection import file_session
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.progress_layout import SCHEMA
 

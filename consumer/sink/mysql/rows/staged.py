@@ -19,8 +19,8 @@ import pymysql
 from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
+from consumer.model.names import qualified, quote
 from consumer.sink.mysql.rows.values import mysql_target, table_of
-from consumer.sink.mysql.server.connection import qualified, quote
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
 from consumer.sink.progress_layout import SCHEMA
 

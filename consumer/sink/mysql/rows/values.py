@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from consumer.errors import CorruptFile, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
-from consumer.sink.mysql.server.connection import qualified
+from consumer.model.names import qualified
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.types.blobs import binary_to_hex
 from consumer.types.floats import float32_exact

@@ -103,16 +103,6 @@ def check_session(mark: str | None, purpose: Purpose) -> None:
         )
 
 
-def quote(name: str) -> str:
-    """`name` as an identifier in a statement."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def qualified(database: str, table: str) -> str:
-    """``database.table`` as identifiers in a statement."""
-    return f"{quote(database)}.{quote(table)}"
-
-
 def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bool) -> pymysql.Connection:
     return Connection(
         host=settings.host,

@@ -7,8 +7,8 @@ import re
 import pymysql
 
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS
+from consumer.model.names import quote
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql.server.connection import quote
 from consumer.sink.mysql.server.errors import MISSING, errno
 
 _CREATE_DATABASE = re.compile(

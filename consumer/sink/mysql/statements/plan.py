@@ -12,11 +12,11 @@ from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.commands import refused_hint, table_there_hint
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.names import TableName
+from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.progress.schema import is_reserved
-from consumer.sink.mysql.server.connection import FlavorName, qualified
+from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.statements.hash_partitions import misplaced
 from consumer.sink.mysql.statements.state import BeforeState, before_state, look_again

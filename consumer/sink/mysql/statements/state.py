@@ -15,9 +15,9 @@ import pymysql
 
 from consumer.errors import TargetBusy
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.names import TableName
+from consumer.model.names import TableName, qualified, quote
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql.server.connection import FlavorName, qualified, quote
+from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import MISSING, errno
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")

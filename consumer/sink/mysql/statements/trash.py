@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.model.actions import Action
-from consumer.model.names import TableName
+from consumer.model.names import TableName, qualified, quote
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql.server.connection import FlavorName, qualified, quote
+from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import errno
 from consumer.sink.mysql.statements.state import look
 

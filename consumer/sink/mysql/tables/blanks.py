@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import pymysql
 
-from consumer.model.names import TableName
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.model.names import TableName, qualified, quote
 from consumer.sink.progress_layout import SCHEMA
 
 TABLE = qualified(SCHEMA, "blank_keys")

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 import pymysql
 
-from consumer.model.names import TableName, by_name, same_name, same_names
-from consumer.sink.mysql.server.connection import qualified
+from consumer.model.names import TableName, by_name, qualified, same_name, same_names
 from consumer.sink.mysql.server.errors import MISSING, NO_RIGHT, NOT_A_NAME, errno
 
 _Name = TypeVar("_Name")

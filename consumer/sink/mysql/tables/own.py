@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consumer.errors import SchemaDrift
-from consumer.model.names import same_name, same_names
-from consumer.sink.mysql.server.connection import quote
+from consumer.model.names import quote, same_name, same_names
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
 from consumer.target import LoadRequest
 

@@ -10,10 +10,10 @@ import pymysql
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
-from consumer.model.names import TableName, by_name, same_name, same_names
+from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
 from consumer.sink.missing import table_missing
 from consumer.sink.mysql.progress.schema import is_reserved
-from consumer.sink.mysql.server.connection import Flavor, qualified, quote
+from consumer.sink.mysql.server.connection import Flavor
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks

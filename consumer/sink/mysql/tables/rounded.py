@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from consumer.errors import CannotBeExact
-from consumer.model.names import TableName
-from consumer.sink.mysql.server.connection import quote
+from consumer.model.names import TableName, quote
 from consumer.sink.mysql.tables.describe import TargetTable
 
 if TYPE_CHECKING:

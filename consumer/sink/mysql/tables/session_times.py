@@ -5,8 +5,7 @@ from __future__ import annotations
 from consumer.ddl.session_times import hanging
 from consumer.ddl.tokens import tokenize
 from consumer.errors import CannotBeExact
-from consumer.model.names import TableName
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.model.names import TableName, qualified, quote
 from consumer.sink.mysql.statements.zone import UTC
 from consumer.sink.mysql.tables.describe import TargetTable
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from consumer.errors import CannotBeExact
-from consumer.model.names import same_name, same_names
-from consumer.sink.mysql.server.connection import qualified, quote
+from consumer.model.names import qualified, quote, same_name, same_names
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
 from consumer.target import LoadRequest
 

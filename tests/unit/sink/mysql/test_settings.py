@@ -5,7 +5,8 @@ import pickle
 import pytest
 
 from consumer.errors import BadConfig
-from consumer.sink.mysql.server.connection import Flavor, Purpose, quote, session_of
+from consumer.model.names import quote
+from consumer.sink.mysql.server.connection import Flavor, Purpose, session_of
 from consumer.sink.mysql.settings import MySqlSettings
 
 
