@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from consumer.codec.registry import protocol_of
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
@@ -117,7 +118,7 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
     if dialect.timeless:
         raise BadConfig(
             "rows of this CSV changefeed do not say when they were committed: --start-ts cannot tell old from new ones",
-            hint="use a changefeed with include-commit-ts = true in [sink.csv]",
+            hint=f"set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
         )
     if not progress.is_empty:
         began = f"began at --start-ts {progress.start_ts}" if progress.start_ts else "began without --start-ts"

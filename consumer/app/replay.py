@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_parts
+from consumer.codec.registry import protocol_of
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
@@ -96,7 +97,8 @@ def _check_dialect(dialect: Dialect, *, bounded: bool) -> None:
     if dialect.timeless and bounded:
         raise BadConfig(
             "rows of this CSV changefeed do not say when they were committed, so no range of time can be replayed",
-            hint="leave --from-ts and --to-ts out, or use a changefeed with include-commit-ts = true in [sink.csv]",
+            hint="leave --from-ts and --to-ts out; or"
+            f" set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
         )
 
 

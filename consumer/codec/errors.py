@@ -85,10 +85,10 @@ class Place:
             **self.at(line),
         )
 
-    def event_without_ts(self, line: int) -> CannotBeExact:
+    def event_without_ts(self, commit_ts: str, line: int) -> CannotBeExact:
         return CannotBeExact(
             "a row has no commit-ts, and the table's form keeps the time of each change",
-            hint=f"set enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
+            hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
             **self.at(line),
         )
 
@@ -122,9 +122,9 @@ class Place:
             **self.at(line),
         )
 
-    def no_commit_ts(self, line: int) -> CannotBeExact:
+    def no_commit_ts(self, commit_ts: str, line: int) -> CannotBeExact:
         return CannotBeExact(
             "a row of a table with no key has no commit-ts, so a row written again looks the same as an equal row",
-            hint=f"set enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
+            hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
             **self.at(line),
         )

@@ -65,8 +65,8 @@ class RowProtocol:
     """Of its data files' names."""
     density: int
     """How many bytes of canal-JSON say about the same as one byte of its files: memory is measured in those."""
-    commit_ts_key: str
-    """What sets commit-ts on in a changefeed."""
+    commit_ts: str
+    """What gives rows their commit-ts: ``KEY=true in the changefeed's ..``."""
     splittable: Callable[[Dialect], bool]
     """Whether a file can be read from its middle."""
     joinable: Callable[[Dialect], bool]
@@ -104,3 +104,7 @@ class RowProtocol:
     """Options in `left_open` that are among such keys."""
     key_loss: Callable[[Dialect], BadConfig | None] = lambda dialect: None
     """What is lost of updates of keys if TiCDC does not split them (`output-raw-change-event`)."""
+
+    @property
+    def commit_ts_key(self) -> str:
+        return self.commit_ts.partition("=")[0]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, change_schema
+from consumer.codec.registry import protocol_of
 from consumer.fold.identity import key_codes, row_codes
 from consumer.fold.keyed import fold_keyed
+from consumer.fold.keyless import FileChanges, fold_keyless
 from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormKind
 from consumer.model.load import Forming, LoadTask
 from consumer.model.names import LOGICAL_BITS
@@ -24,7 +26,13 @@ def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
     again, in any grouping and order, up to the final one. Raises CannotBeExact."""
     if task.forming is not None and task.forming.form.kind is FormKind.APPEND:
         return _every_change(changes, task) if final else changes
-    return fold_keyed(changes, task.source.key, final, task.parts)
+    return fold_keyed(changes, task.source.key, final, task.parts, protocol_of(task.dialect).commit_ts)
+
+
+def net_rows(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
+    """The rows of a table with no key, as `fold_keyless` has them. Raises CannotBeExact."""
+    parts = task.parts if task.never_split else ()
+    return fold_keyless(files, task.target.table, parts, protocol_of(task.dialect).commit_ts)
 
 
 def formed(changes: pa.Table, task: LoadTask) -> pa.Table:

@@ -15,9 +15,12 @@ from consumer.fold.identity import key_codes, last_of, row_codes, row_hash
 from consumer.model.afresh import FROM_A_NEW_PREFIX
 
 _RUN_DIGITS = 2
+COMMIT_TS = "commit-ts in the changefeed"
 
 
-def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = ()) -> pa.Table:
+def fold_keyed(
+    changes: pa.Table, key: Sequence[int], final: bool, parts: Sequence[int] = (), commit_ts: str = COMMIT_TS
+) -> pa.Table:
     """The rows of a change table that decide each key's state; `key` are positions among ``c0 .. cN``, never null.
 
     The greatest ts of a key wins. Of the rows of that ts, each series has a winner: the greatest rank, a put before a
@@ -26,6 +29,7 @@ def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequen
     folds can be folded again, in any grouping and order.
     Rows keep their order. At most one transaction's put of a key has one commit-ts, so rows that tie are the same row.
     `parts` says, by the number of a series, which part of the table it writes; without it each writes one of its own.
+    `commit_ts` is the setting that gives rows their commit-ts (`RowProtocol.commit_ts`).
 
     Raises CannotBeExact (without the table's name), if `final`, for a key that two series hold without any ts, for
     one whose winners in two series of one part differ, where they only say ``es``, and for one that an UPDATE of the
@@ -36,7 +40,7 @@ def fold_keyed(changes: pa.Table, key: Sequence[int], final: bool, parts: Sequen
     codes, count = key_codes(_key_columns(changes, key))
     rows = _newest(changes.column("ts").to_numpy(), codes, count)
     if len(rows) > count:
-        rows = _winners(changes, codes, count, rows, parts if final else None)
+        rows = _winners(changes, codes, count, rows, parts if final else None, commit_ts)
     if len(rows) == changes.num_rows:
         return changes
     kept = np.zeros(changes.num_rows, dtype=bool)
@@ -94,7 +98,9 @@ def _newest(ts: Ints, codes: Ints, count: int) -> Ints:
     return np.flatnonzero(ts == ts[last][codes])
 
 
-def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, parts: Sequence[int] | None) -> Ints:
+def _winners(
+    changes: pa.Table, codes: Ints, count: int, rows: Ints, parts: Sequence[int] | None, commit_ts: str
+) -> Ints:
     """`parts` is None where all the series' winners are left."""
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
     rank: Ints = changes.column("rank").to_numpy()
@@ -105,38 +111,38 @@ def _winners(changes: pa.Table, codes: Ints, count: int, rows: Ints, parts: Sequ
     if parts is None:
         given_away = given_away[(rank[given_away] < 0) & (given_away != rows)]
         return np.concatenate([rows, given_away])
-    _refuse_given_away(put[rows] & (rank[rows] < -rank[given_away]))
+    _refuse_given_away(put[rows] & (rank[rows] < -rank[given_away]), commit_ts)
     if len(rows) > count:
-        _refuse_timeless(changes, rows, codes, count)
-        _refuse_unordered(changes, rows, codes, np.array(parts)[series] if parts else series)
+        _refuse_timeless(changes, rows, codes, count, commit_ts)
+        _refuse_unordered(changes, rows, codes, np.array(parts)[series] if parts else series, commit_ts)
         # two series put a key at one ts only where both wrote the same row; taking the greater makes order irrelevant
         rows = rows[np.lexsort((series[rows], put[rows]))]
         rows = last_of(codes[rows], rows, count)
     return rows
 
 
-def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_]) -> None:
+def _refuse_given_away(behind_a_put: npt.NDArray[np.bool_], commit_ts: str) -> None:
     """An UPDATE that gives its old key away behind a put of that key: either it moved the row of that put, and the key
     is free, or both are of one transaction that swaps keys."""
     if np.any(behind_a_put):
         raise CannotBeExact(
             "a row got a key and an UPDATE gave that key away within one millisecond, and without commit-ts it is"
             " unknown whether another row has it now",
-            hint=f"set enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
+            hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
         )
 
 
-def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int) -> None:
+def _refuse_timeless(changes: pa.Table, rows: Ints, codes: Ints, count: int, commit_ts: str) -> None:
     """Rows without a time have an order only within their series."""
     twice = np.bincount(codes[rows], minlength=count)[codes[rows]] > 1
     if np.any(changes.column("ts").to_numpy()[rows[twice]] == 0):
         raise CannotBeExact(
             "the rows of one key lie in two series of files, and without commit-ts nothing says which came first",
-            hint=f"set include-commit-ts=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
+            hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
         )
 
 
-def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints) -> None:
+def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints, commit_ts: str) -> None:
     """Rows that only say ``es``, in two series of one part: if a key was sent again they are equal, else it is unknown
     which came first. A row that moved to another part of the table is gone in the one and there in the other."""
     coarse = rows[changes.column("rank").to_numpy()[rows] != 0]
@@ -153,7 +159,7 @@ def _refuse_unordered(changes: pa.Table, rows: Ints, codes: Ints, part: Ints) ->
             "the changes of one key within a millisecond lie in two series of files, and without commit-ts nothing"
             " says which came first",
             hint='date-order = "time" or "date" in [consumer] says what orders date folders; else set'
-            f" enable-tidb-extension=true in the changefeed's sink-uri, {FROM_A_NEW_PREFIX}",
+            f" {commit_ts}, {FROM_A_NEW_PREFIX}",
         )
 
 

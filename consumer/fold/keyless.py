@@ -21,6 +21,7 @@ import pyarrow as pa
 from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal, last_of, row_codes
+from consumer.fold.keyed import COMMIT_TS
 from consumer.fold.side_by_side import refuse_side_by_side
 from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.names import TableName, qualified
@@ -32,7 +33,9 @@ _META = ("ts", "put", "series", "rank")
 _KEYED = f"give the table a primary key; {WITH_A_COPY}"
 
 
-def fold_keyless(files: Sequence[FileChanges], table: TableName, parts: Sequence[int] = ()) -> pa.Table:
+def fold_keyless(
+    files: Sequence[FileChanges], table: TableName, parts: Sequence[int] = (), commit_ts: str = COMMIT_TS
+) -> pa.Table:
     """Columns ``n int64, c0 .. cN``: one row per distinct row image whose inserts minus deletes, n, is not 0.
 
     `files`, one or more, are all files of `table` and one window in any order; entries of the same series and ordinal
@@ -45,12 +48,14 @@ def fold_keyless(files: Sequence[FileChanges], table: TableName, parts: Sequence
     `parts`, where it is given, says that one series at a time writes a part of the table, as never-split does: for each
     series number, its part. Then the greatest count in any one series of the part is the truth.
 
+    `commit_ts` as in `fold_keyed`.
+
     Raises CannotBeExact (without the table's name) where they do neither, where two series (parts) hold the same row at
     the same commit-ts, where two series of one part wrote side by side, and for rows that have no commit-ts.
     """
     ordered = sorted(files, key=itemgetter(0, 1))
     changes = pa.concat_tables([table for _, _, table in ordered])
-    _refuse_coarse(changes)
+    _refuse_coarse(changes, commit_ts)
     rows = changes.drop_columns(list(_META))
     if changes.num_rows == 0:
         return rows.add_column(0, "n", pa.array([], pa.int64()))
@@ -77,13 +82,12 @@ def fold_keyless(files: Sequence[FileChanges], table: TableName, parts: Sequence
     return rows.take(pa.array(a_row[kept])).add_column(0, "n", pa.array(net[kept]))
 
 
-def _refuse_coarse(changes: pa.Table) -> None:
+def _refuse_coarse(changes: pa.Table, commit_ts: str) -> None:
     if np.any(changes.column("rank").to_numpy()) or np.any(changes.column("series").to_numpy()):
         raise CannotBeExact(
             "the rows have no commit-ts, without which rows of a table with no key that were written again look the"
             " same as equal rows",
-            hint="set enable-tidb-extension=true in the changefeed's sink-uri, with CSV include-commit-ts=true in"
-            f" [sink.csv], {FROM_A_NEW_PREFIX}",
+            hint=f"set {commit_ts}, {FROM_A_NEW_PREFIX}",
         )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from consumer.codec.registry import protocol_of
 from consumer.errors import CannotBeExact
 from consumer.model.events import Note, NoteKind
 from consumer.model.load import Dialect, LoadOutcome
@@ -12,23 +14,20 @@ from consumer.model.names import TableName
 NO_COMMIT_TS = Note(
     NoteKind.COMMIT_TS,
     "rows carry no commit-ts, only milliseconds: transactions of one millisecond are ordered by their place in the"
-    " files, and a target read at a checkpoint may show part of its millisecond;"
-    " enable-tidb-extension=true in the changefeed's sink URI adds the commit-ts",
+    " files, and a target read at a checkpoint may show part of its millisecond",
 )
-
 NO_TIME = Note(
     NoteKind.COMMIT_TS,
     "CSV rows carry no commit-ts: they are ordered by their place in the files, and each file is applied completely,"
     " including rows above the checkpoint. After a restart of the changefeed, rows temporarily go back to older"
     " values, and rows from before a TRUNCATE may come back; a key that is in the files of two dispatchers or"
-    " partitions stops its table;"
-    " include-commit-ts=true in the changefeed's [sink.csv] adds the commit-ts",
+    " partitions stops its table",
 )
 KEY_LOSS = Note(
     NoteKind.OLD_KEYS,
-    "CSV with output-raw-change-event=true and without old values or commit-ts has no old keys of updates:"
-    " where a key was changed upstream, the row under its old key stays, or a row that took the key is lost, as"
-    " accept-key-loss allows; output-old-value=true and include-commit-ts=true in the changefeed's [sink.csv] add them",
+    "with output-raw-change-event=true, rows of this changefeed do not tell the old keys of updates, as accept-key-loss"
+    " allows: where a key was changed upstream, the row under its old key stays, or a row that took the key is lost;"
+    " with output-raw-change-event=false, TiCDC splits such updates",
 )
 
 
@@ -37,12 +36,13 @@ def notes_of(done: Sequence[LoadOutcome], dialect: Dialect, key_loss: bool) -> I
     for outcome in done:
         if outcome.task.target.own and outcome.puts:
             yield _kept_note(outcome)
+    dated = f"; {protocol_of(dialect).commit_ts} adds the commit-ts"
     if any(stat.coarse_ts for outcome in done for stat in outcome.files):
-        yield NO_COMMIT_TS
+        yield replace(NO_COMMIT_TS, text=NO_COMMIT_TS.text + dated)
     for outcome in done:
         yield from _unproven(outcome)
     if done and dialect.timeless:
-        yield NO_TIME
+        yield replace(NO_TIME, text=NO_TIME.text + dated)
     if done and key_loss:
         yield KEY_LOSS
 

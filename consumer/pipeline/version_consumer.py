@@ -78,7 +78,7 @@ class TableVersionConsumer:
         if self.dialect.timeless:
             raise CannotBeExact(
                 f"rows of this CSV changefeed do not say when they were committed, and the form {form} needs that",
-                hint=f"set include-commit-ts = true in [sink.csv] of the changefeed, {FROM_A_NEW_PREFIX}",
+                hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )
         return LoadRequest(

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import META, change_schema
+from consumer.codec.registry import protocol_of
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError, Retryable
+from consumer.fold.forms import net_rows
 from consumer.fold.identity import identities, row_codes
 from consumer.fold.keyed import fold_keyed
-from consumer.fold.keyless import fold_keyless
 from consumer.model.check import CheckTask, Counted, Era
 from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, unheard
@@ -87,7 +88,11 @@ def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Compared:
 
 
 def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
-    return {n: fold_keyed(rows, task.target.key, True, task.eras[n].task.parts) for n, rows in eras.items()}
+    loads = {n: task.eras[n].task for n in eras}
+    return {
+        n: fold_keyed(rows, task.target.key, True, loads[n].parts, protocol_of(loads[n].dialect).commit_ts)
+        for n, rows in eras.items()
+    }
 
 
 def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Compared | ConsumerError:
@@ -159,7 +164,7 @@ def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
     if not files:
         values = change_schema(era.task.target).empty_table().select(range(META, META + len(era.task.target.columns)))
         return stats, values.add_column(0, "n", pa.array([], pa.int64()))
-    net = fold_keyless(files, era.task.target.table, era.task.parts if era.task.never_split else ())
+    net = net_rows(files, era.task)
     return stats, fitting(net, era.task.target, era.task.dialect.clock)
 
 

@@ -20,9 +20,8 @@ from consumer.codec.shaped import fitting
 from consumer.codec.unproven import with_unproven
 from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.fold.forms import fold, formed
+from consumer.fold.forms import fold, formed, net_rows
 from consumer.fold.keyed import split_by_bucket
-from consumer.fold.keyless import fold_keyless
 from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
@@ -74,7 +73,7 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
         task.target.aside.check_kept([row for stat in stats for row in stat.aside])
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
-    net = fold_keyless(files, task.target.table, task.parts if task.never_split else ())
+    net = net_rows(files, task)
     net = fitting(net, task.target, task.dialect.clock)
     if net.num_rows:
         results += set_aside.write_multiset(session, task.target, net, task.window)

@@ -103,7 +103,9 @@ def test_without_commit_ts_places_order_rows_and_every_file_counts_once(feed: Fe
     rows_of(feed, "d.t", 10, "I - 1,1", "U - 1,2", "I - 2,5")
     feed.checkpoint(20)
     file = tmp_path / "replica.duckdb"
-    assert once(feed, f"duckdb:///{file}").notes == [NO_TIME.text]
+    assert once(feed, f"duckdb:///{file}").notes == [
+        f"{NO_TIME.text}; include-commit-ts=true in the changefeed's [sink.csv] adds the commit-ts"
+    ]
     rows_of(feed, "d.t", 10, "D - 2,5", "U - 1,3")
     feed.truncate("d.t", 30)
     rows_of(feed, "d.t", 30, "I - 3,1")

@@ -418,7 +418,7 @@ def test_csv_without_commit_ts_is_refused_by_name(tmp_path: Path) -> None:
     settings = load({**flags, "forms": ["d.t = append"]}, {}).settings
     error, hint = stopped(app.once(settings, Recorder(), InlineLoader()))
     assert "do not say when they were committed" in error
-    assert "include-commit-ts = true" in hint
+    assert "set include-commit-ts=true in the changefeed's [sink.csv]" in hint
 
 
 def test_a_table_that_was_truncated_misses_no_file_from_before(tmp_path: Path) -> None:

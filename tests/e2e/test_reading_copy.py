@@ -324,4 +324,4 @@ def test_csv_without_commit_ts_has_no_one_moment(tmp_path: Path) -> None:
     }
     with pytest.raises(BadConfig, match=r"rows of d.a do not say when they were committed") as refused:
         app.once(load(uris, {}).settings, Recorder(), InlineLoader())
-    assert "include-commit-ts = true" in refused.value.hint
+    assert "set include-commit-ts=true in the changefeed's [sink.csv]" in refused.value.hint

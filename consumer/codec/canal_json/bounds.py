@@ -17,6 +17,8 @@ from consumer.model.names import ms_to_tso
 from consumer.ports import RangeReader
 
 _Row = dict[str, Any]
+COMMIT_TS = "enable-tidb-extension=true in the changefeed's sink-uri"
+"""What gives rows their commit-ts."""
 _MILLISECONDS = re.compile(rb'"es": *([0-9]{1,15}),')
 """TiCDC writes it in front of the values, and quotes in names are escaped."""
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, Origin, change_schema, value_schema
+from consumer.codec.canal_json.bounds import COMMIT_TS
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import CanalRows
 from consumer.codec.errors import Place
@@ -41,7 +42,7 @@ class ChangeBuilder:
         if not kept.size:
             return self._schema.empty_table()
         if self._target.events and not np.all(rows.exact[kept]):
-            raise self._place.event_without_ts(lines.number(int(kept[np.argmin(rows.exact[kept])])))
+            raise self._place.event_without_ts(COMMIT_TS, lines.number(int(kept[np.argmin(rows.exact[kept])])))
         texts = rows.data[: len(self._target.columns)]
         columns = [self._values(n, _taken(text, kept), kept, lines) for n, text in enumerate(texts)]
         self._check_columns(columns, rows, kept, lines)
@@ -188,7 +189,7 @@ class ChangeBuilder:
         """Which of the rows `kept` are UPDATEs, and what those rows were."""
         timeless = np.flatnonzero(~rows.exact[kept])
         if timeless.size:
-            raise self._place.no_commit_ts(lines.number(int(kept[timeless[0]])))
+            raise self._place.no_commit_ts(COMMIT_TS, lines.number(int(kept[timeless[0]])))
         at = np.flatnonzero(rows.update[kept])
         return at, [*self._olds(columns, at, kept, lines)]
 

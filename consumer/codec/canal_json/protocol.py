@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from consumer.codec.canal_json.bounds import read_bounds, read_first
+from consumer.codec.canal_json.bounds import COMMIT_TS, read_bounds, read_first
 from consumer.codec.canal_json.sniff import sniff_json
 from consumer.codec.protocol import Agreed, RowProtocol
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
@@ -28,7 +28,7 @@ CANAL_JSON = RowProtocol(
     name="canal-json",
     extension="json",
     density=1,
-    commit_ts_key="enable-tidb-extension",
+    commit_ts=COMMIT_TS,
     splittable=_has_lines,
     joinable=_has_lines,
     bounds=read_bounds,

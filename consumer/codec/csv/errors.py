@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import SETTINGS, RowForm
+from consumer.codec.csv.form import COMMIT_TS, SETTINGS, RowForm
 from consumer.codec.csv.lines import RecordEnds
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
@@ -48,7 +48,7 @@ class CsvPlace(Place):
     def timeless(self) -> CannotBeExact:
         return self.inexact(
             "the rows of a table with no key have no commit-ts: a row written again looks the same as an equal row",
-            f"set include-commit-ts=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
+            f"set {COMMIT_TS}, {FROM_A_NEW_PREFIX}",
         )
 
 

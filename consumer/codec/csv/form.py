@@ -12,6 +12,8 @@ from consumer.model.columns import Column, Family
 from consumer.model.load import Dialect
 
 OPERATIONS = b"IUD"
+COMMIT_TS = "include-commit-ts=true in the changefeed's [sink.csv]"
+"""What gives rows their commit-ts."""
 SETTINGS = (
     "check that [sink.csv] and `terminator` are the changefeed's; if they are, the file is damaged: "
     "restore it, or remove it and accept the loss of its rows with --accept-gap"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from consumer.codec.csv.bounds import read_bounds, read_first
 from consumer.codec.csv.checks import check, key_loss, undecided
-from consumer.codec.csv.form import KEYS, LEFT_OPEN, csv_format, csv_of, csv_table, splittable
+from consumer.codec.csv.form import COMMIT_TS, KEYS, LEFT_OPEN, csv_format, csv_of, csv_table, splittable
 from consumer.codec.csv.layouts import csv_layouts
 from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
 from consumer.model.files import SchemaFile
@@ -44,7 +44,7 @@ CSV = RowProtocol(
     name="csv",
     extension="csv",
     density=2,
-    commit_ts_key="include-commit-ts",
+    commit_ts=COMMIT_TS,
     splittable=splittable,
     joinable=_has_no_header,
     bounds=read_bounds,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
+from consumer.codec.registry import protocol_of
 from consumer.errors import BadConfig, TargetUnavailable
 from consumer.model.durable import put_in_place
 from consumer.model.load import LoadOutcome
@@ -93,7 +94,8 @@ class ReadingCopy:
         for outcome in outcomes:
             if outcome.task.dialect.timeless:
                 why = f"rows of {outcome.table} do not say when they were committed"
-                hint = f"use a changefeed with include-commit-ts = true in [sink.csv], or {hint}"
+                dated = protocol_of(outcome.task.dialect).commit_ts
+                hint = f"set {dated}, and have it write to a new prefix; or {hint}"
             elif outcome.task.window.upto == MAX_TSO:
                 why = "without `metadata` no moment is known at which they are complete"
         if why:

@@ -116,8 +116,8 @@ def test_the_refusal_names_the_setting_as_it_is_written() -> None:
 
 def test_rows_without_commit_ts_are_refused_with_the_option_to_set() -> None:
     with pytest.raises(CannotBeExact) as refused:
-        fold_keyless([(0, 1, table((5 << 18, "+", "a"), rank=1))], T)
-    assert "set enable-tidb-extension=true" in refused.value.hint
+        fold_keyless([(0, 1, table((5 << 18, "+", "a"), rank=1))], T, commit_ts="commit-ts=true in the changefeed")
+    assert "set commit-ts=true in the changefeed, and have it write to a new prefix" in refused.value.hint
 
 
 def test_no_rows_are_no_changes() -> None:
