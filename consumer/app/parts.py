@@ -72,7 +72,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         settings.undecided,
         settings.max_wait,
         naming=settings.naming,
-        may_set_aside=settings.may_set_aside,
+        bad_row_action=settings.bad_row_action,
         shaping_of=settings.shaping_of,
     )
     letters = None

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.config.table_filter import TableFilter, table_filter
+from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.names import TableName
 
 _STOP, _QUARANTINE = _ACTIONS = ("stop", "quarantine")
@@ -25,10 +26,10 @@ class BadRowRules:
         """Whether rows of some table can be quarantined."""
         return any(action == _QUARANTINE for _, action in self.rules)
 
-    def quarantines(self, table: TableName, case_sensitive: bool) -> bool:
-        """Whether bad rows of `table` are."""
+    def action_of(self, table: TableName, case_sensitive: bool, most: int) -> BadRowAction:
+        """What `table` does, where at `most` so many rows of one may be quarantined."""
         fitting = [action for rule, action in self.rules if table_filter((rule,), case_sensitive).matches(table)]
-        return fitting[-1:] == [_QUARANTINE]
+        return BadRowAction(most) if fitting[-1:] == [_QUARANTINE] else STOP
 
 
 def bad_row_rules(value: object) -> BadRowRules:

@@ -20,6 +20,7 @@ from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
+from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.forms import Form
 from consumer.model.load import Dialect
@@ -274,12 +275,11 @@ class Settings(BaseModel):
         some = self.accept_gap_in
         return self.accept_gap or (bool(some) and table_filter(some, self.case_sensitive).matches(table))
 
-    def may_set_aside(self, table: TableName) -> int:
-        """How many bad rows of `table` may be quarantined, 0 where the first one stops it: always where columns are
-        masked, because a letter has the line."""
+    def bad_row_action(self, table: TableName) -> BadRowAction:
+        """What `table` does at a bad row. It stops where columns are masked, because a letter has the line."""
         if self.masks.masks_of(table, self.case_sensitive):
-            return 0
-        return self.max_bad_rows if self.on_bad_row.quarantines(table, self.case_sensitive) else 0
+            return STOP
+        return self.on_bad_row.action_of(table, self.case_sensitive, self.max_bad_rows)
 
     @property
     def dialect(self) -> Dialect:

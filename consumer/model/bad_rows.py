@@ -14,6 +14,20 @@ ROW_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
+class BadRowAction:
+    """What a table does at a bad row: it stops, or up to `most` of its bad rows are quarantined."""
+
+    most: int = 0
+
+    @property
+    def quarantines(self) -> bool:
+        return self.most > 0
+
+
+STOP = BadRowAction()
+
+
+@dataclass(frozen=True, slots=True)
 class Aside:
     """A table whose bad rows are set aside, `most` of them. `uneven`: some of its rows lack columns that others have;
     those are bad, else the load is planned again without the columns. `known`: only lines with these ids are set aside;

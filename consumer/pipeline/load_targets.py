@@ -101,10 +101,10 @@ def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
 
 def _aside(context: RoundContext, load: LoadRows, target: LoadTarget) -> Aside | None:
     """How many bad rows may be set aside, if any."""
+    action = context.options.bad_row_action(load.table)
     if context.options.naming.form(load.table) is not None:
         return None  # a letter names a row by upstream's key, of which such a table has many
-    most = context.options.may_set_aside(load.table) if context.ports.letters is not None else 0
-    if not most:
+    if context.ports.letters is None or not action.quarantines:
         return None
     known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
-    return Aside(most, context.lessons.absent.uneven(load), kept=None if target.key else known)
+    return Aside(action.most, context.lessons.absent.uneven(load), kept=None if target.key else known)

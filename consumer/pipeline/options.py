@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from consumer.codec.protocol import Undecided
 from consumer.errors import CannotBeExact, DdlRefused
+from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
 from consumer.model.indexes import KeyColumns
@@ -38,9 +39,7 @@ class RoundOptions:
     keys of rows may be missing, and that the operator has accepted it. `never_split` names tables that no two
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
-    to the target is retried. `naming` is what the tables are in the target: their names and forms. `may_set_aside`
-    says how many bad rows of a table may be quarantined, 0 where the first one stops it. `shaping_of` are the rules
-    about its changes."""
+    to the target is retried. `naming` is what the tables are in the target: their names and forms."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -55,7 +54,7 @@ class RoundOptions:
     undecided: tuple[Undecided, ...] = ()
     max_wait: float = 60.0
     naming: Naming = SAME
-    may_set_aside: Callable[[TableName], int] = lambda _: 0
+    bad_row_action: Callable[[TableName], BadRowAction] = lambda _: STOP
     shaping_of: ShapingOf = unshaped
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:

@@ -144,7 +144,7 @@ class _Preview:
         self._round.learned(self._bounds)
         for name, state in self._round.tables.items() if bounds else ():
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
-            if failed and not self._options.may_set_aside(name):
+            if failed and not self._options.bad_row_action(name).quarantines:
                 self._stop(name, failed[0].about(str(name)))
         loads = self._round.ready_loads()
         self._look_at_targets(loads)

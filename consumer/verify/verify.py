@@ -228,7 +228,7 @@ class Verifier:
 
     def _aside(self, history: TableHistory) -> Aside | None:
         """Rows that the target refuses stay quarantined: the others are written."""
-        most = self.options.may_set_aside(history.name) or len(history.progress.bad_rows.get(history.name, {}))
+        most = self.options.bad_row_action(history.name).most or len(history.progress.bad_rows.get(history.name, {}))
         return Aside(most) if most else None
 
     def _moved(self, work: Work, part: LoadPart) -> None:
