@@ -21,6 +21,18 @@ Declared = Callable[[SchemaFile], "Mapping[str, Definition]"]
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """A key of the protocol's table in the changefeed's file. `read` makes its value of what a person wrote, and raises
+    ValueError; None: any value of the default's type. `may_be_open`: files do not always prove it."""
+
+    key: str
+    default: Any
+    description: str
+    read: Callable[[object], Any] | None = None
+    may_be_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Undecided:
     """An option that nobody gave: a column that `needs` it, for which ``{column}`` stands, cannot be read."""
 
@@ -90,10 +102,10 @@ class RowProtocol:
     tells_updates: Callable[[Dialect], tuple[bool, bool]] = lambda dialect: (True, True)
     """Whether the line of an UPDATE tells what the row was, and whether the line that tells what it is tells all of the
     change."""
-    keys: Collection[str] = ()
+    own_options: Sequence[Option] = ()
     """Those of its own table in the changefeed's file, ``[sink.NAME]``."""
     left_open: Collection[str] = ()
-    """Those of them that matter only to some columns."""
+    """The keys of those that matter only to some columns."""
     options: Callable[[Mapping[str, Any]], Options | None] = lambda table: None
     """Of the checked values under these keys."""
     table: Callable[[Dialect], Mapping[str, str | bool]] = lambda dialect: {}

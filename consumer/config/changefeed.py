@@ -44,7 +44,7 @@ def read_changefeed(path: str) -> FileValues:
     body = _parse(path)
     sink, filters, own = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
     storage = _table(sink, "cloud-storage-config", path, "sink.")
-    keys_of = {f"[sink.{protocol.name}]": protocol.keys for protocol in PROTOCOLS.values() if protocol.keys}
+    keys_of = {f"[sink.{p.name}]": [o.key for o in p.own_options] for p in PROTOCOLS.values() if p.own_options}
     options = {table: _table(sink, table[6:-1], path, "sink.") for table in keys_of}
     ignored = [
         *_unknown("", body, CHANGEFEED_KEYS, path),

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator
 
 from consumer.codec.protocol import Undecided
 from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
 from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
 from consumer.config.ddl_rules import DdlRules, ddl_rules
+from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
 from consumer.config.form_rules import FormRules, form_rules
 from consumer.config.mask_rules import MaskRules, mask_rules, with_masks
 from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter_rules, row_filter_rules, shaping_of
@@ -33,210 +34,179 @@ Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
 
 
-def _setting(
-    default: Any,
-    description: str,
-    *,
-    metavar: str = "",
-    flag: bool = True,
-    file: str = "[consumer]",
-    key: str = "",
-    file_key: str = "",
-) -> Any:
-    """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file."""
-    extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key, "file_key": file_key}
-    return Field(default, description=description, json_schema_extra=extra)
+if TYPE_CHECKING:
+    _OfProtocols = BaseModel
+else:
+    _OfProtocols = ProtocolSettings
 
 
-def _csv(default: Any, description: str, file_key: str) -> Any:
-    return _setting(default, description, flag=False, file="[sink.csv]", file_key=file_key)
-
-
-class Settings(BaseModel):
+class Settings(_OfProtocols):
     """The checked settings of one run. Frozen; prints itself without secrets."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
-
-    upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = _setting(
+    upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = setting(
         ...,
         "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter.",
         metavar="URI",
     )
-    downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = _setting(
+    downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
         "duckdb:///replica.duckdb",
         "The target: `mysql://user:password@host:port/` or `duckdb:///file.duckdb`.",
         metavar="URI",
     )
-    protocol: Annotated[str, BeforeValidator(values.protocol)] = _setting(
+    protocol: Annotated[str, BeforeValidator(values.protocol)] = setting(
         ..., "How the changefeed encodes rows: `canal-json` or `csv`.", flag=False, file="[sink]"
     )
-    name: Annotated[str, BeforeValidator(values.consumer_name)] = _setting(
+    name: Annotated[str, BeforeValidator(values.consumer_name)] = setting(
         "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME"
     )
-    master: str = _setting("local[*]", "The Spark master URL.", metavar="URL")
-    spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = _setting(
+    master: str = setting("local[*]", "The Spark master URL.", metavar="URL")
+    spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = setting(
         (), "A Spark property `K=V`. Can be given several times (in the environment, separated by `;`).", metavar="K=V"
     )
-    tables: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
+    tables: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (),
         "Table filter rules, as `shop.*` or `!shop.tmp_*`. The last match decides. `[filter] rules` in the file.",
         metavar="RULE..",
     )
-    routes: Annotated[tuple[Route, ...], BeforeValidator(values.routes)] = _setting(
+    routes: Annotated[tuple[Route, ...], BeforeValidator(values.routes)] = setting(
         (),
         "What tables have another name in the target, as `shop.* -> replica.*`. The first match decides. Can be given"
         " several times (docs/shaping.md).",
         metavar="FROM -> TO", key="route", file_key="routes",
     )  # fmt: skip
-    forms: Annotated[FormRules, BeforeValidator(form_rules)] = _setting(
+    forms: Annotated[FormRules, BeforeValidator(form_rules)] = setting(
         FormRules(),
         "What tables of the target keep: `mirror` upstream's rows, `append` each change, or `soft-delete` rows."
         " `RULE = FORM`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
         metavar="RULE = FORM", key="form", file_key="forms",
     )  # fmt: skip
-    event_filters: Annotated[EventFilters, BeforeValidator(event_filter_rules)] = _setting(
+    event_filters: Annotated[EventFilters, BeforeValidator(event_filter_rules)] = setting(
         EventFilters(),
         "Changes and statements to drop, with TiCDC's own keys: `[[consumer.event-filters]]` (docs/shaping.md).",
         flag=False,
     )
-    rows: Annotated[RowFilters, BeforeValidator(row_filter_rules)] = _setting(
+    rows: Annotated[RowFilters, BeforeValidator(row_filter_rules)] = setting(
         RowFilters(),
         "Which rows tables of the target have: `[[consumer.rows]]` with `tables` and `where` (docs/shaping.md).",
         flag=False,
     )
-    masks: Annotated[MaskRules, BeforeValidator(mask_rules)] = _setting(
+    masks: Annotated[MaskRules, BeforeValidator(mask_rules)] = setting(
         MaskRules(),
         "What stands in place of the values of some columns: `[[consumer.masks]]` (docs/shaping.md).",
         flag=False,
     )
-    case_sensitive: Switch = _setting(
+    case_sensitive: Switch = setting(
         False, "Whether table rules are case-sensitive.", flag=False, file="", key="case-sensitive"
     )
-    never_split: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
+    never_split: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (),
         "Tables without a key that the changefeed never splits, although it has `enable-table-across-nodes`. Rules as"
         " in `--tables`.",
         flag=False,
     )
-    file_index_width: Annotated[int, BeforeValidator(values.index_width)] = _setting(
+    file_index_width: Annotated[int, BeforeValidator(values.index_width)] = setting(
         20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N"
     )
-    date_separator: Annotated[str | None, BeforeValidator(values.date_separator)] = _setting(
+    date_separator: Annotated[str | None, BeforeValidator(values.date_separator)] = setting(
         None, "The changefeed's date level: `none`, `year`, `month` or `day`. If unset, it is found from the paths.",
         flag=False, file="[sink]",
     )  # fmt: skip
-    terminator: Annotated[bytes, BeforeValidator(values.terminator)] = _setting(
+    terminator: Annotated[bytes, BeforeValidator(values.terminator)] = setting(
         b"\r\n", "What ends each line of a data file.", flag=False, file="[sink]"
     )
-    csv_delimiter: Annotated[str, BeforeValidator(values.csv_delimiter)] = _csv(
-        ",", "What separates the cells of a CSV row: 1 to 3 characters.", "delimiter"
-    )
-    csv_quote: Annotated[str, BeforeValidator(values.csv_quote)] = _csv(
-        '"', "What encloses texts in CSV: one character, or `none`.", "quote"
-    )
-    csv_null: str = _csv("\\N", "How CSV writes NULL.", "null")
-    csv_include_commit_ts: Switch = _csv(False, "Whether CSV rows contain their commit-ts.", "include-commit-ts")
-    csv_binary_encoding_method: Annotated[str, BeforeValidator(values.binary_encoding)] = _csv(
-        "base64", "How CSV writes binary values: `base64` or `hex`.", "binary-encoding-method"
-    )
-    csv_output_old_value: Switch = _csv(False, "Whether CSV updates contain the old row.", "output-old-value")
-    csv_output_handle_key: Switch = _csv(False, "Whether CSV rows have a cell for their key.", "output-handle-key")
-    csv_output_field_header: Switch = _csv(False, "Whether CSV files have a header line.", "output-field-header")
-    unproven: Annotated[tuple[str, ...], BeforeValidator(values.unproven)] = _setting(
+    unproven: Annotated[tuple[str, ...], BeforeValidator(unproven_keys)] = setting(
         (),
         "Keys of `[sink]` and `[sink.csv]` that `inspect` could not prove. They have no default and must be set.",
         flag=False,
     )
-    output_raw_change_event: Switch = _setting(
+    output_raw_change_event: Switch = setting(
         False, "Whether TiCDC does not split updates of keys. Also a parameter of `--upstream-uri`.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
-    flush_interval: Annotated[float, BeforeValidator(values.duration)] = _setting(
+    flush_interval: Annotated[float, BeforeValidator(values.duration)] = setting(
         "10s", "How often `run` looks for new files, as a Go duration: `500ms`, `10s`, `1m30s`.", metavar="D"
     )
-    max_wait: Annotated[float, BeforeValidator(values.wait)] = _setting(
+    max_wait: Annotated[float, BeforeValidator(values.wait)] = setting(
         "1m",
         "How long to retry if the target, the storage or a lock does not let a step through. Then the command exits"
         " with 4, and `run` starts a new round. `0`: no retries.",
         metavar="D",
     )
-    tz: Annotated[str, BeforeValidator(values.zone_name)] = _setting(
+    tz: Annotated[str, BeforeValidator(values.zone_name)] = setting(
         "System",
         "The changefeed's time zone: `System` (this machine's), a name or an offset such as `+08:00`. The first run"
         " binds `--name` to it.",
         metavar="ZONE",
     )
-    worker_count: Count = _setting(16, "The maximum number of connections to the target.", metavar="N")
-    round_bytes: Annotated[int, BeforeValidator(values.size)] = _setting(
+    worker_count: Count = setting(16, "The maximum number of connections to the target.", metavar="N")
+    round_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
         "4GiB",
         "The most bytes of change files that a table reads at a time: `256MiB`, or a plain number. In `run` at most"
         " 128MiB.",
         flag=False,
     )
-    checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = _setting(
+    checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = setting(
         None, "Only if there is no `metadata`: `max`, or the TSO to stop at.", metavar="max|TSO"
     )
-    ddl: Annotated[DdlRules, BeforeValidator(ddl_rules)] = _setting(
+    ddl: Annotated[DdlRules, BeforeValidator(ddl_rules)] = setting(
         DdlRules(), "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
         flag=False,
     )  # fmt: skip
-    start_ts: Annotated[str | None, BeforeValidator(moments.moment)] = _setting(
+    start_ts: Annotated[str | None, BeforeValidator(moments.moment)] = setting(
         None,
         "For the first run: the target already holds the tables as they were at this moment (a Dumpling or BR export).",
         metavar="TSO|TIME",
     )
-    file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = _setting(
+    file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = setting(
         None,
         "After how many days TiCDC deletes date folders; 0: never. It says which unread folders may be deleted. If"
         " unset, a first run assumes that all before the storage's oldest are deleted.",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
-    on_bad_row: Annotated[BadRowRules, BeforeValidator(bad_row_rules)] = _setting(
+    on_bad_row: Annotated[BadRowRules, BeforeValidator(bad_row_rules)] = setting(
         BadRowRules(),
         "What to do with a line that cannot be decoded, or a row that the target refuses: `stop` its table, or"
         " `quarantine` the row. `RULE=ACTION` is for some tables, as `shop.*=quarantine`; the last match decides."
         " Can be given several times.",
         metavar="[RULE=]ACTION",
     )
-    dead_letters: Annotated[Uri | None, BeforeValidator(values.dead_letters)] = _setting(
+    dead_letters: Annotated[Uri | None, BeforeValidator(values.dead_letters)] = setting(
         None,
         "Where quarantined rows are kept: a folder or bucket, in the form of `--upstream-uri`. `quarantine` needs it.",
         metavar="URI",
     )
-    max_bad_rows: Count = _setting(
-        1000, "The most quarantined rows of a table. With more of them it stops.", flag=False
-    )
-    accept_gap: Switch = _setting(
+    max_bad_rows: Count = setting(1000, "The most quarantined rows of a table. With more of them it stops.", flag=False)
+    accept_gap: Switch = setting(
         False, "Go on although files are missing between those that were read and those that exist."
     )
-    accept_gap_in: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = _setting(
+    accept_gap_in: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (), "`--accept-gap` for some tables. Rules as in `--tables`.", metavar="RULE.."
     )
-    accept_key_loss: Switch = _setting(
+    accept_key_loss: Switch = setting(
         False, "Go on although CSV updates lack their old keys (`output-raw-change-event` without old values)."
     )
-    accept_trigger: Switch = _setting(False, "Write to target tables that have triggers.", flag=False)
-    accept_timestamp_key: Switch = _setting(
+    accept_trigger: Switch = setting(False, "Write to target tables that have triggers.", flag=False)
+    accept_timestamp_key: Switch = setting(
         False,
         "Apply tables with a TIMESTAMP in their key although the changefeed's clock shows one hour twice a year.",
         flag=False,
     )
-    date_order: Annotated[str, BeforeValidator(values.date_order)] = _setting(
+    date_order: Annotated[str, BeforeValidator(values.date_order)] = setting(
         "",
         "For rows without commit-ts: whether the order of date folders is that of their `date` or of their files'"
         " modification `time`, if the two differ.",
         flag=False,
     )
-    log_level: Annotated[str, BeforeValidator(values.log_level)] = _setting(
+    log_level: Annotated[str, BeforeValidator(values.log_level)] = setting(
         "info", "`debug`, `info`, `warning` or `error`.", metavar="LEVEL"
     )
-    log_format: Annotated[str, BeforeValidator(values.log_format)] = _setting(
+    log_format: Annotated[str, BeforeValidator(values.log_format)] = setting(
         "text", "`text` or `json`.", metavar="text|json"
     )
-    log_file: str | None = _setting(None, "Write the log to this file instead of stderr.", metavar="FILE")
-    enable_profiling: Switch = _setting(False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.")
-    verbose: Switch = _setting(False, "Log debug messages and print the trace of an error.")
-    json_output: Switch = _setting(False, "End stdout with the result as one JSON object.", key="json")
+    log_file: str | None = setting(None, "Write the log to this file instead of stderr.", metavar="FILE")
+    enable_profiling: Switch = setting(False, "Serve all threads' stacks at http://127.0.0.1:6060/debug/pprof/.")
+    verbose: Switch = setting(False, "Log debug messages and print the trace of an error.")
+    json_output: Switch = setting(False, "End stdout with the result as one JSON object.", key="json")
 
     @property
     def scrub(self) -> Callable[[str], str]:
@@ -284,10 +254,9 @@ class Settings(BaseModel):
     @property
     def dialect(self) -> Dialect:
         """How the files are written, but for the clock of their times."""
-        table = f"[sink.{self.protocol}] "
-        fields = {file_key_of(field): field for field in Settings.model_fields}
-        values = {key.removeprefix(table): getattr(self, f) for key, f in fields.items() if key.startswith(table)}
-        return Dialect(self.protocol, self.terminator, PROTOCOLS[self.protocol].options(values))
+        protocol = PROTOCOLS[self.protocol]
+        values = {option.key: getattr(self, field_of(protocol, option)) for option in protocol.own_options}
+        return Dialect(self.protocol, self.terminator, protocol.options(values))
 
     @property
     def undecided(self) -> tuple[Undecided, ...]:
@@ -328,13 +297,13 @@ class Settings(BaseModel):
 class InspectSettings(Settings):
     """Those of `inspect`, which finds out the protocol by itself; given, it is compared."""
 
-    protocol: str = _setting("", "How the changefeed encodes rows, where that is known.", flag=False, file="[sink]")
+    protocol: str = setting("", "How the changefeed encodes rows, where that is known.", flag=False, file="[sink]")
 
 
 class TargetSettings(InspectSettings):
     """Those of `forget`, which looks at the target alone."""
 
-    upstream_uri: Annotated[Uri, BeforeValidator(Uri)] = _setting(
+    upstream_uri: Annotated[Uri, BeforeValidator(Uri)] = setting(
         "", "The storage, which is not looked at.", metavar="URI"
     )
 

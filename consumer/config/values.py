@@ -17,15 +17,6 @@ from consumer.sink import TARGETS, schemes
 from consumer.storage.settings import StorageSettings
 
 DATE_SEPARATORS = ("none", "year", "month", "day")
-UNPROVEN = {
-    "terminator": "terminator",
-    "null": "csv_null",
-    "include-commit-ts": "csv_include_commit_ts",
-    "output-old-value": "csv_output_old_value",
-    "output-handle-key": "csv_output_handle_key",
-    "binary-encoding-method": "csv_binary_encoding_method",
-}
-"""Keys of a changefeed that its files can leave open, and the settings that hold them."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 _GO_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -153,27 +144,6 @@ def terminator(value: object) -> bytes:
     return (value if isinstance(value, bytes) else str(value).encode()) or b"\r\n"
 
 
-def csv_delimiter(value: object) -> str:
-    """What stands between the cells of a CSV row."""
-    text = str(value)
-    if not 1 <= len(text) <= 3 or "\r" in text or "\n" in text:
-        raise ValueError(f"{text!r} is not a delimiter; give 1 to 3 characters, no line break among them")
-    return text
-
-
-def csv_quote(value: object) -> str:
-    """The one character around texts; "" for none, which the environment writes as ``none``."""
-    text = "" if value == "none" else str(value)
-    if len(text) > 1:
-        raise ValueError(f"{text!r} is not a quote; give one character, or none")
-    return text
-
-
-def binary_encoding(value: object) -> str:
-    """How CSV writes binary values."""
-    return _one_of(str(value).lower(), ("base64", "hex"))
-
-
 def date_separator(value: object) -> str | None:
     """The date level of data folders."""
     return None if value is None else _one_of(str(value).lower(), DATE_SEPARATORS)
@@ -206,9 +176,9 @@ def consumer_name(value: object) -> str:
 
 def rules(value: object) -> tuple[str, ...]:
     """Table filter rules, each checked."""
-    texts = _texts(value, "a list of rules")
-    found = tuple(rule for text in texts for rule in split_rules(text))
-    if texts and not found:
+    given = texts(value, "a list of rules")
+    found = tuple(rule for text in given for rule in split_rules(text))
+    if given and not found:
         raise ValueError("it has no rule, and every table would be taken; leave it out for that")
     TableFilter(found)
     return found
@@ -219,22 +189,14 @@ def routes(value: object) -> tuple[Route, ...]:
     entries = value.split(";") if isinstance(value, str) else value
     if not isinstance(entries, (list, tuple)):
         raise ValueError("give a list of routes")
-    texts = [_route(entry) if isinstance(entry, Mapping) else str(entry) for entry in entries]
-    return routes_of([text for text in texts if text.strip()])
+    found = [_route(entry) if isinstance(entry, Mapping) else str(entry) for entry in entries]
+    return routes_of([text for text in found if text.strip()])
 
 
 def _route(entry: Mapping[str, object]) -> str:
     if set(entry) != {"from", "to"}:
         raise ValueError(f"a route has from and to, and this one {', '.join(entry) or 'nothing'}")
     return f"{entry['from']} -> {entry['to']}"
-
-
-def unproven(value: object) -> tuple[str, ...]:
-    """Keys of CSV changefeeds."""
-    found = tuple(_texts(value, "a list of keys"))
-    if unknown := next((key for key in found if key not in UNPROVEN), None):
-        raise ValueError(f"{unknown} is none of {', '.join(UNPROVEN)}")
-    return found
 
 
 def split_rules(text: str) -> list[str]:
@@ -247,7 +209,7 @@ def pairs(value: object) -> tuple[tuple[str, str], ...]:
     """``K=V`` entries; a TOML table, a list, or text divided by ``;``."""
     if isinstance(value, Mapping):
         return tuple((str(key), _spark_text(entry)) for key, entry in value.items())
-    entries = value.split(";") if isinstance(value, str) else _texts(value, "a list of K=V or a table")
+    entries = value.split(";") if isinstance(value, str) else texts(value, "a list of K=V or a table")
     return tuple(_pair(entry) for entry in entries if entry.strip())
 
 
@@ -262,7 +224,8 @@ def _spark_text(entry: object) -> str:
     return str(entry).lower() if isinstance(entry, bool) else str(entry)
 
 
-def _texts(value: object, wanted: str) -> list[str]:
+def texts(value: object, wanted: str) -> list[str]:
+    """Text alone, or a list of texts; `wanted` is what else to give. Raises ValueError."""
     if isinstance(value, str):
         return [value]
     if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):

@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from consumer.cli.program import COMMANDS
+from consumer.codec.registry import PROTOCOLS
 from consumer.config import changefeed_keys
 from consumer.config.settings import Settings, env_of, file_key_of, flag_of, key_of
 from consumer.sink.mysql.settings import MySqlSettings
@@ -49,6 +50,7 @@ def _known_flags() -> set[str]:
 
 def _hints() -> Iterator[tuple[str, str]]:
     """Where a hint is written, and its text without what is put into it."""
+    yield from ((protocol.name, protocol.commit_ts) for protocol in PROTOCOLS.values())
     for file in sorted(PACKAGE.rglob("*.py")):
         tree, place = ast.parse(file.read_text(encoding="utf-8")), file.relative_to(PACKAGE).as_posix()
         if place == "model/commands.py":

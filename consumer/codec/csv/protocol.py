@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from consumer.codec.csv.bounds import read_bounds, read_first
 from consumer.codec.csv.checks import check, key_loss, undecided
-from consumer.codec.csv.form import COMMIT_TS, KEYS, LEFT_OPEN, csv_format, csv_of, csv_table, splittable
+from consumer.codec.csv.form import COMMIT_TS, LEFT_OPEN, csv_format, csv_of, csv_table, splittable
 from consumer.codec.csv.layouts import csv_layouts
+from consumer.codec.csv.settings import OPTIONS
 from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
@@ -56,7 +57,7 @@ CSV = RowProtocol(
     by_position=_has_no_header,
     layouts=csv_layouts,
     tells_updates=lambda dialect: (False, not csv_of(dialect).output_old_value),
-    keys=KEYS,
+    own_options=OPTIONS,
     left_open=LEFT_OPEN,
     options=csv_format,
     table=csv_table,

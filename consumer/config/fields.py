@@ -1,0 +1,62 @@
+"""What a setting is made of: its default, its documentation, and where it can be given."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+
+from consumer.codec.protocol import Option, RowProtocol
+from consumer.codec.registry import PROTOCOLS
+from consumer.config import values
+
+
+def setting(
+    default: Any,
+    description: str,
+    *,
+    metavar: str = "",
+    flag: bool = True,
+    file: str = "[consumer]",
+    key: str = "",
+    file_key: str = "",
+) -> Any:
+    """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file."""
+    extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key, "file_key": file_key}
+    return Field(default, description=description, json_schema_extra=extra)
+
+
+def field_of(protocol: RowProtocol, option: Option) -> str:
+    """The name of the setting that holds `option`."""
+    return f"{protocol.name}-{option.key}".replace("-", "_")
+
+
+def _of_protocol(protocol: RowProtocol, option: Option) -> Any:
+    kind = type(option.default)
+    read = option.read or (values.boolean if kind is bool else None)
+    checked = Annotated[kind, BeforeValidator(read)] if read else kind
+    table = f"[sink.{protocol.name}]"
+    return checked, setting(option.default, option.description, flag=False, file=table, file_key=option.key)
+
+
+_OPTIONS = [(protocol, option) for protocol in PROTOCOLS.values() for option in protocol.own_options]
+UNPROVEN = {"terminator": "terminator"} | {
+    option.key: field_of(protocol, option) for protocol, option in _OPTIONS if option.may_be_open
+}
+"""Keys of a changefeed that its files can leave open, and the settings that hold them."""
+
+
+def unproven_keys(value: object) -> tuple[str, ...]:
+    """Some of these keys. Raises ValueError."""
+    found = tuple(values.texts(value, "a list of keys"))
+    if unknown := next((key for key in found if key not in UNPROVEN), None):
+        raise ValueError(f"{unknown} is none of {', '.join(UNPROVEN)}")
+    return found
+
+
+ProtocolSettings: type[BaseModel] = create_model(
+    "ProtocolSettings",
+    __config__=ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True),
+    **{field_of(protocol, option): _of_protocol(protocol, option) for protocol, option in _OPTIONS},
+)
+"""The settings that protocols have for themselves: ``[sink.NAME]``."""
