@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from consumer.errors import DdlRefused
+from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, quote
 
 AS_FILES_SHOW = "`inspect --toml` prints the settings as the files show them"
@@ -45,6 +47,17 @@ def refused_hint(owner: TableName, version: int) -> str:
     return (
         "fix the target and run again, or do by hand what the statement means and then:"
         f" {skip_ddl_command(owner, version)}"
+    )
+
+
+def statement_refused(file: SchemaFile, sentence: str, hint: str = "") -> DdlRefused:
+    """The error of the statement in `file`."""
+    return DdlRefused(
+        sentence,
+        hint=hint or refused_hint(file.name, file.version),
+        table=str(file.name),
+        path=file.path,
+        version=file.version,
     )
 
 

@@ -196,10 +196,11 @@ _GREATEST = ("coarse_ts", "last_ts")
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """One write that the target has taken. `staged` names what must still be published by the driver ("" for none).
-    `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack. `proofs` are
-    what its transactions left in the target; it proves later that the target has not lost them. `aside` are rows that
-    the target refuses, and that were set aside."""
+    """One write that the target has taken: how many puts and deletes. `puts` is below zero in a receipt that takes back
+    what another one counted, once rows of it were refused. `staged` names what must still be published by the driver
+    ("" for none). `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack.
+    `proofs` are what its transactions left in the target; it proves later that the target has not lost them. `aside`
+    are rows that the target refuses, and that were set aside."""
 
     puts: int
     deletes: int

@@ -209,8 +209,9 @@ class ProgressChange:
         )
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:
-        """Raises ProgressMoved if it would move the target back: the global `applied_ts`, and that of the `tables`
-        which have one of their own. A tombstone has no rows that could be applied twice."""
+        """Raises ProgressMoved if recording it would move the progress back. What is recorded now: the global
+        `applied_ts`, and those of the `tables` that have one of their own, as TSOs. A table that was dropped may go
+        back: it has no rows that could be applied twice."""
         if self.rewind:
             return
         new = applied_ts if self.applied_ts is None else self.applied_ts
@@ -219,7 +220,7 @@ class ProgressChange:
         for what, known, place in [("the replica", applied_ts, new), *moves]:
             if place < known:
                 raise ProgressMoved(
-                    f"{what} is at {known} in the target, but was taken to be at {place} at most",
+                    f"the target has recorded commit-ts {known} for {what}, and this round would go back to {place}",
                     hint="run again: the progress is read anew",
                 )
 

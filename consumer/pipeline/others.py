@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
-from consumer.model.commands import forget_command, skip_ddl_command
+from consumer.model.commands import forget_command, skip_ddl_command, statement_refused
 from consumer.model.ddl_policy import is_kept
 from consumer.model.names import TableName
 from consumer.model.owned import Owned, OwnedTables
@@ -186,20 +186,15 @@ def drops_database_of(table: TableName, other: str, statement: Statement) -> Ddl
     return DdlRefused(
         f"it would also drop {table}, which belongs to the consumer {other!r} of this target: {statement.file.query}",
         hint=f"drop this consumer's own tables in {database} by hand, then: {skip_ddl_command(database, version)}",
-        table=str(database),
-        path=statement.file.path,
-        version=version,
     )
 
 
 def drops_unknown(table: TableName, statement: Statement) -> DdlRefused:
     """Why a DROP DATABASE does not run: it would also drop what routes may have brought there."""
     database, version = statement.file.name, statement.version
-    return DdlRefused(
+    return statement_refused(
+        statement.file,
         f"routes lead to that database of the target, and it has {table}, which is no table of {database}:"
         f" {statement.file.query}",
         hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
-        table=str(database),
-        path=statement.file.path,
-        version=version,
     )

@@ -93,9 +93,6 @@ class SharedNames:
         return None if other is None else DdlRefused(
             f"it would also drop {self._naming.shown(other)}: {statement.file.query}",
             hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
-            table=str(database),
-            path=statement.file.path,
-            version=version,
         )  # fmt: skip
 
     @cached_property

@@ -9,6 +9,7 @@ from consumer.ddl.changes import changes_of, written_tables
 from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column, Family
+from consumer.model.commands import statement_refused
 from consumer.model.names import TableName, by_name
 from consumer.model.progress import NOT_READ, DdlState, Progress
 from consumer.model.shaping import ShapingOf, unshaped
@@ -99,12 +100,9 @@ def _same_values(old: Column, new: Column) -> bool:
 
 
 def _refused(statement: Statement, why: str) -> DdlRefused:
-    name = statement.file.name
-    return DdlRefused(
+    return statement_refused(
+        statement.file,
         f"{why}; the statement: {statement.file.query}",
         hint="fill the target anew under another --name, with the same filters for all of these tables and on columns"
         " that stay, or leave the table out with --tables",
-        table=str(name),
-        path=statement.file.path,
-        version=statement.version,
     )

@@ -11,7 +11,7 @@ from consumer.ddl.shape import Shape
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import refused_hint, skip_ddl_command
+from consumer.model.commands import skip_ddl_command, statement_refused
 from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.forms import FormedDdl
@@ -230,24 +230,19 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
     else:
         why = f"the table rules leave out {left_out}"
         way = f"let the table rules take {left_out} too and run again, or {way}"
-    return DdlRefused(
+    return statement_refused(
+        statement.file,
         f"{why}, whose rows it moves and which were never read: {_shown(statement.file.query)}",
         hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
-        table=str(name),
-        path=statement.file.path,
-        version=statement.version,
     )
 
 
 def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
     """The error of a statement that cannot be said in the target's names, or be done to tables of a form."""
-    name = statement.file.name
-    return DdlRefused(
+    return statement_refused(
+        statement.file,
         f"{error.message}; the statement: {_shown(statement.file.query)}",
-        hint=error.hint or refused_hint(name, statement.version),
-        table=str(name),
-        path=statement.file.path,
-        version=statement.version,
+        hint=error.hint,
     )
 
 

@@ -15,7 +15,7 @@ from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import refused_hint, table_there_hint
+from consumer.model.commands import statement_refused, table_there_hint
 from consumer.model.forms import FormedDdl
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
@@ -240,11 +240,4 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
 
 
 def refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
-    name, version = step.table, step.file.version
-    return DdlRefused(
-        f"{why}: {step.file.query}",
-        hint=hint or refused_hint(name, version),
-        table=str(name),
-        path=step.file.path,
-        version=version,
-    )
+    return statement_refused(step.file, f"{why}: {step.file.query}", hint=hint)

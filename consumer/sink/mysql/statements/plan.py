@@ -10,7 +10,7 @@ import pymysql
 from consumer.ddl.recover import not_kept_hint
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
-from consumer.model.commands import refused_hint, table_there_hint
+from consumer.model.commands import statement_refused, table_there_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, DdlState
@@ -138,12 +138,5 @@ def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
 
 
 def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
-    name, version = step.table, step.file.version
     shown = step.file.query if len(step.file.query) <= _STATEMENT_SHOWN else step.file.query[:_STATEMENT_SHOWN] + " ..."
-    return DdlRefused(
-        f"{reason}; the statement: {shown}",
-        hint=hint or refused_hint(name, version),
-        table=str(name),
-        path=step.file.path,
-        version=version,
-    )
+    return statement_refused(step.file, f"{reason}; the statement: {shown}", hint=hint)
