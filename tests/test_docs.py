@@ -7,7 +7,8 @@ from pathlib import Path
 
 from consumer.cli.program import COMMANDS
 from consumer.config.doc import settings_table, with_table
-from consumer.config.settings import Settings, env_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import env_of
 from consumer.errors import ConsumerError
 
 ROOT = Path(__file__).parent.parent

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from consumer.cli.session import execute
-from consumer.config.settings import Settings, flag_of, metavar_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import flag_of, is_several, metavar_of
 
 Body = Callable[..., int]
 """Takes a Call and the command's own flags by name; returns the exit code."""
@@ -75,7 +76,7 @@ def _setting_flag(field: str) -> inspect.Parameter:
     if info.default and isinstance(info.default, (str, int)):
         text += f"  [default: {info.default}]"
     option = typer.Option(*spellings, metavar=metavar, help=text)
-    kind = list[str] if field in ("tables", "spark_conf", "on_bad_row", "accept_gap_in", "routes", "forms") else str
+    kind = list[str] if is_several(field) else str
     return _parameter(field, Annotated[kind | None, option], None)
 
 

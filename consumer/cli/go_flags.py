@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from consumer.config.settings import Settings, flag_of, metavar_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import flag_of, metavar_of
 
 _OWN_VALUES = ("--config", "--table", "--version", "--reason", "--from-ts", "--to-ts")
 _LIST = "--tables"

@@ -19,7 +19,8 @@ from consumer.cli.signals import Stop, stopping
 from consumer.cli.starved import starved
 from consumer.cli.text import readers_may_leave, say
 from consumer.config.load import load
-from consumer.config.settings import Settings, flag_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import flag_of, follows
 from consumer.config.uri import redact, scrubber
 from consumer.errors import ConsumerError, Interrupted
 from consumer.model.events import Ended
@@ -31,11 +32,6 @@ from consumer.observe.troubles import Places
 BUG = 1
 DONE = 0
 _URIS_ONLY = scrubber()
-_FOLLOWING = (
-    *("upstream_uri", "downstream_uri", "name", "tz", "tables", "file_index_width", "checkpoint_ts", "master"),
-    *("on_bad_row", "dead_letters", "routes", "forms"),
-)
-"""The flags that a command needs which goes on with what another did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +138,7 @@ def _observer(settings: Settings, options: str, endless: bool) -> CommandObserve
 def options_of(flags: Mapping[str, Any], config: str | None) -> str:
     """The flags that a follow-up command needs as well, secrets masked."""
     words = ["--config", config] if config else []
-    for field in _FOLLOWING:
+    for field in filter(follows, Settings.model_fields):
         given = flags.get(field) or ()
         for value in given if isinstance(given, (list, tuple)) else (given,):
             words += [flag_of(field), redact(str(value))]

@@ -18,7 +18,8 @@ from consumer.config.changefeed_keys import (
     QUEUE_KEYS,
     SINK_KEYS,
 )
-from consumer.config.settings import Settings, file_key_of, key_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import file_key_of, key_of
 from consumer.errors import BadConfig
 
 _OURS = "[consumer]"

@@ -20,9 +20,13 @@ def setting(
     file: str = "[consumer]",
     key: str = "",
     file_key: str = "",
+    several: bool = False,
+    follows: bool = False,
 ) -> Any:
-    """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file."""
+    """A field with its documentation: whether there is a flag, and the table (and key) that holds it in the file. A
+    flag can be given `several` times; it `follows` into the commands that are printed to go on with."""
     extra: dict[str, Any] = {"metavar": metavar, "flag": flag, "file": file, "key": key, "file_key": file_key}
+    extra |= {"several": several, "follows": follows}
     return Field(default, description=description, json_schema_extra=extra)
 
 

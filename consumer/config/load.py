@@ -15,7 +15,8 @@ from consumer.config.changefeed import FileValues, nearest, read_changefeed
 from consumer.config.fields import UNPROVEN
 from consumer.config.mask_rules import with_keys
 from consumer.config.secrets import resolved, resolved_pairs
-from consumer.config.settings import Settings, env_of, flag_of, key_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.errors import BadConfig
 from consumer.model.events import Note, NoteKind

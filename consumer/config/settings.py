@@ -47,38 +47,45 @@ class Settings(_OfProtocols):
         ...,
         "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter.",
         metavar="URI",
+        follows=True,
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
         "duckdb:///replica.duckdb",
         "The target: `mysql://user:password@host:port/` or `duckdb:///file.duckdb`.",
         metavar="URI",
+        follows=True,
     )
     protocol: Annotated[str, BeforeValidator(values.protocol)] = setting(
         ..., "How the changefeed encodes rows: `canal-json` or `csv`.", flag=False, file="[sink]"
     )
     name: Annotated[str, BeforeValidator(values.consumer_name)] = setting(
-        "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME"
+        "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME", follows=True
     )
-    master: str = setting("local[*]", "The Spark master URL.", metavar="URL")
+    master: str = setting("local[*]", "The Spark master URL.", metavar="URL", follows=True)
     spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = setting(
-        (), "A Spark property `K=V`. Can be given several times (in the environment, separated by `;`).", metavar="K=V"
+        (),
+        "A Spark property `K=V`. Can be given several times (in the environment, separated by `;`).",
+        metavar="K=V",
+        several=True,
     )
     tables: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (),
         "Table filter rules, as `shop.*` or `!shop.tmp_*`. The last match decides. `[filter] rules` in the file.",
         metavar="RULE..",
+        several=True,
+        follows=True,
     )
     routes: Annotated[tuple[Route, ...], BeforeValidator(values.routes)] = setting(
         (),
         "What tables have another name in the target, as `shop.* -> replica.*`. The first match decides. Can be given"
         " several times (docs/shaping.md).",
-        metavar="FROM -> TO", key="route", file_key="routes",
+        metavar="FROM -> TO", several=True, follows=True, key="route", file_key="routes",
     )  # fmt: skip
     forms: Annotated[FormRules, BeforeValidator(form_rules)] = setting(
         FormRules(),
         "What tables of the target keep: `mirror` upstream's rows, `append` each change, or `soft-delete` rows."
         " `RULE = FORM`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
-        metavar="RULE = FORM", key="form", file_key="forms",
+        metavar="RULE = FORM", several=True, follows=True, key="form", file_key="forms",
     )  # fmt: skip
     event_filters: Annotated[EventFilters, BeforeValidator(event_filter_rules)] = setting(
         EventFilters(),
@@ -105,7 +112,7 @@ class Settings(_OfProtocols):
         flag=False,
     )
     file_index_width: Annotated[int, BeforeValidator(values.index_width)] = setting(
-        20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N"
+        20, "Digits of a data file's number, the changefeed's `[sink] file-index-digit`.", metavar="N", follows=True
     )
     date_separator: Annotated[str | None, BeforeValidator(values.date_separator)] = setting(
         None, "The changefeed's date level: `none`, `year`, `month` or `day`. If unset, it is found from the paths.",
@@ -137,6 +144,7 @@ class Settings(_OfProtocols):
         "The changefeed's time zone: `System` (this machine's), a name or an offset such as `+08:00`. The first run"
         " binds `--name` to it.",
         metavar="ZONE",
+        follows=True,
     )
     worker_count: Count = setting(16, "The maximum number of connections to the target.", metavar="N")
     round_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
@@ -146,7 +154,7 @@ class Settings(_OfProtocols):
         flag=False,
     )
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = setting(
-        None, "Only if there is no `metadata`: `max`, or the TSO to stop at.", metavar="max|TSO"
+        None, "Only if there is no `metadata`: `max`, or the TSO to stop at.", metavar="max|TSO", follows=True
     )
     ddl: Annotated[DdlRules, BeforeValidator(ddl_rules)] = setting(
         DdlRules(), "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
@@ -169,18 +177,21 @@ class Settings(_OfProtocols):
         " `quarantine` the row. `RULE=ACTION` is for some tables, as `shop.*=quarantine`; the last match decides."
         " Can be given several times.",
         metavar="[RULE=]ACTION",
+        several=True,
+        follows=True,
     )
     dead_letters: Annotated[Uri | None, BeforeValidator(values.dead_letters)] = setting(
         None,
         "Where quarantined rows are kept: a folder or bucket, in the form of `--upstream-uri`. `quarantine` needs it.",
         metavar="URI",
+        follows=True,
     )
     max_bad_rows: Count = setting(1000, "The most quarantined rows of a table. With more of them it stops.", flag=False)
     accept_gap: Switch = setting(
         False, "Go on although files are missing between those that were read and those that exist."
     )
     accept_gap_in: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
-        (), "`--accept-gap` for some tables. Rules as in `--tables`.", metavar="RULE.."
+        (), "`--accept-gap` for some tables. Rules as in `--tables`.", metavar="RULE..", several=True
     )
     accept_key_loss: Switch = setting(
         False, "Go on although CSV updates lack their old keys (`output-raw-change-event` without old values)."
@@ -271,7 +282,7 @@ class Settings(_OfProtocols):
     @property
     def start_tso(self) -> int:
         """The TSO of `start_ts`, 0 where it is not set. Raises BadConfig."""
-        return 0 if self.start_ts is None else self.tso(flag_of("start_ts"), self.start_ts)
+        return 0 if self.start_ts is None else self.tso("--start-ts", self.start_ts)
 
     def tso(self, flag: str, moment: str) -> int:
         """The TSO of a moment that `flag` gives; times are in the changefeed's zone. Raises BadConfig."""
@@ -306,35 +317,3 @@ class TargetSettings(InspectSettings):
     upstream_uri: Annotated[Uri, BeforeValidator(Uri)] = setting(
         "", "The storage, which is not looked at.", metavar="URI"
     )
-
-
-def key_of(field: str) -> str:
-    """How a setting is spelt in flags and files: kebab-case."""
-    return _extra(field)["key"] or field.replace("_", "-")
-
-
-def env_of(field: str) -> str:
-    """The environment variable of a setting."""
-    return "STORAGE_CONSUMER_" + key_of(field).upper().replace("-", "_")
-
-
-def flag_of(field: str) -> str:
-    """The flag of a setting, "" where there is none."""
-    return f"--{key_of(field)}" if _extra(field)["flag"] else ""
-
-
-def file_key_of(field: str) -> str:
-    """Where the file holds a setting, as ``[consumer] name``."""
-    extra = _extra(field)
-    return f"{extra['file']} {extra['file_key'] or key_of(field)}".strip()
-
-
-def metavar_of(field: str) -> str:
-    """What stands for the value in help texts, "" for a switch."""
-    return str(_extra(field)["metavar"])
-
-
-def _extra(field: str) -> dict[str, Any]:
-    extra = Settings.model_fields[field].json_schema_extra
-    assert isinstance(extra, dict)
-    return extra

@@ -15,7 +15,8 @@ import pytest
 from consumer.cli.program import COMMANDS
 from consumer.codec.registry import PROTOCOLS
 from consumer.config import changefeed_keys
-from consumer.config.settings import Settings, env_of, file_key_of, flag_of, key_of
+from consumer.config.settings import Settings
+from consumer.config.spelling import env_of, file_key_of, flag_of, key_of
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.parameters import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
 
