@@ -10,7 +10,7 @@ from consumer.model.forms import Form, FormKind
 from consumer.model.names import NAME_LIMIT, TableName
 
 _MIRROR = "mirror"
-_FORMS = (_MIRROR, *FormKind)
+_FORMS = (_MIRROR, FormKind.APPEND, FormKind.SOFT_DELETE)
 _KEYS = ("tables", "form", "columns")
 """Characters in a name, on every MySQL-compatible server."""
 

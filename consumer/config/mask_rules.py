@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.config.rule_values import check_keys, from_json, names_of, rules_of, tables_of
+from consumer.config.rule_values import check_keys, from_json, names_just, names_of, rules_of, tables_of
 from consumer.config.secrets import read_secret
 from consumer.config.table_filter import table_filter
 from consumer.config.uri import REFERENCES
@@ -46,7 +46,7 @@ class MaskRules:
 
     def named_for(self, table: TableName, case_sensitive: bool) -> tuple[str, ...]:
         """The columns that rules for just `table`, not for a pattern of tables, give by their whole names."""
-        own = (r for r in self.rules if _is_one_of(r.tables, table, case_sensitive))
+        own = (r for r in self.rules if names_just(r.tables, table, case_sensitive))
         return tuple(dict.fromkeys(column for rule in own for column in rule.mask.columns if "*" not in column))
 
     @property
@@ -60,12 +60,6 @@ def with_masks(shaping: Shaping | None, rules: MaskRules, table: TableName, case
     if not masks:
         return shaping
     return replace(shaping or Shaping(), masks=masks, named=rules.named_for(table, case_sensitive))
-
-
-def _is_one_of(rules: tuple[str, ...], table: TableName, case_sensitive: bool) -> bool:
-    """Whether one of the table rules is the name of `table`, without any wildcard."""
-    names = (rule for rule in rules if not re.search(r"[*?\[/!]", rule))
-    return any(table_filter((name,), case_sensitive).matches(table) for name in names)
 
 
 def with_keys(value: object, env: Mapping[str, str]) -> object:

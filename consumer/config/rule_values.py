@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from consumer.config.table_filter import TableFilter
+from consumer.config.table_filter import TableFilter, table_filter
+from consumer.model.names import TableName
 
 
 def rules_of(value: object, name: str) -> list[tuple[Mapping[str, object], str]]:
@@ -49,3 +51,9 @@ def tables_of(rule: Mapping[str, object], key: str, place: str) -> tuple[str, ..
     except ValueError as problem:
         raise ValueError(f"{place}{key}: {problem}") from None
     return found
+
+
+def names_just(rules: Sequence[str], table: TableName, case_sensitive: bool) -> bool:
+    """Whether one of the table rules is the name of `table`, without any wildcard."""
+    names = (rule for rule in rules if not re.search(r"[*?\\[/!]", rule))
+    return any(table_filter((name,), case_sensitive).matches(table) for name in names)

@@ -13,6 +13,7 @@ from consumer.codec.protocol import Undecided
 from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
 from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
+from consumer.config.column_rules import ColumnRules, column_rules
 from consumer.config.ddl_rules import DdlRules, ddl_rules
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
 from consumer.config.form_rules import FormRules, form_rules
@@ -23,7 +24,7 @@ from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.ddl_policy import PolicyOf
-from consumer.model.forms import Form
+from consumer.model.forms import Form, FormKind
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
@@ -95,6 +96,12 @@ class Settings(_OfProtocols):
     rows: Annotated[RowFilters, BeforeValidator(row_filter_rules)] = setting(
         RowFilters(),
         "Which rows tables of the target have: `[[consumer.rows]]` with `tables` and `where` (docs/shaping.md).",
+        flag=False,
+    )
+    columns: Annotated[ColumnRules, BeforeValidator(column_rules)] = setting(
+        ColumnRules(),
+        "Which columns tables of the target have, and their names: `[[consumer.columns]]` with `tables` and `include`,"
+        " `exclude`, `rename` (docs/shaping.md).",
         flag=False,
     )
     masks: Annotated[MaskRules, BeforeValidator(mask_rules)] = setting(
@@ -242,10 +249,11 @@ class Settings(_OfProtocols):
     def naming(self) -> Naming:
         """The compiled form of `routes` and `forms`."""
         naming = naming_of(self.routes)
-        return replace(naming, forms=cache(self._form_of)) if self.forms.rules else naming
+        return replace(naming, forms=cache(self._form_of)) if self.forms.rules or self.columns.rules else naming
 
     def _form_of(self, table: TableName) -> Form | None:
-        return self.forms.of(table, self.case_sensitive)
+        form, chosen = self.forms.of(table, self.case_sensitive), self.columns.of(table, self.case_sensitive)
+        return form if chosen is None else replace(form or Form(FormKind.CHOSEN), chosen=chosen)
 
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""

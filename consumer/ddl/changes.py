@@ -14,6 +14,7 @@ from consumer.ddl.partitions import PartitionChanges, partition_changes
 from consumer.ddl.references import Role, TableReference
 from consumer.model.actions import TAKING_ACTIONS
 from consumer.model.files import SchemaFile
+from consumer.model.forms import Form
 from consumer.model.indexes import Charset
 from consumer.model.names import TableName
 
@@ -37,6 +38,12 @@ class Changes:
 def changes_of(file: SchemaFile) -> Changes:
     """Those of the file's statement; none where it holds no statement."""
     return file.once(_compiled)
+
+
+def columns_said(file: SchemaFile, form: Form | None) -> Definitions:
+    """What the file's statement declares of columns, in the names that a table of `form` has in the target."""
+    found = changes_of(file).columns
+    return found if form is None or form.chosen is None else found.called(form.chosen)
 
 
 def compiled(statement: ParsedStatement) -> Changes:

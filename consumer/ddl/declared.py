@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
 from consumer.ddl.tokens import TokenKind, Tokens, closing, starts, string_value
+from consumer.model.chosen import Chosen
 from consumer.model.names import same_name, same_names
 
 
@@ -42,6 +43,20 @@ class Definitions:
         also where it drops another of that name."""
         lowered = same_name(column)
         return None if lowered in self.added else self.renamed.get(lowered, lowered)
+
+    def called(self, chosen: Chosen) -> Definitions:
+        """The same in the names of a target that has the `chosen` columns."""
+
+        def names(columns: Iterable[str]) -> Iterator[tuple[str, str]]:
+            return ((name, same_name(chosen.name(name))) for name in columns if chosen.keeps(name))
+
+        left = (old for new, old in self.renamed.items() if not chosen.keeps(new))
+        return Definitions(
+            {new: self.columns[name] for name, new in names(self.columns)},
+            {new: same_name(chosen.name(self.renamed[name])) for name, new in names(self.renamed)},
+            frozenset(new for _, new in names({*self.dropped, *left})),
+            frozenset(new for _, new in names(self.added)),
+        )
 
     def after(self, known: Mapping[str, Definition]) -> dict[str, Definition]:
         """What is known of the columns once the statement has run."""

@@ -75,7 +75,8 @@ def _rows(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
     values = [changes.column(f"c{position}") for position in range(len(forming.source.columns))]
     everything = [*values, *added]
     meta = [changes.column(name) for name in ("ts", "series", "rank")]
-    puts = pa.chunked_array([pa.array(np.ones(changes.num_rows, np.bool_))])
+    ended = pa.chunked_array([pa.array(np.ones(changes.num_rows, np.bool_))])
+    puts = ended if forming.form.keeps_ended else changes.column("put")
     columns = [meta[0], puts, *meta[1:], *(everything[place] for place in forming.places)]
     return pa.Table.from_arrays(columns, schema=change_schema(task.target))
 

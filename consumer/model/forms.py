@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
 
 
@@ -13,6 +14,8 @@ class FormKind(enum.StrEnum):
     """Each change is a row of its own."""
     SOFT_DELETE = "soft-delete"
     """A deleted row stays, with the time of its end."""
+    CHOSEN = "columns"
+    """Upstream's rows, with some of its columns. Rules about columns give it, no rule about forms."""
 
 
 OP, COMMIT_TS, TABLE, VERSION, DELETED_AT = "_op", "_commit_ts", "_table", "_version", "_deleted_at"
@@ -25,20 +28,29 @@ _ADDED = {
         Column(VERSION, "BIGINT", unsigned=True),
     ),
     FormKind.SOFT_DELETE: (Column(DELETED_AT, "DATETIME", scale=6),),
+    FormKind.CHOSEN: (),
 }
 """The columns that each form adds, under their usual names. Those of a key make one with upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`names` are those of the added columns that are not the usual ones: usual and own, sorted."""
+    """`names` are those of the added columns that are not the usual ones: usual and own, sorted. `chosen` are
+    upstream's columns that the table has, None for all."""
 
     kind: FormKind
     names: tuple[tuple[str, str], ...] = ()
+    chosen: Chosen | None = None
 
     def __str__(self) -> str:
         names = ", ".join(f"{usual} as {own}" for usual, own in self.names)
-        return f"{self.kind} ({names})" if names else str(self.kind)
+        said = "; ".join(filter(None, (names, str(self.chosen or ""))))
+        return f"{self.kind} ({said})" if said else str(self.kind)
+
+    @property
+    def keeps_ended(self) -> bool:
+        """Whether rows stay that upstream has no more."""
+        return self.kind in (FormKind.APPEND, FormKind.SOFT_DELETE)
 
     @property
     def usual(self) -> tuple[str, ...]:
@@ -49,6 +61,10 @@ class Form:
     def added(self) -> tuple[Column, ...]:
         """The columns that it adds behind upstream's."""
         return tuple(replace(column, name=self.name(column.name)) for column in _ADDED[self.kind])
+
+    def called(self, column: str) -> str:
+        """What upstream's `column` is called in the target."""
+        return column if self.chosen is None else self.chosen.name(column)
 
     def name(self, usual: str) -> str:
         """What an added column is called."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import enum
 import hmac
 import json
-import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import cache
 
 from consumer.errors import ConsumerError, CorruptFile, LoadFailed
+from consumer.model.chosen import wildcard
 from consumer.model.names import TableName
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
@@ -54,12 +53,7 @@ class Mask:
 
     def fits(self, column: str) -> bool:
         """Whether it is for a column. Case does not matter."""
-        return any(_pattern(name).fullmatch(column) for name in self.columns)
-
-
-@cache
-def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, name.split("*"))), re.IGNORECASE | re.DOTALL)
+        return any(wildcard(name).fullmatch(column) for name in self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,11 @@ class Naming:
         """The form of a table, None for a mirror, or a database."""
         return None if self.forms is None or not name.table else self.forms(name)
 
+    def keeps_ended(self, name: TableName) -> bool:
+        """Whether rows of the table stay that upstream has no more."""
+        form = self.form(name)
+        return form is not None and form.keeps_ended
+
     def other(self, name: TableName) -> str:
         """The target's name where it is another than upstream's, else ""."""
         target = self.target(name)

@@ -83,7 +83,7 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
     if not target.key and load.window.upto == MAX_TSO:
         return keyless_without_checkpoint(load.table)
     try:
-        context.options.check_rules(target, version.keys, version.had)
+        context.options.check_rules(version.source(target), version.keys, version.had)
     except CannotBeExact as error:
         return error
     column = _ambiguous(context, target)

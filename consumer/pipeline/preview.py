@@ -173,7 +173,7 @@ class _Preview:
             if isinstance(answer, LoadTarget):
                 try:
                     shaped = replace(answer, shaping=self._options.shaping_of(name))
-                    self._options.check_rules(shaped, version.keys, version.had)
+                    self._options.check_rules(version.source(shaped), version.keys, version.had)
                 except CannotBeExact as error:
                     self._stop(name, error)
             else:

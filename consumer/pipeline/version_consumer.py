@@ -10,6 +10,7 @@ from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import CannotBeExact
 from consumer.model.afresh import FROM_A_NEW_PREFIX
+from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.forms import Form
@@ -19,7 +20,7 @@ from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
-from consumer.plan.forms import form_columns
+from consumer.plan.forms import form_columns, stored_columns
 from consumer.plan.late import Stretches
 from consumer.target import LoadRequest
 
@@ -51,31 +52,37 @@ class TableVersionConsumer:
         when a folder's schema file is not there, CannotBeExact where the table cannot have its form."""
         self.check_schemas()
         table, form = self.load.table, self.naming.form(self.load.table)
-        # The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it.
-        statements = self._history(table)
-        history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
-        shape = self.catalog.shape(statements[-1]) if statements else Shape()
+        columns, shape = self._described
         if form is not None:
-            return self._formed(form, history[-1].columns, shape, absent, collided)
+            return self._formed(form, columns, shape, absent, collided)
         return LoadRequest(
             table,
-            history[-1].columns,
-            shape.unique_keys(history[-1].columns),
+            columns,
+            shape.unique_keys(columns),
             absent,
             shape.index_names,
             shape.told_unique,
-            self._labels(history[-1].columns, shape),
+            self._labels(columns, shape),
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
             routed=self._routed,
         )
+
+    @property
+    def _described(self) -> tuple[tuple[Column, ...], Shape]:
+        """The columns that hold up to the end of the interval: a file in a newer folder may only hold rows above it."""
+        statements = self._history(self.load.table)
+        history = statements or sorted(self._schemas(), key=lambda schema: schema.version)[:1]
+        return history[-1].columns, self.catalog.shape(statements[-1]) if statements else Shape()
 
     def _formed(
         self, form: Form, columns: Sequence[Column], shape: Shape, absent: tuple[str, ...], collided: bool
     ) -> LoadRequest:
         """For a table that has no key but its primary one, in the target."""
         table = self.load.table
-        if self.dialect.timeless:
+        if form.chosen is not None:
+            self._check_chosen(form.chosen, absent)
+        if self.dialect.timeless and form.keeps_ended:
             raise CannotBeExact(
                 f"rows of this CSV changefeed do not say when they were committed, and the form {form} needs that",
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
@@ -85,11 +92,25 @@ class TableVersionConsumer:
             table,
             form_columns(form, table, columns, shape),
             absent=absent,
-            labels=self._labels(columns, shape),
+            labels={same_name(form.called(name)): found for name, found in self._labels(columns, shape).items()},
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
             routed=self._routed,
         )
+
+    def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:
+        if lost := chosen.lacking(self.had()):
+            raise CannotBeExact(
+                f"[[consumer.columns]] gives columns of it that it never had ({', '.join(lost)})",
+                hint="correct the name, or write it with a * where the column comes later",
+                table=str(self.load.table),
+            )
+        if absent:
+            raise CannotBeExact(
+                f"its rows lack columns ({', '.join(absent)}), and [[consumer.columns]] is for rows that are whole",
+                hint="leave columns out by TiCDC's column selectors or by [[consumer.columns]], not by both",
+                table=str(self.load.table),
+            )
 
     @property
     def _routed(self) -> TableName | None:
@@ -141,19 +162,41 @@ class TableVersionConsumer:
         if form is None:
             return None
         usual = {same_name(form.name(usual)): at for at, usual in enumerate(form.usual)}
-        own = [position for position, name in enumerate(target.names) if same_name(name) not in usual]
-        key = tuple(own.index(position) for position in target.key if position in own)
+        own = {position: column for position, column in enumerate(target.names) if same_name(column) not in usual}
+        upstream = self._upstream(form, target, own)
+        places = {position: at for at, (position, _, _) in enumerate(upstream) if position is not None}
         source = replace(
             target,
-            columns=tuple(target.columns[position] for position in own),
-            names=tuple(target.names[position] for position in own),
-            key=key,
-            events=True,
+            columns=tuple(column for _, column, _ in upstream),
+            names=tuple(name for _, _, name in upstream),
+            key=tuple(places[position] for position in target.key if position in own),
+            events=form.keeps_ended,
         )
-        places = {position: at for at, position in enumerate(own)}
-        found = (places.get(n, len(own) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
+        found = (places.get(n, len(upstream) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
         versions = sorted(file.version for file in self._history(self.load.table))
         return Forming(form, source, tuple(found), tuple(versions))
+
+    def _upstream(
+        self, form: Form, target: LoadTarget, own: Mapping[int, str]
+    ) -> Sequence[tuple[int | None, Column, str]]:
+        """The columns to decode, each with its position in the target, None where the target does not have it."""
+        if form.chosen is None:
+            return [(position, target.columns[position], name) for position, name in own.items()]
+        there = {same_name(name): position for position, name in own.items()}
+        found: list[tuple[int | None, Column, str]] = []
+        for column in stored_columns(*self._described):
+            position = there.get(same_name(form.called(column.name))) if form.chosen.keeps(column.name) else None
+            if position is None:
+                found.append((None, column, column.name))
+            else:
+                known = replace(target.columns[position], name=column.name)
+                found.append((position, known, own[position]))
+        return found
+
+    def source(self, target: LoadTarget) -> LoadTarget:
+        """What rows are decoded for, which the rules about changes are about: upstream's columns."""
+        forming = self._forming(target)
+        return target if forming is None else forming.source
 
     def _parts(self) -> tuple[int, ...]:
         """By the number of a series, which of the table's partitions it writes."""

@@ -200,7 +200,7 @@ class Assembly:
     def _begun(self, name: TableName, version: int) -> int:
         """The last new beginning of the table up to `version`, 0 for none."""
         history = self.catalog.by_table.get(name, ())
-        beginning = BEGINNING_ACTIONS if self.naming.form(name) is None else BEGINNING_ACTIONS - {Action.TRUNCATE_TABLE}
+        beginning = BEGINNING_ACTIONS - ({Action.TRUNCATE_TABLE} if self.naming.keeps_ended(name) else set())
         begins = (f.version for f in history if f.version <= version and action_of(f) in beginning)
         return max(begins, default=0)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from consumer.ddl.changes import changes_of, recovered_table, takes_rows, written_tables
+from consumer.ddl.changes import changes_of, columns_said, recovered_table, takes_rows, written_tables
 from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import BadConfig, CannotBeExact, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
@@ -56,21 +58,39 @@ def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape:
             hint="give the table a primary key upstream, or leave it out of [consumer.forms]",
             table=str(table),
         )
+    chosen = form.chosen or Chosen()
+    if lost := next((column.name for column in columns if column.name in key and not chosen.keeps(column.name)), None):
+        raise CannotBeExact(
+            f"[[consumer.columns]] leaves its column {lost} out, which is one of its key",
+            hint="keep the columns of the key, or leave the table out of the rule or of the replica (--tables)",
+            table=str(table),
+        )
     added = form.added
     taken = same_names(column.name for column in added)
-    if (clash := next((column.name for column in columns if same_name(column.name) in taken), None)) is not None:
+    called = [chosen.name(column.name) for column in columns if chosen.keeps(column.name)]
+    if (clash := next((name for name in called if same_name(name) in taken), None)) is not None:
         raise CannotBeExact(
             f"its column {clash} has the name of one that the form {form} adds",
             hint=f'give the added column another name: columns = {{ {_usual(form, clash)} = "..." }} in its'
             " [[consumer.forms]]",
             table=str(table),
         )
-    stored = (
-        column
-        for column in columns
-        if not column.hidden and not shape.columns.get(same_name(column.name), Definition()).virtual
-    )
-    return (*(replace(_labelled(column, shape), is_pk=column.name in key) for column in stored), *added)
+    if twice := [name for name, count in Counter(map(same_name, called)).items() if count > 1]:
+        raise CannotBeExact(
+            f"[[consumer.columns]] gives two of its columns the name {twice[0]}",
+            hint="give one of them another name, or leave it out",
+            table=str(table),
+        )
+    kept = (column for column in stored_columns(columns, shape) if chosen.keeps(column.name))
+    found = (replace(column, name=chosen.name(column.name), is_pk=column.name in key) for column in kept)
+    return (*found, *added)
+
+
+def stored_columns(columns: Sequence[Column], shape: Shape) -> Iterator[Column]:
+    """Those of `columns` that rows have."""
+    for column in columns:
+        if not column.hidden and not shape.columns.get(same_name(column.name), Definition()).virtual:
+            yield _labelled(column, shape)
 
 
 def formed(statement: Executed) -> FormedDdl | None:
@@ -83,6 +103,8 @@ def formed(statement: Executed) -> FormedDdl | None:
     creates, columns = statement.action in CREATE_ACTIONS, statement.columns_before
     if not creates and columns is None:
         raise DdlRefused(f"nothing tells what the table was before, which has the form {form} in the target")
+    if form.chosen is not None:
+        _check_chosen(form.chosen, file, () if creates or columns is None else columns, creates)
     try:
         found = FormedDdl(
             form,
@@ -94,6 +116,22 @@ def formed(statement: Executed) -> FormedDdl | None:
     if not creates and _moves_key(found, file):
         raise DdlRefused(f"it changes the key, by which a table of the form {form} finds its rows")
     return found
+
+
+def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], creates: bool) -> None:
+    """Raises DdlRefused where the target's columns would not be upstream's behind the statement."""
+    if creates and (lost := chosen.lacking([column.name for column in file.columns])):
+        raise DdlRefused(
+            f"[[consumer.columns]] gives columns of it that it does not have ({', '.join(lost)})",
+            hint="correct the name, or write it with a * where the column comes later",
+        )
+    old_name, left = changes_of(file).columns.old_name, same_names(c.name for c in before if not chosen.keeps(c.name))
+    for column in file.columns:
+        if chosen.keeps(column.name) and (old := old_name(column.name)) in left:
+            raise DdlRefused(
+                f"it renames column {old}, of which the target has no values, to {column.name}, of which it has",
+                hint="leave the new name out too (fill the table anew under another --name), or the table (--tables)",
+            )
 
 
 def check_beside(statement: Executed) -> None:
@@ -136,7 +174,8 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
 
     def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
         found = policy_of(action, table, query)
-        if naming.form(table) is None:
+        form = naming.form(table)
+        if form is None or not form.keeps_ended:
             return found
         if action == Action.DROP_TABLE and found is DdlPolicy.EVOLVE:
             return DdlPolicy.RENAME
@@ -170,7 +209,7 @@ def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
 
 
 def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
-    old_name = changes_of(file).columns.old_name
+    old_name = columns_said(file, found.form).old_name
     before = same_names(column.name for column in found.before if column.is_pk)
     added = {column.name for column in found.form.added}
     key = (column.name for column in found.after if column.is_pk)

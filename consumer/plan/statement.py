@@ -99,7 +99,7 @@ class Statement:
     @property
     def _keeps_rows(self) -> bool:
         """Whether it is a TRUNCATE TABLE that only ends rows, as their table is no mirror."""
-        return self.action == Action.TRUNCATE_TABLE and self.naming.form(self.file.name) is not None
+        return self.action == Action.TRUNCATE_TABLE and self.naming.keeps_ended(self.file.name)
 
     def overtakes(self, other: Statement) -> bool:
         """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then."""

@@ -203,5 +203,5 @@ def _with_policy(statement: Statement, policy_of: PolicyOf) -> Statement:
     policy = policy_of(statement.action, statement.file.name, statement.file.query)
     if policy is DdlPolicy.EVOLVE and statement.action is Action.DROP_SCHEMA:
         # What is no mirror is kept, as by a DROP TABLE.
-        policy = DdlPolicy.RENAME if any(map(statement.naming.form, statement.drops)) else policy
+        policy = DdlPolicy.RENAME if any(map(statement.naming.keeps_ended, statement.drops)) else policy
     return replace(statement, policy=policy, trash=statement.kept_as() if policy is DdlPolicy.RENAME else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import columns_said
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
@@ -45,7 +45,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         if name in tables:
             raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = tables.pop(old)
-    elif formed is not None and action == Action.TRUNCATE_TABLE:
+    elif formed is not None and formed.form.keeps_ended and action == Action.TRUNCATE_TABLE:
         _end_rows(tables[name], formed, step)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)
@@ -88,7 +88,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
-    said = changes_of(step.file).columns
+    said = columns_said(step.file, None if step.formed is None else step.formed.form)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
 from consumer.ddl.backfill import NotExact
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import changes_of, columns_said
 from consumer.ddl.declared import Definitions
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
@@ -191,8 +191,9 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 
 
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
-    definitions, table, formed = changes_of(step.file).columns, _existing(step, step.name, tables), step.formed
-    if formed is not None and action == Action.TRUNCATE_TABLE:
+    table, formed = _existing(step, step.name, tables), step.formed
+    definitions = columns_said(step.file, None if formed is None else formed.form)
+    if formed is not None and formed.form.keeps_ended and action == Action.TRUNCATE_TABLE:
         return Operations((_closing(step, formed, written.table(table.name)),))
     before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))
     after = _upstream(step.file.columns if formed is None else formed.after, definitions, before)

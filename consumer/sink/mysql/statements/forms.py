@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from consumer.ddl.backfill import NotExact, backfill_text
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import columns_said
 from consumer.ddl.declared import Definition, Definitions
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
@@ -31,6 +31,8 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
             raise DdlRefused(f"nothing tells the labels of column {column.name}")
     if step.action in CREATE_ACTIONS:
         return [_created(formed, there)]
+    if step.action == Action.TRUNCATE_TABLE and not formed.form.keeps_ended:
+        return [f"TRUNCATE TABLE {there}"]
     if step.action == Action.TRUNCATE_TABLE:
         return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise)]
     return list(_altered(step, formed, there, zone))
@@ -52,7 +54,7 @@ def _declared(column: Column) -> str:
 
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
-    said = changes_of(step.file).columns
+    said = columns_said(step.file, formed.form)
     before = by_name(formed.before)
     clauses, fills, stayed = list[str](), list[str](), set[str]()
     place = "FIRST"

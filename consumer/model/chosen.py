@@ -1,0 +1,59 @@
+"""Which of upstream's columns a table of the target has, and what they are called there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cache
+
+from consumer.model.names import same_name
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`include` (() for all) and `exclude` are names of columns, with ``*`` as wildcard; `renames` are upstream's and
+    the target's names. Case does not matter. `named` are whole names that rules for just this table give: one that the
+    table does not have was mistyped, and a column would be there that nobody wants."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    renames: tuple[tuple[str, str], ...] = ()
+    named: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The same for the same rules; the progress keeps it."""
+        parts = (
+            f"only {_listed(self.include)}" if self.include else "",
+            f"without {_listed(self.exclude)}" if self.exclude else "",
+            ", ".join(f"{json.dumps(old)} as {json.dumps(new)}" for old, new in self.renames),
+        )
+        return "; ".join(filter(None, parts))
+
+    def keeps(self, column: str) -> bool:
+        """Whether the target has upstream's `column`."""
+        return (not self.include or _fits(self.include, column)) and not _fits(self.exclude, column)
+
+    def name(self, column: str) -> str:
+        """What upstream's `column` is called in the target."""
+        return next((new for old, new in self.renames if same_name(old) == same_name(column)), column)
+
+    def lacking(self, columns: Collection[str]) -> list[str]:
+        """Of the whole names that must be there, those that none of `columns` has."""
+        there = {same_name(column) for column in columns}
+        return [name for name in self.named if same_name(name) not in there]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(json.dumps, names))
+
+
+def _fits(names: tuple[str, ...], column: str) -> bool:
+    return any(wildcard(name).fullmatch(column) for name in names)
+
+
+@cache
+def wildcard(name: str) -> re.Pattern[str]:
+    """The expression for a column's name with ``*``. Case does not matter."""
+    return re.compile(".*".join(map(re.escape, name.split("*"))), re.IGNORECASE | re.DOTALL)
