@@ -75,7 +75,9 @@ def in_renames(storage: Path) -> set[str]:
 
 
 def listed(query: Query, database: str, table: str) -> list[str]:
+    """The table's columns, without virtual ones, which the files do not have."""
     where = f"table_schema = '{database}' AND table_name = '{table}'"
+    where += "" if isinstance(query, Duck) else " AND extra NOT LIKE '%VIRTUAL%'"
     names = f"SELECT column_name FROM information_schema.columns WHERE {where} ORDER BY ordinal_position"
     return [str(name) for (name,) in query(names)]
 
