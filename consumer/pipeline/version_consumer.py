@@ -108,7 +108,8 @@ class TableVersionConsumer:
         if absent:
             raise CannotBeExact(
                 f"its rows lack columns ({', '.join(absent)}), and [[consumer.columns]] is for rows that are whole",
-                hint="leave columns out by TiCDC's column selectors or by [[consumer.columns]], not by both",
+                hint="leave the table out of [[consumer.columns]], and fill it anew under another --name and a route:"
+                " TiCDC's column selectors choose its columns already",
                 table=str(self.load.table),
             )
 

@@ -88,6 +88,11 @@ def rows(query: Query, database: str, table: str, columns: Sequence[str]) -> lis
     return sorted(map(repr, query(f"SELECT {names} FROM {quote}{database}{quote}.{quote}{table}{quote}")))
 
 
+def quoted(table: str) -> str:
+    """A table rule for just this table."""
+    return ".".join(f"`{part}`" for part in table.split(".", 1))
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", NAMES)
 def test_the_columns_are_a_mirrors(name: str, seed: int, place: tuple[str, Query]) -> None:
@@ -97,7 +102,7 @@ def test_the_columns_are_a_mirrors(name: str, seed: int, place: tuple[str, Query
     tables, left, named = rule_for(storage, random.Random(seed))
     mirror = case.settings(storage, url, ddl=NO_VIEWS, routes=["*.* -> m_*.*"], name="mirror")
     assert app.once(mirror, Recorder(), InlineLoader()).exit_code == 0
-    keyless = [f"!{table}" for table in columns_of(storage) if table not in tables]
+    keyless = [f"!{quoted(table)}" for table in columns_of(storage) if table not in tables]
     rule: dict[str, Any] = {"tables": ["*.*", *keyless], "exclude": left or ["no such"], "rename": named}
     result = app.once(case.settings(storage, url, ddl=NO_VIEWS, columns=[rule]), Recorder(), InlineLoader(3 * seed))
     assert result.exit_code == 0, [table.error for table in result.tables.values() if table.error]
@@ -268,12 +273,14 @@ def test_they_go_with_a_form(feed: Feed, made: tuple[str, Query]) -> None:
 
 
 def test_rows_that_lack_columns_are_not_for_a_rule(feed: Feed, made: tuple[str, Query]) -> None:
-    url, _ = made
+    url, query = made
     first_rows(feed)
     feed.file("d.t", 2, line(25, "INSERT", id="9", v="9"))
     result = once(feed, url, RULE)
     assert result.exit_code != 0
     assert "its rows lack columns (note)" in result.tables[TableName("d", "t")].error
+    assert once(feed, url, name="second", routes=["d.* -> e.*"]).exit_code == 0
+    assert rows(query, "e", "t", ["id", "v"]) == ["(1, 7)", "(3, 15)", "(9, 9)"]
 
 
 def test_a_table_with_no_key_stops(feed: Feed, made: tuple[str, Query]) -> None:
