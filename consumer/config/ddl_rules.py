@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from consumer.config.table_filter import TableFilter, table_filter
+from consumer.config.rule_values import check_keys, names_of, tables_of
+from consumer.config.table_filter import table_filter
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import GROUPS, KINDS, NEVER_IGNORED, RENAMED_KINDS, DdlPolicy, PolicyOf, kind_of
 from consumer.model.names import TableName
@@ -56,7 +57,7 @@ def ddl_rules(value: object) -> DdlRules:
         return DdlRules(_default(value))
     if not isinstance(value, Mapping):
         raise ValueError("give a table with default and rules, or the default alone")
-    _check_keys(value, ("default", "rules"), "")
+    check_keys(value, ("default", "rules"), "")
     rules = value.get("rules", [])
     if not isinstance(rules, Sequence) or isinstance(rules, str) or not all(isinstance(r, Mapping) for r in rules):
         raise ValueError("rules are tables, each written [[consumer.ddl.rules]]")
@@ -74,16 +75,12 @@ def _default(value: object) -> DdlPolicy:
 
 
 def _rule(rule: Mapping[str, object], place: str) -> DdlRule:
-    _check_keys(rule, _RULE_KEYS, place)
+    check_keys(rule, _RULE_KEYS, place)
     action = rule.get("action")
     if action not in tuple(DdlPolicy):
         raise ValueError(f"{place}action {action!r} is not allowed; give {_listed(DdlPolicy)}")
-    kinds = [kind for name in _names(rule, "kinds", place) or KINDS for kind in _kinds(name, place)]
-    tables = tuple(_names(rule, "tables", place))
-    try:
-        TableFilter(tables)
-    except ValueError as problem:
-        raise ValueError(f"{place}tables: {problem}") from None
+    kinds = [kind for name in names_of(rule, "kinds", place, optional=True) or KINDS for kind in _kinds(name, place)]
+    tables = tables_of(rule, "tables", place, optional=True)
     policy = DdlPolicy(str(action))
     for kind in kinds:
         _check_action(kind, policy, place)
@@ -106,22 +103,6 @@ def _kinds(name: str, place: str) -> tuple[str, ...]:
         meant = f"did you mean {close[0]}?" if close else f"known are {_listed([*KINDS, *GROUPS])}"
         raise ValueError(f"{place}kinds: {name!r} is not a kind of statement; {meant}")
     return found
-
-
-def _names(rule: Mapping[str, object], key: str, place: str) -> list[str]:
-    """A list of texts; no such key means all. An empty list would mean nothing, and is refused."""
-    value = rule.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, list) or not value or not all(isinstance(entry, str) for entry in value):
-        raise ValueError(f"{place}{key} must be a list of names, or left out for all")
-    return list(value)
-
-
-def _check_keys(table: Mapping[str, object], known: Sequence[str], place: str) -> None:
-    for key in table:
-        if key not in known:
-            raise ValueError(f"{place}{key} is not a key; known are {', '.join(known)}")
 
 
 def _listed(names: Iterable[str]) -> str:

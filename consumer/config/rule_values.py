@@ -34,18 +34,21 @@ def check_keys(rule: Iterable[str], known: Sequence[str], place: str) -> None:
 
 
 def names_of(rule: Mapping[str, object], key: str, place: str, optional: bool = False) -> list[str]:
-    """A list of texts; [] for an optional key that is not there."""
+    """A list of texts; [] for an optional key that is not there. An empty list would mean nothing, and is refused."""
     if optional and key not in rule:
         return []
     value: Any = rule.get(key)
+    end = ", or left out" if optional else ""
     if not isinstance(value, list) or not value or not all(isinstance(entry, str) for entry in value):
-        raise ValueError(f"{place}{key} must be a list of texts, with one at least")
+        raise ValueError(
+            f"{place}{key} must be a list of texts, with one at least{', or left out' if optional else ''}"
+        )
     return list(value)
 
 
-def tables_of(rule: Mapping[str, object], key: str, place: str) -> tuple[str, ...]:
-    """Table rules, checked."""
-    found = tuple(names_of(rule, key, place))
+def tables_of(rule: Mapping[str, object], key: str, place: str, optional: bool = False) -> tuple[str, ...]:
+    """Table rules, checked; () for an optional key that is not there."""
+    found = tuple(names_of(rule, key, place, optional))
     try:
         TableFilter(found)
     except ValueError as problem:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, replace
 from typing import Any
@@ -165,3 +167,8 @@ def begins_too_early(table: TableName, window: Window, applied_ts: int) -> Progr
         hint="run again: the progress is read anew",
         table=str(table),
     )
+
+
+def holder_text() -> str:
+    """A text that identifies this process, for messages of others that find the lease held."""
+    return f"{socket.gethostname()[:200]} (pid {os.getpid()})"

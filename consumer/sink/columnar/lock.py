@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import socket
 from pathlib import Path
 
 from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
+from consumer.sink.progress_rows import holder_text
 
 NOT_ALLOWED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -76,8 +76,3 @@ class FileLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor = None
-
-
-def holder_text() -> str:
-    """A text that identifies this process, for messages of others that find the lease held."""
-    return f"{socket.gethostname()[:200]} (pid {os.getpid()})"

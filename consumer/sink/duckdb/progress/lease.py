@@ -6,7 +6,7 @@ from __future__ import annotations
 import duckdb
 
 from consumer.errors import LeaseHeld
-from consumer.sink.columnar.lock import holder_text
+from consumer.sink.progress_rows import holder_text
 
 
 def raise_epoch(connection: duckdb.DuckDBPyConnection) -> int:

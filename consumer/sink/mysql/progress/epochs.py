@@ -19,10 +19,8 @@ chance, so servers that went apart have none in common.
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
-import socket
 from collections.abc import Collection, Sequence
 
 import pymysql
@@ -30,6 +28,7 @@ import pymysql
 from consumer.errors import LeaseHeld, ProgressMoved
 from consumer.sink.mysql.server.connection import SESSION_MARK, Flavor, Purpose, check_session
 from consumer.sink.mysql.server.errors import MISSING, errno
+from consumer.sink.progress_rows import holder_text
 
 TIDB_SLOTS = 64
 """Rows of a lane. TiDB has no share locks: a transaction locks one of them at random, a new epoch locks them all. Other
@@ -153,11 +152,6 @@ def check_proofs(cursor: pymysql.cursors.Cursor, name: str, proofs: Sequence[int
 def forget_proofs(cursor: pymysql.cursors.Cursor, name: str) -> None:
     """Where nothing is under way that leaves some: the range is locked."""
     cursor.execute("DELETE FROM storage_consumer.proof WHERE name = %s", (name,))
-
-
-def holder_text() -> str:
-    """A text that identifies this process, for messages of others that find the lease held."""
-    return f"{socket.gethostname()[:200]} (pid {os.getpid()})"
 
 
 def raise_epoch(cursor: pymysql.cursors.Cursor, name: str, held: Collection[int] = ()) -> int:
