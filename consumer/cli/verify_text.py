@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from consumer.cli.text import out, print_table, table_text, time_text
 from consumer.model.check import Counted, Difference, TableCheck, VerifyResult
 from consumer.model.names import behind_name
-from consumer.model.texts import duration_text
+from consumer.model.texts import cut, duration_text
 
 _SHOWN = 120
 
@@ -67,4 +67,4 @@ def _difference(row: Difference) -> str:
 def _value(value: str | None) -> str:
     if value is None:
         return "NULL"
-    return repr(value if len(value) <= _SHOWN else f"{value[:_SHOWN]}...")
+    return repr(cut(value, _SHOWN))

@@ -40,9 +40,7 @@ def names_of(rule: Mapping[str, object], key: str, place: str, optional: bool = 
     value: Any = rule.get(key)
     end = ", or left out" if optional else ""
     if not isinstance(value, list) or not value or not all(isinstance(entry, str) for entry in value):
-        raise ValueError(
-            f"{place}{key} must be a list of texts, with one at least{', or left out' if optional else ''}"
-        )
+        raise ValueError(f"{place}{key} must be a list of texts, with one at least{end}")
     return list(value)
 
 

@@ -8,6 +8,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def cut(text: str, most: int = 1000) -> str:
+    """`text`, or its first `most` characters and `` ...``."""
+    return text if len(text) <= most else text[:most] + " ..."
+
+
 def visible(line: str) -> str:
     """`line` with each character that a terminal obeys, or that nobody sees, as an escape: names and values in it come
     from others."""

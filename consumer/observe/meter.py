@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from consumer.model.events import Event, RoundStarted, StepFinished, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.load import LoadPart
-from consumer.model.texts import duration_text
+from consumer.model.texts import cut, duration_text
 
 _SHOWN = 60
 
@@ -82,6 +82,6 @@ class Meter:
 
 def _text(work: Work, seconds: float) -> str:
     more = f" and {len(work.tables) - 1:,} more" if len(work.tables) > 1 else ""
-    query = work.statement if len(work.statement) <= _SHOWN else f"{work.statement[:_SHOWN]} ..."
+    query = cut(work.statement, _SHOWN)
     what = f"{query} of" if work.statement else "load of"
     return f"{what} {work.tables[0]}{more}, {duration_text(seconds)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import Barrier
-from consumer.model.texts import one_line
+from consumer.model.texts import cut, one_line
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.table_consumer import TableConsumer
 
@@ -51,7 +51,7 @@ def _waiting(context: RoundContext) -> dict[TableName, str]:
 def _waiting_text(barrier: Barrier) -> str:
     """What a table waits for, and which statement holds it up until then."""
     query = one_line(barrier.file.query)
-    shown = query if len(query) <= _STATEMENT_SHOWN else query[:_STATEMENT_SHOWN] + " ..."
+    shown = cut(query, _STATEMENT_SHOWN)
     return f"waits for {barrier.waits_for}; held up until then: {shown} (version {barrier.file.version})"
 
 

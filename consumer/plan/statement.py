@@ -21,14 +21,13 @@ from consumer.model.partitions import Partitioning
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl
 from consumer.model.targets import SAME, Naming
+from consumer.model.texts import cut
 from consumer.plan.forms import check_beside, formed
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
 _NOT_ON_TABLES = CREATE_ACTIONS | DATABASE_ACTIONS
 _ACTIONS: Mapping[int, Action] = {int(action): action for action in Action}
-
-_SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +231,7 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
         way = f"let the table rules take {left_out} too and run again, or {way}"
     return statement_refused(
         statement.file,
-        f"{why}, whose rows it moves and which were never read: {_shown(statement.file.query)}",
+        f"{why}, whose rows it moves and which were never read: {cut(statement.file.query)}",
         hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
     )
 
@@ -241,7 +240,7 @@ def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
     """The error of a statement that cannot be said in the target's names, or be done to tables of a form."""
     return statement_refused(
         statement.file,
-        f"{error.message}; the statement: {_shown(statement.file.query)}",
+        f"{error.message}; the statement: {cut(statement.file.query)}",
         hint=error.hint,
     )
 
@@ -259,17 +258,13 @@ def refused_by_policy(statement: Statement) -> DdlRefused:
     """The error of a statement whose policy is `fail`."""
     kind = kind_of(statement.action)
     return DdlRefused(
-        f"the policy for {kind} is fail: {_shown(statement.file.query)}",
+        f"the policy for {kind} is fail: {cut(statement.file.query)}",
         hint=f"set another action for {kind} in [consumer.ddl], or take it out of [[consumer.event-filters]], and run"
         " again, or do by hand what the statement means and then:"
         f" {skip_ddl_command(statement.file.name, statement.version)}",
         table=str(statement.file.name),
         version=statement.version,
     )
-
-
-def _shown(query: str) -> str:
-    return query if len(query) <= _SHOWN else query[:_SHOWN] + " ..."
 
 
 def action_of(file: SchemaFile) -> Action:

@@ -19,6 +19,7 @@ from consumer.model.commands import statement_refused, table_there_hint
 from consumer.model.forms import FormedDdl
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
+from consumer.model.texts import cut
 from consumer.sink.closing import closing
 from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
@@ -241,4 +242,4 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
 
 
 def refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
-    return statement_refused(step.file, f"{why}: {step.file.query}", hint=hint)
+    return statement_refused(step.file, f"{why}: {cut(step.file.query)}", hint=hint)

@@ -15,6 +15,7 @@ from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
+from consumer.model.texts import cut
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
@@ -24,8 +25,6 @@ from consumer.sink.mysql.statements.text import ServerNames, TargetNow, text_of
 from consumer.sink.mysql.statements.trash import is_taken, is_there
 from consumer.sink.mysql.statements.zone import UTC
 from consumer.target import DdlOutcome
-
-_STATEMENT_SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,5 +137,4 @@ def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
 
 
 def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
-    shown = step.file.query if len(step.file.query) <= _STATEMENT_SHOWN else step.file.query[:_STATEMENT_SHOWN] + " ..."
-    return statement_refused(step.file, f"{reason}; the statement: {shown}", hint=hint)
+    return statement_refused(step.file, f"{reason}; the statement: {cut(step.file.query)}", hint=hint)
