@@ -6,35 +6,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from consumer.config.rule_values import check_keys, names_just, names_of, rules_of, tables_of
-from consumer.config.table_filter import table_filter
+from consumer.config.rule_values import Rules, TableRule, check_keys, names_just, names_of, rules_of, tables_of
 from consumer.model.chosen import Chosen
-from consumer.model.names import TableName, same_name
+from consumer.model.names import NAME_LIMIT, TableName, same_names
 
 _KEYS = ("tables", "include", "exclude", "rename")
-_LONGEST = 64
-"""Characters in a name, on every MySQL-compatible server."""
 
 
 @dataclass(frozen=True)
-class ColumnRule:
-    tables: tuple[str, ...]
+class ColumnRule(TableRule):
     chosen: Chosen
 
 
 @dataclass(frozen=True)
-class ColumnRules:
-    """In the order of the file."""
-
-    rules: tuple[ColumnRule, ...] = ()
-
-    def __str__(self) -> str:
-        return ""
-
+class ColumnRules(Rules[ColumnRule]):
     def of(self, table: TableName, case_sensitive: bool) -> Chosen | None:
         """The columns of `table`, None for all."""
-        fitting = (rule for rule in self.rules if table_filter(rule.tables, case_sensitive).matches(table))
-        found = next(fitting, None)
+        found = next(iter(self.fitting(table, case_sensitive)), None)
         if found is None or not names_just(found.tables, table, case_sensitive):
             return None if found is None else found.chosen
         return _with_named(found.chosen)
@@ -60,13 +48,13 @@ def _renames(rule: Mapping[str, object], place: str) -> tuple[tuple[str, str], .
     if not isinstance(found, Mapping) or not all(isinstance(new, str) for new in found.values()):
         raise ValueError(f'{place}rename must be a table of names, as {{ mail = "email" }}')
     for old, new in found.items():
-        if not old or "*" in old or not new or len(new) > _LONGEST or new != new.rstrip():
+        if not old or "*" in old or not new or len(new) > NAME_LIMIT or new != new.rstrip():
             raise ValueError(
-                f"{place}rename: '{old}' to '{new}': both are whole names, the new one of 1 to {_LONGEST} characters"
+                f"{place}rename: '{old}' to '{new}': both are whole names, the new one of 1 to {NAME_LIMIT} characters"
                 " with no blank at its end"
             )
     for names in (found.keys(), found.values()):
-        if len({same_name(str(name)) for name in names}) < len(found):
+        if len(same_names(map(str, names))) < len(found):
             raise ValueError(f"{place}rename has a name twice")
     return tuple(sorted((str(old), str(new)) for old, new in found.items()))
 

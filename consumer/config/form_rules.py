@@ -5,40 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from consumer.config.table_filter import TableFilter, table_filter
+from consumer.config.rule_values import Rules, TableRule
+from consumer.config.table_filter import TableFilter
 from consumer.model.forms import Form, FormKind
-from consumer.model.names import NAME_LIMIT, TableName
+from consumer.model.names import NAME_LIMIT, TableName, same_names
 
 _MIRROR = "mirror"
 _FORMS = (_MIRROR, FormKind.APPEND, FormKind.SOFT_DELETE)
 _KEYS = ("tables", "form", "columns")
-"""Characters in a name, on every MySQL-compatible server."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormRule:
-    """The `form` of the tables that the rules `tables` let through, None for a mirror."""
+@dataclass(frozen=True)
+class FormRule(TableRule):
+    """`form` is None for a mirror."""
 
-    tables: tuple[str, ...]
     form: Form | None
 
     def __str__(self) -> str:
         return f"{', '.join(self.tables)} = {self.form or _MIRROR}"
 
 
-@dataclass(frozen=True, slots=True)
-class FormRules:
-    """The rules in their order."""
-
-    rules: tuple[FormRule, ...] = ()
-
-    def __str__(self) -> str:
-        return ""
-
+class FormRules(Rules[FormRule]):
     def of(self, table: TableName, case_sensitive: bool) -> Form | None:
         """The form of `table`, None for a mirror."""
-        fitting = (rule for rule in self.rules if table_filter(rule.tables, case_sensitive).matches(table))
-        found = next(fitting, None)
+        found = next(iter(self.fitting(table, case_sensitive)), None)
         return None if found is None else found.form
 
 
@@ -97,7 +87,7 @@ def _form(kind: object, columns: Mapping[str, object]) -> Form | None:
         if not isinstance(own, str) or not own or len(own) > NAME_LIMIT or own != own.rstrip():
             raise ValueError(f"the name of {name} must be a text of 1 to {NAME_LIMIT} characters, no blank at its end")
     found = Form(FormKind(str(kind)), tuple(sorted((name, str(own)) for name, own in columns.items() if own != name)))
-    names = [column.name.lower() for column in found.added]
-    if len(set(names)) < len(names):
+    names = [column.name for column in found.added]
+    if len(same_names(names)) < len(names):
         raise ValueError(f"two columns of the form {kind} have one name: {', '.join(names)}")
     return found

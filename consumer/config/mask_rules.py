@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.config.rule_values import check_keys, from_json, names_just, names_of, rules_of, tables_of
+from consumer.config.rule_values import (
+    Rules,
+    TableRule,
+    check_keys,
+    from_json,
+    names_just,
+    names_of,
+    rules_of,
+    tables_of,
+)
 from consumer.config.secrets import read_secret
-from consumer.config.table_filter import table_filter
 from consumer.config.uri import REFERENCES
 from consumer.model.names import TableName
 from consumer.model.shaping import Mask, MaskKind, Shaping
@@ -26,23 +34,17 @@ _SHORTEST_KEY = 16
 
 
 @dataclass(frozen=True)
-class MaskRule:
-    tables: tuple[str, ...]
+class MaskRule(TableRule):
     mask: Mask
 
 
 @dataclass(frozen=True)
-class MaskRules:
-    """In the order of the file: the first that fits a column decides."""
-
-    rules: tuple[MaskRule, ...] = ()
-
-    def __str__(self) -> str:
-        return ""
+class MaskRules(Rules[MaskRule]):
+    """The first that fits a column decides."""
 
     def masks_of(self, table: TableName, case_sensitive: bool) -> tuple[Mask, ...]:
         """Those for columns of `table`."""
-        return tuple(r.mask for r in self.rules if table_filter(r.tables, case_sensitive).matches(table))
+        return tuple(rule.mask for rule in self.fitting(table, case_sensitive))
 
     def named_for(self, table: TableName, case_sensitive: bool) -> tuple[str, ...]:
         """The columns that rules for just `table`, not for a pattern of tables, give by their whole names."""

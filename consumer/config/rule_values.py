@@ -5,10 +5,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.model.names import TableName
+
+
+@dataclass(frozen=True)
+class TableRule:
+    """A rule for the tables that the table rules `tables` let through."""
+
+    tables: tuple[str, ...]
+
+
+_R = TypeVar("_R", bound=TableRule)
+
+
+@dataclass(frozen=True)
+class Rules(Generic[_R]):
+    """In the order of the file."""
+
+    rules: tuple[_R, ...] = ()
+
+    def __str__(self) -> str:
+        return ""
+
+    def fitting(self, table: TableName, case_sensitive: bool) -> list[_R]:
+        """Those for `table`."""
+        return [rule for rule in self.rules if table_filter(rule.tables, case_sensitive).matches(table)]
 
 
 def rules_of(value: object, name: str) -> list[tuple[Mapping[str, object], str]]:

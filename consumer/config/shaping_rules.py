@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from consumer.config.event_names import DML, KINDS_OF, ignored_kinds
-from consumer.config.rule_values import check_keys, names_of, rules_of, tables_of
-from consumer.config.table_filter import table_filter
+from consumer.config.rule_values import Rules, TableRule, check_keys, names_of, rules_of, tables_of
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
 from consumer.model.names import TableName
@@ -27,17 +26,13 @@ _ROW_KEYS = ("tables", "where", "collation")
 
 
 @dataclass(frozen=True)
-class EventFilterRule:
-    """`statements` are the kinds of statements that are ignored, `sql` a regular expression for their text."""
+class EventFilterRule(TableRule):
+    """`tables` are what its `matcher` says; a database fits if some table of it does, as in TiCDC. `statements` are the
+    kinds of statements that are ignored, `sql` a regular expression for their text."""
 
-    matcher: tuple[str, ...]
     changes: EventFilter
     statements: frozenset[str] = frozenset()
     sql: str = ""
-
-    def fits(self, table: TableName, case_sensitive: bool) -> bool:
-        """Whether it is for a table; for a database as in TiCDC, if it is for some table of it."""
-        return table_filter(self.matcher, case_sensitive).matches(table)
 
     @cached_property
     def _text(self) -> re.Pattern[str] | None:
@@ -49,14 +44,7 @@ class EventFilterRule:
 
 
 @dataclass(frozen=True)
-class EventFilters:
-    """In the order of the file."""
-
-    rules: tuple[EventFilterRule, ...] = ()
-
-    def __str__(self) -> str:
-        return ""
-
+class EventFilters(Rules[EventFilterRule]):
     def policy_of(self, others: PolicyOf, case_sensitive: bool) -> PolicyOf:
         """`others`, but for the statements that a filter ignores. One that must not be ignored stops its tables."""
         if not any(rule.statements or rule.sql for rule in self.rules):
@@ -64,7 +52,7 @@ class EventFilters:
 
         def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
             kind = kind_of(action)
-            if any(rule.ignores(kind, query) for rule in self.rules if rule.fits(table, case_sensitive)):
+            if any(rule.ignores(kind, query) for rule in self.fitting(table, case_sensitive)):
                 return DdlPolicy.FAIL if kind in NEVER_IGNORED else DdlPolicy.IGNORE
             return others(action, table, query)
 
@@ -72,33 +60,23 @@ class EventFilters:
 
 
 @dataclass(frozen=True)
-class RowFilterRule:
-    tables: tuple[str, ...]
+class RowFilterRule(TableRule):
     where: str
     collation: str = ""
 
 
 @dataclass(frozen=True)
-class RowFilters:
-    """In the order of the file: the first that fits decides."""
-
-    rules: tuple[RowFilterRule, ...] = ()
-
-    def __str__(self) -> str:
-        return ""
+class RowFilters(Rules[RowFilterRule]):
+    """The first that fits decides."""
 
 
 def shaping_of(events: EventFilters, rows: RowFilters, case_sensitive: bool) -> Callable[[TableName], Shaping | None]:
     """The rules of each table."""
 
     def shaping(table: TableName) -> Shaping | None:
-        changes = tuple(
-            rule.changes
-            for rule in events.rules
-            if (rule.changes.kinds or rule.changes.expressions) and rule.fits(table, case_sensitive)
-        )
-        fitting = (rule for rule in rows.rules if table_filter(rule.tables, case_sensitive).matches(table))
-        row = next(fitting, None)
+        found = (rule.changes for rule in events.fitting(table, case_sensitive))
+        changes = tuple(change for change in found if change.kinds or change.expressions)
+        row = next(iter(rows.fitting(table, case_sensitive)), None)
         if row is None:
             return Shaping(changes) if changes else None
         return Shaping(changes, row.where, row.collation)
