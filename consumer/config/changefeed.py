@@ -49,7 +49,7 @@ def read_changefeed(path: str) -> FileValues:
     options = {table: _table(sink, table[6:-1], path, "sink.") for table in keys_of}
     ignored = [
         *_unknown("", body, CHANGEFEED_KEYS, path),
-        *_unknown("[sink] ", sink, SINK_KEYS, path),
+        *_unknown("[sink] ", sink, {*SINK_KEYS, *(table[6:-1] for table in keys_of)}, path),
         *(key for t, keys in keys_of.items() for key in _unknown(f"{t} ", options[t], keys, path)),
         *_unknown("[sink.cloud-storage-config] ", storage, CLOUD_STORAGE_KEYS, path),
         *_unknown("[filter] ", filters, FILTER_KEYS, path),

@@ -43,7 +43,6 @@ SINK_KEYS = frozenset(
         "cloud-storage-config",
         "column-selectors",
         "content-compatible",
-        "csv",
         "date-separator",
         "debezium",
         "debezium-disable-schema",

@@ -57,7 +57,7 @@ class Settings(_OfProtocols):
         follows=True,
     )
     protocol: Annotated[str, BeforeValidator(values.protocol)] = setting(
-        ..., "How the changefeed encodes rows: `canal-json` or `csv`.", flag=False, file="[sink]"
+        ..., f"How the changefeed encodes rows: {' or '.join(f'`{p}`' for p in PROTOCOLS)}.", flag=False, file="[sink]"
     )
     name: Annotated[str, BeforeValidator(values.consumer_name)] = setting(
         "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME", follows=True
