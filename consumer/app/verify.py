@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts, other_upstream
+from consumer.config.clocks import resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
@@ -20,11 +21,14 @@ from consumer.model.progress import Progress
 from consumer.model.timekeeper import now
 from consumer.pipeline.retry import patiently
 from consumer.ports import Loader, Observer
+from consumer.sink import other_for
+from consumer.target import OtherServer, TargetOptions
 
 if TYPE_CHECKING:
+    from consumer.verify.against import Against
     from consumer.verify.mend import Mender
 
-_HEAD = b"""-- These statements make the rows of the target what the storage says. Run them once, while no consumer
+_HEAD = b"""-- These statements make the rows of the target what they must be. Run them once, while no consumer
 -- of this name runs, with a client that stops at the first error (mysql without --force, duckdb with -bail).
 """
 
@@ -37,8 +41,10 @@ def verify(
     ranges_at_a_time: int = 2,
     loader: Loader | None = None,
     repairing: Repairing = Repairing(),  # noqa: B008
+    against: str = "",
 ) -> VerifyResult:
-    """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark.
+    """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark; or
+    with the same tables of the server `against`, whose URI has its secrets.
 
     Changes nothing, unless it is `repairing`. Raises BadConfig for a target that has nothing of this name and for a
     file that cannot be written, LeaseHeld while its consumer runs.
@@ -46,13 +52,14 @@ def verify(
     from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
 
     started = now()
-    with open_parts(settings, loader) as parts:
+    with open_parts(settings, loader) as parts, _opened(settings, against) as server:
         _check_name(settings, parts)
         observer.tell(NowDoing("asks the target for its progress"))
         with _taken(settings, parts, observer, repairing) as progress, _mender(parts, repairing) as mender:
             observer.tell(NowDoing(READS_CHECKPOINT))
             listing = listing_of(settings, parts.reader)
-            verifier = Verifier(
+            kind: Callable[..., Verifier] = Verifier if server is None else _against(settings, parts, server, repairing)
+            verifier = kind(
                 parts.reader,
                 parts.sink,
                 parts.loader,
@@ -67,7 +74,34 @@ def verify(
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out)
+        address = "" if server is None else server.address
+        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out, address)
+
+
+@contextmanager
+def _opened(settings: Settings, against: str) -> Iterator[OtherServer | None]:
+    if not against:
+        yield None
+        return
+    server = other_for(against, TargetOptions(settings.name, resolved_zone(settings.tz)))
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def _against(settings: Settings, parts: Parts, server: OtherServer, repairing: Repairing) -> partial[Against]:
+    from consumer.verify.against import Against
+
+    has_past = server.has_past
+    if repairing.write and not has_past:
+        raise BadConfig(
+            f"--repair needs a server that shows its rows as they were at the target's watermark, and only TiDB does:"
+            f" {server.address} may be behind it",
+            hint="--repair-sql writes the statements to a file; or `verify --repair` without --against",
+        )
+    look = partial(listing_of, settings, parts.reader)
+    return partial(Against, server=server, has_past=has_past, look=look)
 
 
 def _check_name(settings: Settings, parts: Parts) -> None:

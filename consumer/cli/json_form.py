@@ -129,6 +129,7 @@ def verify_as_json(result: VerifyResult, error: ConsumerError | None) -> dict[st
         "tables": {str(check.table): _check(check) for check in result.tables},
         "differences": sum(check.counted.differences for check in result.tables),
         "excluded": result.excluded,
+        "against": result.against or None,
         "seconds": round(result.seconds, 3),
         "spark_seconds": round(result.spark_seconds, 3),
     } | _reason(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,16 @@ from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 
 
+class Origin(enum.Enum):
+    """Where the rows of an era come from."""
+
+    STORAGE = enum.auto()
+    OTHER = enum.auto()
+    """Another server: its rows as they are."""
+    LATER = enum.auto()
+    """The storage above the watermark: which rows another server may have in another state already."""
+
+
 @dataclass(frozen=True, slots=True)
 class Era:
     """The rows of a table between two statements that changed its columns, its name or its partitions.
@@ -18,7 +29,7 @@ class Era:
     `task` decodes them as the columns were then. For each column of the target, `places` has its position among those
     columns, -1 where it was not there, and `known` whether the storage tells what the target must hold of a row that
     has not changed since: the value of the row, or the one in `added` of a column that came later. `kept`: such a row
-    must be there; else a statement may have taken it away.
+    must be there; else a statement may have taken it away. `origin`: what is told of the storage holds for STORAGE.
     """
 
     task: LoadTask
@@ -26,6 +37,7 @@ class Era:
     known: tuple[bool, ...]
     added: Mapping[int, str | None] = field(default_factory=dict)
     kept: bool = True
+    origin: Origin = Origin.STORAGE
 
 
 Key = tuple[str | bytes | None, ...]
@@ -50,14 +62,21 @@ class CheckTask:
         return sum(era.task.bytes for era in self.eras)
 
     @property
+    def of_other(self) -> bool:
+        """Whether another server tells what the target must hold."""
+        return any(era.origin is Origin.OTHER for era in self.eras)
+
+    @property
     def groups(self) -> tuple[tuple[bool, ...], ...]:
         """Each combination of columns whose values the eras know, first that of all columns."""
-        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *(era.known for era in self.eras))))
+        told = (era.known for era in self.eras if era.origin is not Origin.LATER)
+        return tuple(dict.fromkeys(((True,) * len(self.target.columns), *told)))
 
     @property
     def compared(self) -> tuple[int, ...]:
         """Of a table with no key, the columns that are compared: those that each era knows."""
-        return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in self.eras))
+        told = [era for era in self.eras if era.origin is not Origin.LATER]
+        return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in told))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -74,11 +93,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was found in a part of a table. `expected` rows by the storage, `found` in the target; of these `missing`,
-    `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought: whether they
-    are there is no difference. `untold`: rows of the target that the storage does not tell of. `unknown` are values, by
-    column, that the storage does not tell. `aside` are quarantined lines that still cannot be decoded; `later` are
-    files, of a table with quarantined rows, that have rows above its watermark too."""
+    """What was found in a part of a table. `expected` rows by the storage (or the other server), `found` in the target;
+    of these `missing`, `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought:
+    whether they are there is no difference. `moving`: rows that differ, which the storage changed above the watermark,
+    so the other server may have a later state of them: no differences either. `untold`: rows of the target that the
+    storage does not tell of. `unknown` are values, by column, that nobody tells. `aside` are quarantined lines that
+    still cannot be decoded; `later` are files, of a table with quarantined rows, that have rows above its watermark
+    too."""
 
     expected: int = 0
     found: int = 0
@@ -87,6 +108,7 @@ class Counted:
     differing: int = 0
     unsure: int = 0
     untold: int = 0
+    moving: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
     shown: tuple[Difference, ...] = ()
     aside: tuple[BadRow, ...] = ()
@@ -98,7 +120,7 @@ class Counted:
 
     def plus(self, other: Counted, show: int) -> Counted:
         """Both together, with `show` differences at most."""
-        names = ("expected", "found", "missing", "extra", "differing", "unsure", "untold")
+        names = ("expected", "found", "missing", "extra", "differing", "unsure", "untold", "moving")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
@@ -157,12 +179,14 @@ class Repairing:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What `verify` found, table by table. `excluded`: how many tables the table rules leave out."""
+    """What `verify` found, table by table. `excluded`: how many tables the table rules leave out. `against`: the
+    server that the target was compared with, "" for the storage."""
 
     tables: tuple[TableCheck, ...]
     seconds: float
     spark_seconds: float = 0.0
     excluded: int = 0
+    against: str = ""
 
     def scrubbed(self, scrub: Callable[[str], str]) -> VerifyResult:
         """Without secrets."""
@@ -176,7 +200,8 @@ class VerifyResult:
         if differing:
             which = str(differing[0].table) if len(differing) == 1 else f"{len(differing):,} tables"
             return TargetDiffers(
-                f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from the storage in {which}",
+                f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from {self.against or 'the storage'} in"
+                f" {which}",
                 hint="where a run was ended in the middle of a load, run `once` and verify again; `resync` loads a"
                 " table anew",
             )

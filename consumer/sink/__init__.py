@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
 from consumer.model.signals_later import signals_later
-from consumer.target import Sink, TargetOptions
+from consumer.target import OtherServer, Sink, TargetOptions
 
 TARGETS = {
     "mysql": "consumer.sink.mysql.sink",
@@ -17,6 +17,8 @@ TARGETS = {
     "memory": "consumer.sink.memory.sink",
 }
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
+OTHERS = dict.fromkeys(("mysql", "mariadb", "tidb"), "consumer.sink.mysql.other")
+"""By scheme, the module whose ``open_other(uri, options)`` opens a server that a target can be compared with."""
 _TESTS_OWN = "memory"
 """The scheme of a target that ends with its process. It is for tests, so messages do not name it."""
 
@@ -35,3 +37,15 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
         module = import_module(TARGETS[scheme])
     sink: Sink = module.open_sink(uri, options)
     return sink
+
+
+def other_for(uri: str, options: TargetOptions) -> OtherServer:
+    """The server that `uri` names, not yet reached. Raises BadConfig."""
+    scheme = urlsplit(uri).scheme
+    if scheme not in OTHERS:
+        known = ", ".join(f"{scheme}://" for scheme in OTHERS)
+        raise BadConfig(f"--against begins with {scheme!r}, and only {known} can be compared with")
+    with signals_later():
+        module = import_module(OTHERS[scheme])
+    server: OtherServer = module.open_other(uri, options)
+    return server

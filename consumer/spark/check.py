@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
-from consumer.ports import Found, Moved, RangeReader
+from consumer.ports import Found, Moved, RangeReader, Told
 from consumer.target import Comparer
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def compared(
     buckets: int,
     at_a_time: int,
     tell: Moved,
+    other: Told | None = None,
 ) -> DataFrame:
     """Rows with a pickled result of `compare_parts` each."""
 
@@ -52,6 +53,15 @@ def compared(
                 own = range(reading, comparer.ranges, readers)
                 yield from map(_part_batch, held_buckets(own, task, comparer, buckets))
 
+    def beside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from consumer.spark.check_tasks import other_buckets
+
+        assert other is not None
+        for batch in batches:
+            for reading in batch.column(0).to_pylist():
+                own = range(reading, other.ranges, others)
+                yield from map(_part_batch, other_buckets(own, other, task, comparer, buckets))
+
     def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import compare_parts
 
@@ -65,6 +75,9 @@ def compared(
 
     readers = max(1, min(at_a_time, comparer.ranges))
     parts = spark.range(0, readers, 1, readers).mapInArrow(held, _PART)
+    others = max(1, min(at_a_time, other.ranges)) if other is not None else 0
+    if others:
+        parts = parts.union(spark.range(0, others, 1, others).mapInArrow(beside, _PART))
     if groups:
         parts = parts.union(spark.range(0, len(groups), 1, len(groups)).mapInArrow(told, _PART))
     shuffled = parts.repartitionById(buckets, "partition")

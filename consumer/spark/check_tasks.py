@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from consumer.codec.batches import META, change_schema
 from consumer.codec.registry import protocol_of
@@ -19,13 +20,15 @@ from consumer.errors import ConsumerError, Retryable
 from consumer.fold.forms import net_rows
 from consumer.fold.identity import identities, row_codes
 from consumer.fold.keyed import fold_keyed
-from consumer.model.check import CheckTask, Counted, Era
+from consumer.model.check import CheckTask, Counted, Era, Origin
+from consumer.model.columns import Family
 from consumer.model.load import FileSlice, FileStat, LoadPart
-from consumer.ports import Found, Moved, RangeReader, unheard
+from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.exchange import SHUFFLED
 from consumer.spark.tasks import FAILED, decode_files, decode_folded, of_table
 from consumer.target import Comparer
+from consumer.types.json_texts import json_form
 
 HELD = -1
 """Instead of the number of an era."""
@@ -48,7 +51,10 @@ def told_buckets(
     """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
     era = task.eras[number]
     try:
-        stats, rows = decode_folded(pieces, era.task, reader) if task.target.key else _net(era, reader)
+        if task.target.key:
+            stats, rows = decode_folded(pieces, era.task, reader)
+        else:
+            stats, rows = _images(era, reader) if era.origin is Origin.LATER else _net(era, reader)
         if era.task.target.aside is not None:
             yield ASIDE, pickle.dumps(_aside(stats, last=number == len(task.eras) - 1))
         now = _as_now(rows, era, task)
@@ -64,12 +70,44 @@ def told_buckets(
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
 
+def other_buckets(
+    numbers: Iterable[int], other: Told, task: CheckTask, comparer: Comparer, buckets: int
+) -> Iterator[Part]:
+    """Another server's rows in some ranges, in buckets: as puts of the era that is its own."""
+    era = next(number for number, era in enumerate(task.eras) if era.origin is Origin.OTHER)
+    try:
+        for number in numbers:
+            for rows in other.rows(number):
+                told = _alike(comparer.expected(rows), task)
+                told = told.append_column("put", pa.repeat(pa.scalar(True), rows.num_rows))
+                told = told.append_column("n", pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
+                for position in range(rows.num_columns) if task.mending else ():
+                    told = told.append_column(f"r{position}", rows.column(position))
+                yield from _split(told, task, buckets, era)
+    except Exception as error:
+        yield FAILED, pickle.dumps(of_table(error, task.target))
+
+
+def _alike(rows: pa.Table, task: CheckTask) -> pa.Table:
+    """JSON by its members, where it comes from two servers and so is spelled in two ways. Rows with no key are found by
+    their text."""
+    if not task.target.key or all(era.origin is not Origin.OTHER for era in task.eras):
+        return rows
+    for position, column in enumerate(task.target.columns):
+        if column.family is Family.JSON:
+            coded = pc.dictionary_encode(rows.column(f"c{position}").combine_chunks())
+            forms = [None if text is None else json_form(text) for text in coded.dictionary.to_pylist()]
+            values = pa.array(forms, pa.large_string()).take(coded.indices)
+            rows = rows.set_column(rows.column_names.index(f"c{position}"), f"c{position}", values)
+    return rows
+
+
 def held_buckets(numbers: Iterable[int], task: CheckTask, comparer: Comparer, buckets: int) -> Iterator[Part]:
     """The target's rows in some ranges, in buckets."""
     try:
         for number in numbers:
             for rows in comparer.held(number):
-                yield from _split(_chosen(rows, task, comparer), task, buckets, HELD)
+                yield from _split(_alike(_chosen(rows, task, comparer), task), task, buckets, HELD)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
@@ -82,15 +120,20 @@ def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Compared:
         by_era.setdefault(int(rows.schema.metadata[_ERA]), []).append(rows.replace_schema_metadata(None))
     eras = {number: pa.concat_tables(parts) for number, parts in by_era.items()}
     held = eras.pop(HELD, None)
+    names = [f"c{position}" for position in range(len(task.target.columns))]
+    later = [eras.pop(n).select(names) for n in sorted(eras) if task.eras[n].origin is Origin.LATER]
+    moving = pa.concat_tables(later) if later else None
     if task.target.key:
-        return compare_keyed(task, _folded(task, eras), held)
-    return compare_multisets(task, eras, held)
+        return compare_keyed(task, _folded(task, eras), held, moving)
+    return compare_multisets(task, eras, held, moving)
 
 
 def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
     loads = {n: task.eras[n].task for n in eras}
     return {
-        n: fold_keyed(rows, task.target.key, True, loads[n].parts, protocol_of(loads[n].dialect).commit_ts)
+        n: rows
+        if task.eras[n].origin is Origin.OTHER
+        else fold_keyed(rows, task.target.key, True, loads[n].parts, protocol_of(loads[n].dialect).commit_ts)
         for n, rows in eras.items()
     }
 
@@ -124,9 +167,14 @@ def compare_alone(
     buckets: int = 1,
     moved: Moved = unheard,
     found: Found = unheard,
+    other: Told | None = None,
 ) -> Counted:
-    """All of a table in this process; `found` gets the rows to mend. Raises what its parts met."""
+    """All of a table in this process; `other` has the rows of another server, `found` gets the rows to mend. Raises
+    what its parts met."""
     parts: dict[int, list[bytes]] = {}
+    for bucket, body in other_buckets(range(other.ranges), other, task, comparer, buckets) if other is not None else ():
+        _raise_if_failed(bucket, body)
+        parts.setdefault(bucket, []).append(body)
     for number, era in enumerate(task.eras):
         for bucket, body in told_buckets(number, era.task.slices, task, comparer, reader, buckets, moved):
             _raise_if_failed(bucket, body)
@@ -166,6 +214,14 @@ def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
         return stats, values.add_column(0, "n", pa.array([], pa.int64()))
     net = net_rows(files, era.task)
     return stats, fitting(net, era.task.target, era.task.dialect.clock)
+
+
+def _images(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
+    """Each row of a table with no key that came or went: as `_net`, whatever that comes to in the end."""
+    files, stats = decode_files(era.task, reader)
+    tables = [changes for _, _, changes in files] or [change_schema(era.task.target).empty_table()]
+    values = pa.concat_tables(tables).select(range(META, META + len(era.task.target.columns)))
+    return stats, values.add_column(0, "n", pa.repeat(pa.scalar(0, pa.int64()), values.num_rows))
 
 
 def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:

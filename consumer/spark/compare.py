@@ -21,8 +21,11 @@ Compared = tuple[Counted, "pa.Table | None"]
 """What differs, counted; and of a task that is `mending` the rows to mend (see `consumer.spark.mending`)."""
 
 
-def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Compared:
-    """`eras` are the folded changes of each era, `held` the target's rows; all values in their normal form.
+def compare_keyed(
+    task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None, moving: pa.Table | None = None
+) -> Compared:
+    """`eras` are the folded changes of each era, `held` the target's rows; all values in their normal form. No
+    difference is what has a key of `moving`. Raises CannotBeExact where another server has several rows of one key.
 
     The change of the last era that has one decides about a key. Each copy of a key but one is an extra row.
     """
@@ -30,10 +33,14 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     told = pa.concat_tables([eras[number] for number in numbers]) if numbers else None
     era = np.repeat(numbers, [eras[number].num_rows for number in numbers]).astype(np.int64)
     put: Flags = told.column("put").to_numpy() if told is not None else np.empty(0, np.bool_)
-    codes, count = _codes(task.target.key, told, held)
+    codes, count = _codes(task.target.key, told, held, moving)
     newest = np.full(count, _NONE)
     newest[codes[: len(era)]] = np.arange(len(era))
-    own = codes[len(era) :]
+    if task.of_other and np.count_nonzero(newest != _NONE) < len(era):
+        raise CannotBeExact("the other server has several rows with one key, as the target compares keys")
+    last = len(codes) - (0 if moving is None else moving.num_rows)
+    own, moves = codes[len(era) : last], np.zeros(count, np.bool_)
+    moves[codes[last:]] = True
     there = np.full(count, _NONE)
     there[own[::-1]] = np.arange(len(own))[::-1]
     kept = np.array([one.kept for one in task.eras], np.bool_)
@@ -49,7 +56,11 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     extra = (gone & (sure | task.whole)) | (strange if task.whole else np.zeros(count, np.bool_))
     both = np.flatnonzero(expected & has)
     values, unknown = _values(task, told, held, era, newest[both], there[both])
-    wrong = np.flatnonzero(np.logical_or.reduce([*values.values(), np.zeros(len(both), np.bool_)]))
+    differ = np.logical_or.reduce([*values.values(), np.zeros(len(both), np.bool_)])
+    moved = np.concatenate([*map(np.flatnonzero, (missing & moves, extra & moves)), own[again & moves[own]]])
+    moved = np.unique(np.concatenate([moved, both[differ & moves[both]]]))
+    missing, extra, again = missing & ~moves, extra & ~moves, again & ~moves[own]
+    wrong = np.flatnonzero(differ & ~moves[both])
 
     shown = [
         *_keys(task, "missing", told, newest[np.flatnonzero(missing)]),
@@ -65,6 +76,7 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
         differing=len(wrong),
         unsure=int((expected & ~sure).sum()) + int((gone & ~extra).sum()),
         untold=0 if task.whole else int(strange.sum()),
+        moving=len(moved),
         unknown=unknown,
         shown=tuple(shown),
     )
@@ -76,11 +88,18 @@ def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table 
     return counted, rows_to_mend(task, kinds, told, era, newest, held, there)
 
 
-def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Compared:
-    """`eras` have the net copies ``n`` of each row. Raises CannotBeExact where more of a row went than came."""
+def compare_multisets(
+    task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None, moving: pa.Table | None = None
+) -> Compared:
+    """`eras` have the net copies ``n`` of each row; the rows of `moving` are no differences. Raises CannotBeExact
+    where more of a row went than came."""
     names = [f"c{position}" for position in task.compared]
     as_told = [f"r{position}" for position in range(len(task.target.columns))] if task.mending else []
     parts = [_marked(rows.select(["n", *names, *as_told]), told=True) for rows in eras.values()]
+    told_rows = sum(part.num_rows for part in parts)
+    if moving is not None:
+        none = pa.chunked_array([np.zeros(moving.num_rows, np.int64)])
+        parts.append(_marked(moving.select(names).add_column(0, "n", none), told=False))
     if held is not None:
         ones = pa.chunked_array([np.ones(held.num_rows, np.int64)])
         parts.append(_marked(held.select(names).add_column(0, "n", ones), told=False))
@@ -98,12 +117,15 @@ def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Ta
         raise CannotBeExact("more copies of a row were removed than the storage says were there")
     first = np.full(count, _NONE)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
-    more = told - own
+    moves = np.zeros(count, np.bool_)
+    moves[codes[told_rows:split]] = True
+    moved, more = int(np.abs(told - own)[moves].sum()), np.where(moves, 0, told - own)
     counted = Counted(
         expected=int(told.sum()),
         found=found,
         missing=int(more[more > 0].sum()),
         extra=int(-more[more < 0].sum()),
+        moving=moved,
         unknown={task.target.names[n]: found for n in range(len(task.target.names)) if n not in task.compared},
         shown=tuple(_copies(task, rows, first, more)),
     )
@@ -123,9 +145,9 @@ def _copies(task: CheckTask, rows: pa.Table, first: Ints, more: Ints) -> Iterato
         yield Difference(kind, _named(task, task.compared, rows, int(first[code])), (), abs(int(more[code])))
 
 
-def _codes(key: Sequence[int], told: pa.Table | None, held: pa.Table | None) -> tuple[Ints, int]:
+def _codes(key: Sequence[int], *tables: pa.Table | None) -> tuple[Ints, int]:
     names = [f"c{position}" for position in key]
-    parts = [rows.select(names) for rows in (told, held) if rows is not None and rows.num_rows]
+    parts = [rows.select(names) for rows in tables if rows is not None and rows.num_rows]
     if not parts:
         return np.empty(0, np.int64), 0
     both = pa.concat_tables(parts)

@@ -20,7 +20,7 @@ from consumer.codec.registry import protocol_of
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Found, Moved, RangeReader, unheard
+from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
 from consumer.target import Comparer, Writer
@@ -94,12 +94,14 @@ class SparkLoader:
         at_a_time: int,
         moved: Moved = unheard,
         found: Found = unheard,
+        other: Told | None = None,
     ) -> Counted:
         """A small table in this process, a large one as a job. Raises BadConfig and TargetUnavailable as `load`."""
         from consumer.spark.check_tasks import compare_alone
 
-        if sum(_weight(era.task) for era in task.eras) <= PACKED_BYTES and comparer.ranges == 1:
-            return compare_alone(task, comparer, reader, moved=moved, found=found)
+        ranges = max(comparer.ranges, 0 if other is None else other.ranges)
+        if sum(_weight(era.task) for era in task.eras) <= PACKED_BYTES and ranges == 1:
+            return compare_alone(task, comparer, reader, moved=moved, found=found, other=other)
         from consumer.spark.check import added, compared
 
         session = self._started()
@@ -110,10 +112,10 @@ class SparkLoader:
             for group in (_groups(era.task) if keyed else [era.task.slices])
         ]
         weight = sum(_weight(era.task) for era in task.eras)
-        buckets = max(-(-weight // BUCKET_BYTES), comparer.ranges, session.cores)
+        buckets = max(-(-weight // BUCKET_BYTES), ranges, session.cores)
         try:
             with session.parts.of_load(moved) as tell:
-                rows = compared(session.spark, task, groups, comparer, reader, buckets, at_a_time, tell)
+                rows = compared(session.spark, task, groups, comparer, reader, buckets, at_a_time, tell, other)
                 return added(rows, task, found)
         except ConsumerError:
             raise

@@ -14,7 +14,7 @@ from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.bad_rows import Aside
-from consumer.model.check import Era
+from consumer.model.check import Era, Origin
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, SchemaFile
 from consumer.model.load import LoadTarget
@@ -110,6 +110,35 @@ class TableHistory:
         return tuple(
             self._era(span, target, bounds, next(numbers), absent.get(number, ())) for number, span in enumerate(spans)
         )
+
+    def later(self, target: LoadTarget, reader: StorageReader, absent: tuple[str, ...] = ()) -> Era | None:
+        """What the storage has of the table above its watermark, None for nothing; no statement is `pending`."""
+        if self.upto == MAX_TSO:
+            return None
+        opening = self._before(self.upto + 1)
+        span = _Span(
+            self._name_at(self.upto),
+            self.upto,
+            MAX_TSO,
+            self._columns(opening),
+            opening,
+            Known.now(target.columns),
+            True,
+        )
+        era = self._era(span, target, self._bounds([span], reader), 1, absent)
+        return replace(era, origin=Origin.LATER) if era.task.slices else None
+
+    @property
+    def pending(self) -> SchemaFile | None:
+        """The first statement above the watermark that is about the table, or about all tables of its database."""
+        later = (file for file in self.assembly.catalog.files if file.version > self.upto)
+        return next((file for file in later if _is_about(file, self.name)), None)
+
+    @property
+    def unread_files(self) -> Sequence[Unread]:
+        """Files of the table that no round has read wholly."""
+        files = self.assembly.files.get(self.name, ())
+        return list(unread_files(files, self.progress.folders, self.options.dialect.timeless))
 
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
@@ -269,6 +298,16 @@ class TableHistory:
     def _name_at(self, version: int) -> TableName:
         pairs = zip(self.life.names, self.life.since, strict=True)
         return next((name for name, since in reversed(list(pairs)) if since <= version), self.life.names[0])
+
+
+def _is_about(file: SchemaFile, table: TableName) -> bool:
+    """Whether the file's statement names the table, of whatever database: better one too many than one missing."""
+    if not file.query:
+        return False
+    if not file.table:
+        return same_name(file.database) == same_name(table.database)
+    names = (file.table, *(reference.table for reference in changes_of(file).names))
+    return same_name(table.table) in map(same_name, names)
 
 
 def _version(file: SchemaFile) -> int:

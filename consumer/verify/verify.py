@@ -32,7 +32,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import SharedNames, check_begun
-from consumer.ports import Loader, Observer, StorageReader
+from consumer.ports import Loader, Observer, StorageReader, Told
 from consumer.target import Comparer, Sink
 from consumer.verify.differing import Differing
 from consumer.verify.eras import TableHistory
@@ -156,7 +156,7 @@ class Verifier:
                 "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
                 table=str(history.name),
             )
-        return self._run(history, task, untold)
+        return self._run(history, lambda absent: self._task(history, target, not untold, absent), untold)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
         """What the target says of the tables, asked in one call. Only mirrors are asked for."""
@@ -178,29 +178,46 @@ class Verifier:
         keys = None if rows is None else tuple(tuple(row[name] for name in names) for row in rows)
         return CheckTask(target, eras, whole, self.show, mending, keys)
 
-    def _run(self, history: TableHistory, task: CheckTask, untold: str) -> TableCheck:
-        comparer = self.sink.comparer(task.target)
+    def _run(
+        self,
+        history: TableHistory,
+        task_of: Callable[[dict[int, tuple[str, ...]]], CheckTask],
+        untold: str,
+        other: Told | None = None,
+    ) -> TableCheck:
+        """`task_of` makes the task, given the columns that rows of each era were found to lack."""
         absent: dict[int, tuple[str, ...]] = {}
         while True:
+            task = task_of(absent)
+            comparer = self.sink.comparer(task.target)
             try:
                 with Differing(task, comparer) as rows:
-                    counted = self._counted(history, task, comparer, rows)
+                    counted = self._counted(history, task, comparer, rows, other)
                     bad = history.progress.bad_rows.get(history.name, {})
-                    notes = (*_notes(task, counted, untold), *_quarantined(bad))
+                    notes = (*self._said(task, counted, untold), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.upto, counted, notes, files=files)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
-                if not _learnt(absent, error, len(task.eras)):
+                if not self._learnt(absent, error, task):
                     raise
-                task = self._task(history, task.target, task.whole, absent)
 
-    def _counted(self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing) -> Counted:
+    def _learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
+        return learnt(absent, error, len(task.eras))
+
+    def _said(self, task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
+        return _notes(task, counted, untold)
+
+    def _counted(
+        self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing, other: Told | None
+    ) -> Counted:
         files = {piece.path for era in task.eras for piece in era.task.slices}
         work = Work((history.name,), len(files), task.bytes)
         self.observer.tell(WorkStarted(work))
         try:
             reader, moved = self.reader.range_reader(), partial(self._moved, work)
+            if other is not None:
+                return self.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add, other)
             return self.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add)
         finally:
             self.observer.tell(WorkEnded(work))
@@ -235,7 +252,7 @@ class Verifier:
         self.observer.tell(WorkMoved(work, part))
 
 
-def _learnt(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
+def learnt(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
     """Leave out what rows lack. Which era's rows they are the error does not say: in each they are not compared."""
     known = absent.get(0, ())
     new = tuple(dict.fromkeys((*known, *error.absent)))

@@ -85,6 +85,19 @@ def _each_change_is_found(
     first = verified(settings)
     assert [(str(t.table), t.state, t.counted.shown, t.error) for t in first.tables if t.state != "equal"] == []
     assert {t.table.table: t.counted.expected for t in first.tables} == {t.name: len(t.final) for t in storage.tables}
+    changed = each_changed(storage, change)
+    found = {
+        (check.table.table, name, str(dict(row.key)["id"]))
+        for check in verified(settings, repairing).tables
+        for row in (check.repaired or check.counted).shown
+        for name, _, _ in row.values
+    }
+    assert found == changed
+    assert len(changed) > 30
+
+
+def each_changed(storage: TypeStorage, change: Callable[[CaseTable, str, int, int], None]) -> set[Cell]:
+    """The cells that `change` has given the value of another row."""
     changed: set[Cell] = set()
     for table in storage.tables:
         if table.cases[0].column.name != "id":
@@ -97,14 +110,7 @@ def _each_change_is_found(
             if others:
                 change(table, case.column.name, key, others[0])
                 changed.add((table.name, case.column.name, str(key)))
-    found = {
-        (check.table.table, name, str(dict(row.key)["id"]))
-        for check in verified(settings, repairing).tables
-        for row in (check.repaired or check.counted).shown
-        for name, _, _ in row.values
-    }
-    assert found == changed
-    assert len(changed) > 30
+    return changed
 
 
 def _unlike(one: object, other: object) -> bool:

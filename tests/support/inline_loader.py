@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Found, Moved, RangeReader, unheard
+from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_tasks import compare_alone
 from consumer.spark.tasks import FAILED, decode_to_buckets, load_whole, write_buckets
 from consumer.target import Comparer, Writer, WriteSession
@@ -71,8 +71,10 @@ class InlineLoader:
         at_a_time: int,
         moved: Moved = unheard,
         found: Found = unheard,
+        other: Told | None = None,
     ) -> Counted:
-        return compare_alone(pickle.loads(pickle.dumps(task)), comparer, reader, self._keyed or 1, moved, found)
+        task, other = pickle.loads(pickle.dumps((task, other)))
+        return compare_alone(task, comparer, reader, self._keyed or 1, moved, found, other)
 
     def abandon(self) -> None:
         pass

@@ -403,6 +403,26 @@ FOLLOWED = {
     "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],
     "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["verify/mend.py:writing"],
     "test_verify.py::test_a_checkpoint_that_went_back": ["verify/verify.py:_compared"],
+    "test_verify_against.py::test_a_statement_that_the_other_server_may_have_run_is_waited_for": [
+        "verify/against.py:_check_nothing_pending",
+    ],
+    "test_verify_against.py::test_a_table_that_only_the_other_server_has_is_an_error": [
+        "verify/against.py:_alone",
+    ],
+    "test_verify_against.py::test_filtered_rows_are_refused": [
+        "verify/against.py:_check_comparable",
+    ],
+    "test_verify_against.py::test_other_tables_of_one_name_are_an_error": [
+        "verify/against.py:_check_keys",
+        "verify/against.py:_compared",
+        "verify/against.py:_told",
+    ],
+    "test_verify_against.py::test_repair_needs_a_server_with_a_past": [
+        "app/verify.py:_against",
+    ],
+    "test_verify_against.py::test_the_command_never_prints_the_password": [
+        "config/other_server.py:other_server",
+    ],
 }
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
@@ -420,7 +440,7 @@ ADVICE = {
 MOMENT = {
     "codec/errors.py:lacking", "errors.py:by", "fold/keyless.py:_refuse_coarse", "model/progress.py:check",
     "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
-    "sink/duckdb/sink.py:_held", "sink/mysql/progress/epochs.py:taken_over",
+    "sink/duckdb/sink.py:_held", "sink/mysql/other.py:in_its_words", "sink/mysql/progress/epochs.py:taken_over",
     "sink/mysql/server/wire.py:_process_auth",
     "sink/mysql/server/wire.py:_read_load_local_packet", "sink/progress_rows.py:begins_too_early",
     "spark/session.py:_borrowed", "spark/tasks.py:_unexpected", "verify/verify.py:tables",

@@ -44,6 +44,8 @@ class MySqlSettings:
     """Prints the password, anew for each connection."""
     write_source: int = 0
     """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
+    as_of: int = 0
+    """The TSO at which everything is read (TiDB), 0 for the present."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_LIMIT:

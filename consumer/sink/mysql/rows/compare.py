@@ -49,7 +49,7 @@ class MySqlComparer:
         try:
             connection.decoders = {}  # texts as the server gives them
             with SSCursor(connection) as cursor:
-                for statement in SNAPSHOT:
+                for statement in () if self.settings.as_of else SNAPSHOT:
                     cursor.execute(statement)
                 cursor.execute(query, values)
                 wanted = _FIRST_ROWS

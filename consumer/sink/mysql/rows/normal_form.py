@@ -15,6 +15,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.values import mysql_target
 from consumer.types.floats import float32_exact
+from consumer.types.json_texts import json_form
 
 _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
@@ -78,7 +79,7 @@ def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
         return pc.cast(values, pa.large_binary())
     text = pc.cast(values, pa.large_string())
     if family is Family.JSON:
-        return _each(text, _json)
+        return _each(text, json_form)
     if family is Family.VECTOR:
         return _each(text, _vector)
     if data_type in _TEXTS:
@@ -110,19 +111,6 @@ def _each(text: pa.Array, form: object) -> pa.Array:
     coded = pc.dictionary_encode(text)
     forms = [None if value is None else form(value) for value in coded.dictionary.to_pylist()]
     return pa.array(forms, pa.large_string()).take(coded.indices)
-
-
-def _json(text: str) -> str:
-    """Members in one order, no blanks; whole numbers beyond 64 bits are doubles, as servers have them."""
-    try:
-        return json.dumps(json.loads(text, parse_int=_whole), sort_keys=True, separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return text
-
-
-def _whole(digits: str) -> int | float:
-    number = int(digits)
-    return number if -(1 << 63) <= number < 1 << 64 else float(number)
 
 
 def _vector(text: str) -> str:
