@@ -69,7 +69,9 @@ def verify(
     scrub = scrubber(uri)
     repairing = Repairing(repair, repair_sql)
     try:
-        result = app.verify(call.settings, call.observer, names, show, ranges_at_a_time, None, repairing, uri)
+        result = app.verify(
+            call.settings, call.observer, names, show, ranges_at_a_time, repairing=repairing, against=uri
+        )
     except ConsumerError as met:
         met.message, met.hint = scrub(met.message), scrub(met.hint)
         raise

@@ -16,7 +16,7 @@ from consumer.plan.assembly import Assembly
 from consumer.spark.other import OtherRows
 from consumer.target import OtherServer
 from consumer.verify.eras import TableHistory
-from consumer.verify.verify import Verifier, learnt
+from consumer.verify.verify import Verifier, learn
 
 _ALONE = "only the other server has it"
 
@@ -38,12 +38,12 @@ class Against(Verifier):
         assert self.server is not None
         return self.server
 
-    def _compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
+    def compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         if isinstance(answer, ConsumerError):
-            return super()._compared(history, answer)
+            return super().compared(history, answer)
         self._check_comparable(history)
         moment = history.upto if self.has_past else 0
-        there = self._other.prepare(replace(self._version(history).request(), routed=None, reading=True), moment)
+        there = self._other.prepare(replace(self.version(history).request(), routed=None, reading=True), moment)
         if isinstance(there, ConsumerError):
             raise _told(there, history.name, self._other.address)
         places = _places(answer, there)
@@ -75,8 +75,8 @@ class Against(Verifier):
 
     def _looked(self, history: TableHistory, task: CheckTask, rows: OtherRows, notes: tuple[str, ...]) -> TableCheck:
         if self.has_past:
-            return _noted(self._run(history, lambda _: task, "", rows), notes)
-        found = replace(self, mender=None)._run(history, lambda _: replace(task, mending=False), "", rows)
+            return _noted(self.run(history, lambda _: task, "", rows), notes)
+        found = replace(self, mender=None).run(history, lambda _: replace(task, mending=False), "", rows)
         if not found.counted.differences or self.look is None:
             return _noted(found, notes)
         later = self._now(history)
@@ -90,7 +90,7 @@ class Against(Verifier):
             era = later.later(task.target, self.reader, absent.get(0, ()))
             return task if era is None else replace(task, eras=(*task.eras, era))
 
-        found = self._run(history, again, "", rows)
+        found = self.run(history, again, "", rows)
         moving = found.counted.moving
         moved = (
             f"{moving:,} rows differ that the storage changed above the watermark: run `once`, then verify again"
@@ -107,15 +107,15 @@ class Against(Verifier):
         assembly = Assembly.of(self.look(), progress, options.wanted, retention=options.retention)
         return replace(history, assembly=assembly)
 
-    def _learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
-        return learnt(absent, error, 1)
+    def learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
+        return learn(absent, error, 1)
 
-    def _said(self, task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
+    def said(self, task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
         """All that was not compared is known before."""
         return iter(())
 
-    def _untold(self, assembly: Assembly, progress: Progress, *rest: object) -> Iterator[TableCheck]:
-        yield from super()._untold(assembly, progress, *rest)  # type: ignore[arg-type]
+    def told_of_none(self, assembly: Assembly, progress: Progress, *rest: object) -> Iterator[TableCheck]:
+        yield from super().told_of_none(assembly, progress, *rest)  # type: ignore[arg-type]
         yield from self._alone(assembly, progress)
 
     def _alone(self, assembly: Assembly, progress: Progress) -> Iterator[TableCheck]:
@@ -130,7 +130,7 @@ class Against(Verifier):
         for database in sorted(databases.values()):
             for found in sorted(self._other.tables_in(database, moment)):
                 name = TableName(database, found.table)
-                if self._is_chosen(name) and name.folded not in known | coming:
+                if self.is_chosen(name) and name.folded not in known | coming:
                     error = TableMissing(_ALONE, hint="leave it out with --tables, where the changefeed does so too")
                     yield TableCheck(name, progress.applied_ts, error=error)
 

@@ -70,7 +70,7 @@ class Verifier:
         shared = SharedNames(self.options.naming, assembly, progress)
         histories = self._histories(assembly, progress, shared)
         found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
-        found += self._untold(assembly, progress, {check.table for check in found}, shared)
+        found += self.told_of_none(assembly, progress, {check.table for check in found}, shared)
         if self.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
@@ -90,18 +90,18 @@ class Verifier:
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
             upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told or shared.error(name):
+            if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or shared.error(name):
                 continue
             found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options))
         return found
 
-    def _is_chosen(self, name: TableName) -> bool:
+    def is_chosen(self, name: TableName) -> bool:
         return self.options.wanted(name) and self.chosen(name)
 
     def _views(self, assembly: Assembly) -> Collection[TableName]:
         return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
 
-    def _untold(
+    def told_of_none(
         self, assembly: Assembly, progress: Progress, known: Collection[TableName], shared: SharedNames
     ) -> Iterator[TableCheck]:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
@@ -109,7 +109,7 @@ class Verifier:
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
         placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
-        for name in sorted(filter(self._is_chosen, (placed | live).difference(known, self._views(assembly)))):
+        for name in sorted(filter(self.is_chosen, (placed | live).difference(known, self._views(assembly)))):
             nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
             error = shared.error(name) or errors.get(name, nothing)
             yield TableCheck(name, progress.table(name).applied_ts, error=error)
@@ -126,7 +126,7 @@ class Verifier:
         started = now()
         self.observer.tell(NowDoing(f"compares {history.name}"))
         try:
-            found = self._compared(history, answer)
+            found = self.compared(history, answer)
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
@@ -134,7 +134,7 @@ class Verifier:
             found = TableCheck(history.name, history.upto, error=why)
         return replace(found, seconds=now() - started)
 
-    def _compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
+    def compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         if history.upto > history.assembly.checkpoint:
             raise CannotBeExact(
                 f"it is at {history.upto}, above the checkpoint {history.assembly.checkpoint} of the storage",
@@ -156,16 +156,16 @@ class Verifier:
                 "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
                 table=str(history.name),
             )
-        return self._run(history, lambda absent: self._task(history, target, not untold, absent), untold)
+        return self.run(history, lambda absent: self._task(history, target, not untold, absent), untold)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
         """What the target says of the tables, asked in one call. Only mirrors are asked for."""
         refused = {history.name: error for history in histories if (error := self._no_mirror(history.name))}
-        asked = [self._version(history).request() for history in histories if history.name not in refused]
+        asked = [self.version(history).request() for history in histories if history.name not in refused]
         answers = iter(self.sink.prepare([replace(request, reading=True) for request in asked]) if asked else ())
         return [refused.get(history.name) or next(answers) for history in histories]
 
-    def _version(self, history: TableHistory) -> TableVersionConsumer:
+    def version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
         return TableVersionConsumer(load, catalog, self.options.dialect, naming=self.options.naming)
 
@@ -178,7 +178,7 @@ class Verifier:
         keys = None if rows is None else tuple(tuple(row[name] for name in names) for row in rows)
         return CheckTask(target, eras, whole, self.show, mending, keys)
 
-    def _run(
+    def run(
         self,
         history: TableHistory,
         task_of: Callable[[dict[int, tuple[str, ...]]], CheckTask],
@@ -194,18 +194,18 @@ class Verifier:
                 with Differing(task, comparer) as rows:
                     counted = self._counted(history, task, comparer, rows, other)
                     bad = history.progress.bad_rows.get(history.name, {})
-                    notes = (*self._said(task, counted, untold), *_quarantined(bad))
+                    notes = (*self.said(task, counted, untold), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.upto, counted, notes, files=files)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
-                if not self._learnt(absent, error, task):
+                if not self.learnt(absent, error, task):
                     raise
 
-    def _learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
-        return learnt(absent, error, len(task.eras))
+    def learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
+        return learn(absent, error, len(task.eras))
 
-    def _said(self, task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
+    def said(self, task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
         return _notes(task, counted, untold)
 
     def _counted(
@@ -229,7 +229,7 @@ class Verifier:
         if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
             return replace(found, notes=(*found.notes, f"not made right: {reason}"))
         try:
-            targets = write_targets(self.sink, self._version(history), task, rows.groups)
+            targets = write_targets(self.sink, self.version(history), task, rows.groups)
             place = history.progress.table(history.name).applied_ts
             targets = {group: replace(target, aside=self._aside(history)) for group, target in targets.items()}
             refused = self.mender.mend(rows, targets, place)
@@ -252,7 +252,7 @@ class Verifier:
         self.observer.tell(WorkMoved(work, part))
 
 
-def learnt(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
+def learn(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
     """Leave out what rows lack. Which era's rows they are the error does not say: in each they are not compared."""
     known = absent.get(0, ())
     new = tuple(dict.fromkeys((*known, *error.absent)))

@@ -62,8 +62,9 @@ class FakeApp:
         show: int,
         ranges_at_a_time: int,
         repairing: Repairing,
+        against: str,
     ) -> VerifyResult:
-        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time, repairing)
+        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time, repairing, against)
 
     def retry(self, settings: Any, observer: Any, wanted: Callable[[TableName], bool]) -> RetryResult:
         return self.answer("retry", settings, observer, wanted)
