@@ -414,7 +414,7 @@ FOLLOWED = {
     ],
     "test_verify_against.py::test_other_tables_of_one_name_are_an_error": [
         "verify/against.py:_check_keys",
-        "verify/against.py:_compared",
+        "verify/against.py:compared",
         "verify/against.py:_told",
     ],
     "test_verify_against.py::test_repair_needs_a_server_with_a_past": [
