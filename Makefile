@@ -8,7 +8,7 @@ UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite mysql check simulate histories faults soak corpus bench lock
+.PHONY: help setup demo test azurite mysql check simulate histories faults soak corpus bench differences lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -57,6 +57,9 @@ corpus: setup mysql ## Compare with recorded changefeeds on all targets: make co
 
 bench: setup ## Measure throughput on a MariaDB of its own
 	$(BIN)/python -m tests.bench.run
+
+differences: setup ## See verify find a cell, a missing and an extra row among 1 M rows: make differences SEED=1
+	$(BIN)/python -m tests.bench.differences $(if $(SEED),--seed $(SEED))
 
 lock: ## Resolve the dependencies anew and write requirements.lock
 	@bash scripts/lock.sh

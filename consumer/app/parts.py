@@ -74,6 +74,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         naming=settings.naming,
         bad_row_action=settings.bad_row_action,
         shaping_of=settings.shaping_of,
+        syncpoints=settings.syncpoints,
     )
     letters = None
     if settings.dead_letters is not None:

@@ -40,7 +40,7 @@ def replay(
     first = settings.tso("--from-ts", after) if after is not None else 0
     last = settings.tso("--to-ts", upto) if upto is not None else None
     _check(settings, first, last)
-    named = settings.model_copy(update={"name": _name(settings, first, last)})
+    named = settings.model_copy(update={"name": _name(settings, first, last), "syncpoints": 0})
     with open_parts(named, loader) as parts:
         _check_dialect(parts.options.dialect, bounded=after is not None or upto is not None)
         observer.tell(NowDoing(READS_CHECKPOINT))

@@ -63,6 +63,12 @@ def load(
         PROTOCOLS[settings.protocol].check(settings.dialect, settings.unproven)
         if settings.key_loss and not settings.accept_key_loss:
             raise settings.key_loss
+        if settings.syncpoints and settings.dialect.timeless:
+            raise BadConfig(
+                "syncpoints are moments of the upstream, and rows of this CSV changefeed do not say when they were"
+                " committed",
+                hint="set include-commit-ts = true in [sink.csv] of the changefeed, or leave syncpoints out",
+            )
         if settings.masks.rules and settings.start_ts is not None:
             raise BadConfig(
                 "--start-ts says that the target has the tables already, and [[consumer.masks]] would leave the values"

@@ -194,6 +194,12 @@ class Settings(_OfProtocols):
         follows=True,
     )
     max_bad_rows: Count = setting(1000, "The most quarantined rows of a table. With more of them it stops.", flag=False)
+    syncpoints: Annotated[int, BeforeValidator(values.none_or_more)] = setting(
+        0,
+        "How many moments to keep in `storage_consumer.syncpoint` at which all tables were complete; one is written at"
+        " the end of a round (docs/syncpoints.md). 0: none.",
+        flag=False,
+    )
     accept_gap: Switch = setting(
         False, "Go on although files are missing between those that were read and those that exist."
     )

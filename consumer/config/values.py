@@ -96,6 +96,13 @@ def whole_number(value: object) -> int:
     return int(str(value))
 
 
+def none_or_more(value: object) -> int:
+    """A whole number, 0 too."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d{1,9}", str(value)):
+        raise ValueError(f"'{value}' is not a whole number below a billion")
+    return int(str(value))
+
+
 def index_width(value: object) -> int:
     """Digits of a file number, as TiCDC's file-index-digit."""
     if not re.fullmatch(r"\d+", str(value)) or not 6 <= int(str(value)) <= 20:

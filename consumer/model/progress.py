@@ -12,7 +12,7 @@ from consumer.errors import ProgressMoved
 from consumer.model.bad_rows import BadRow, BadRows, moved
 from consumer.model.ddl_policy import is_trash
 from consumer.model.files import DataFile, Folder
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import LOGICAL_BITS, MAX_TSO, TableName, tso_to_ms
 
 FORMAT_VERSION = 2
 
@@ -163,7 +163,9 @@ class ProgressChange:
     and must not be recorded (see `check`). `by_hand` are tables, as the target calls them, of which it records
     statements that were not executed here: somebody may have changed them by hand. `moved_bad`: where the
     rows of these tables that were set aside are missing now, which can be nowhere; then `set_aside` are added, by table
-    and id, and of the tables in `taken_in` those ids are forgotten.
+    and id, and of the tables in `taken_in` those ids are forgotten. `syncpoint`: all
+    tables are at `applied_ts` now, which outside checkers are told; so many of the newest rows are kept. `leaves`:
+    from now on they are no longer.
     """
 
     applied_ts: int | None = None
@@ -181,6 +183,8 @@ class ProgressChange:
     moved_bad: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
     set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
+    syncpoint: int = 0
+    leaves: bool = False
 
     def merged(self, *others: ProgressChange) -> ProgressChange:
         """All changes in one; if two change the same thing, the last one counts. Takes one pass over them."""
@@ -206,6 +210,8 @@ class ProgressChange:
             moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
             set_aside={name: rows for change in changes for name, rows in change.set_aside.items()},
             taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
+            syncpoint=max(change.syncpoint for change in changes),
+            leaves=any(change.leaves for change in changes),
         )
 
     def check(self, applied_ts: int, tables: Mapping[TableName, int]) -> None:
@@ -262,6 +268,21 @@ class Progress:
     def lacking(self) -> BadRows:
         """The `bad_rows` of tables that are there."""
         return {name: rows for name, rows in self.bad_rows.items() if not is_trash(name)}
+
+    @property
+    def at_one_moment(self) -> bool:
+        """Whether every table that is there is at `applied_ts`, and nothing else: no statement is under way, no row is
+        missing, none is of a later moment or of a millisecond of which others may be missing."""
+        places = all(place.state in (State.DROPPED, State.EXCLUDED) for place in self.tables.values())
+        intents = any(record.state is DdlState.INTENT for record in self.ddls.values())
+        above = any(self._is_above(folder.last_ts) for folder in self.folders.values() if folder.last_ts < MAX_TSO)
+        return places and not (intents or above or self.lacking)
+
+    def _is_above(self, last_ts: int) -> bool:
+        logical = (1 << LOGICAL_BITS) - 1
+        whole = bool(last_ts) and not last_ts & logical  # it may stand for a whole millisecond
+        same = tso_to_ms(last_ts) == tso_to_ms(self.applied_ts) and self.applied_ts & logical < logical
+        return last_ts > self.applied_ts or (whole and same)
 
     def table(self, name: TableName) -> TableProgress:
         return self.tables.get(name) or TableProgress(self.applied_ts)

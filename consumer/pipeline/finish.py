@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import Barrier
@@ -34,8 +36,11 @@ def finish(context: RoundContext) -> list[TableName]:
     tables |= dict.fromkeys(assembly.forgotten(progress))
     changed = {name: place for name, place in tables.items() if progress.tables.get(name) != place}
     gone = assembly.forgetting(progress)
-    if applied > progress.applied_ts or changed or gone:
-        context.ledger.record(ProgressChange(applied_ts=applied, tables=changed, folders=gone))
+    change = ProgressChange(applied_ts=applied, tables=changed, folders=gone)
+    if context.options.syncpoints and checkpoint == applied < MAX_TSO and progress.after(change).at_one_moment:
+        change = replace(change, syncpoint=context.options.syncpoints)
+    if applied > progress.applied_ts or changed or gone or change.syncpoint:
+        context.ledger.record(change)
     return databases
 
 

@@ -30,6 +30,7 @@ class Ledger:
         self._target, self._observer, self._seconds, self._naming = target, observer, seconds, naming
         self.progress = progress
         self._confirmed = True
+        self._at_syncpoint = False
         self._start: Start = lambda _: None
 
     def begin(self, start: Start) -> None:
@@ -51,6 +52,8 @@ class Ledger:
     def round(self) -> Iterator[None]:
         """A round. If it breaks off, the state of the target is unknown."""
         self.confirmed()
+        if self._at_syncpoint:
+            self.record(ProgressChange(leaves=True))
         self._confirmed = False
         yield
         self._confirmed = True
@@ -66,6 +69,7 @@ class Ledger:
 
     def believe(self, recorded: ProgressChange) -> None:
         """The target has said that `recorded` is durable, with what it is about."""
+        self._at_syncpoint = bool(recorded.syncpoint) or (self._at_syncpoint and not recorded.leaves)
         self.progress = self.progress.after(recorded)
 
     def empty(self, name: TableName, change: ProgressChange) -> None:

@@ -39,7 +39,8 @@ class RoundOptions:
     keys of rows may be missing, and that the operator has accepted it. `never_split` names tables that no two
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
-    to the target is retried. `naming` is what the tables are in the target: their names and forms."""
+    to the target is retried. `naming` is what the tables are in the target: their names and forms. `syncpoints`: how
+    many moments are kept at which all tables were complete, 0 for none."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -56,6 +57,7 @@ class RoundOptions:
     naming: Naming = SAME
     bad_row_action: Callable[[TableName], BadRowAction] = lambda _: STOP
     shaping_of: ShapingOf = unshaped
+    syncpoints: int = 0
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing

@@ -69,6 +69,16 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "letter": "long text",
         "reason": "long text",
     },
+    # Public, as the view `replica` is: moments at which all tables are complete. `is_current` 1: they still are.
+    "syncpoint": {
+        "name": NAME_LIMIT,
+        "upstream_ts": "tso",
+        "upstream_time": "time",
+        "position_kind": 16,
+        "position": "long text",
+        "written": "time",
+        "is_current": "flag",
+    },
     "audit": {
         "name": NAME_LIMIT,
         "epoch": "number",
@@ -91,6 +101,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "folder_progress": ("name", "root", "version", "part", "date", "dispatcher"),
     "ddl": (*_TABLE, "version", "checksum"),
     "bad_row": (*_TABLE, "id"),
+    "syncpoint": ("name", "upstream_ts"),
 }
 """The key of each table that has one beside the consumer name."""
 

@@ -11,7 +11,7 @@ from consumer import __version__
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
-from consumer.model.names import TableName
+from consumer.model.names import TableName, tso_to_time
 from consumer.model.owned import OwnedTables
 from consumer.model.progress import (
     FORMAT_VERSION,
@@ -55,6 +55,10 @@ class ProgressTables(Protocol):
         """Whether names of tables that differ in case alone are two tables."""
 
     def layout(self) -> Layout: ...
+
+    def position(self) -> tuple[str, str]:
+        """The target's own name of the moment, in which all is that was committed before: its kind (gtid, binlog, tso)
+        and its text; ("", "") where there is none."""
 
     def run(self, query: str, *values: object) -> Rows:
         """Run a statement in which each `?` is a value; the rows, of a query."""
@@ -125,6 +129,7 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
             hint="fill a new file",
         )
     check_time_zone(name, recorded or time_zone, time_zone)
+    _leave(tables, name)  # whoever has the target may write to it
     tables.run(
         "UPDATE storage_consumer.consumer SET written_by = ?, time_zone = ? WHERE name = ?",
         *(__version__, time_zone, name),
@@ -165,9 +170,37 @@ def store(
     tables.remove("ddl", [_key("ddl", name, *ddl) for ddl in change.forget_ddls])
     tables.put("known_table", [_table_key(name, table) for table in touched if table.table])
     _store_bad_rows(tables, name, change)
+    if change.leaves:
+        _leave(tables, name)
+    if change.syncpoint and change.applied_ts is not None:
+        _store_syncpoint(tables, name, change.applied_ts, change.syncpoint)
     if change.audit:
         ((now,),) = tables.run(f"SELECT {tables.now}")
         tables.append("audit", [_audit_row(name, epoch, str(now), row) for row in change.audit])
+
+
+def _leave(tables: ProgressTables, name: str) -> None:
+    tables.run("UPDATE storage_consumer.syncpoint SET is_current = 0 WHERE name = ? AND is_current = 1", name)
+
+
+def _store_syncpoint(tables: ProgressTables, name: str, applied_ts: int, keep: int) -> None:
+    """All rows of the round were committed before this transaction, so they are in the position that it reads."""
+    _leave(tables, name)
+    kind, position = tables.position()
+    ((now,),) = tables.run(f"SELECT {tables.now}")
+    row = {
+        "name": name,
+        "upstream_ts": applied_ts,
+        "upstream_time": tso_to_time(applied_ts).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+        "position_kind": kind,
+        "position": position,
+        "written": str(now),
+        "is_current": 1,
+    }
+    tables.put("syncpoint", [row])
+    newest = "SELECT upstream_ts FROM storage_consumer.syncpoint WHERE name = ? ORDER BY upstream_ts DESC"
+    kept = tables.run(f"{newest} LIMIT {keep}", name)
+    tables.run("DELETE FROM storage_consumer.syncpoint WHERE name = ? AND upstream_ts < ?", name, int(kept[-1][0]))
 
 
 def _store_bad_rows(tables: ProgressTables, name: str, change: ProgressChange) -> None:

@@ -402,7 +402,7 @@ FOLLOWED = {
     "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
     "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],
     "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["verify/mend.py:writing"],
-    "test_verify.py::test_a_checkpoint_that_went_back": ["verify/verify.py:_compared"],
+    "test_verify.py::test_a_checkpoint_that_went_back": ["verify/verify.py:compared"],
     "test_verify_against.py::test_a_statement_that_the_other_server_may_have_run_is_waited_for": [
         "verify/against.py:_check_nothing_pending",
     ],

@@ -8,6 +8,7 @@ from tests.bench.shapes.decode import DecodeCsv, DecodeJson
 from tests.bench.shapes.elsewhere import InsertsIntoDuckDb, OnCluster, UpdatesIntoDuckDb
 from tests.bench.shapes.start import Cold, NothingNew, NothingNew5, NothingNewOnS3
 from tests.bench.shapes.tables import ManyTables, SmallFiles, Tables1, Tables5, Tables20
+from tests.bench.shapes.verified import Verified
 
 SHAPES: dict[str, type[Shape]] = {
     shape.name: shape
@@ -17,7 +18,8 @@ SHAPES: dict[str, type[Shape]] = {
     )
 }  # fmt: skip
 MORE: dict[str, type[Shape]] = {
-    shape.name: shape for shape in (Tables1, Tables5, Tables20, NothingNew5, NothingNewOnS3, OneTransaction, OnCluster)
+    shape.name: shape
+    for shape in (Tables1, Tables5, Tables20, NothingNew5, NothingNewOnS3, OneTransaction, OnCluster, Verified)
 }
 """These take long, so they are measured when they are named."""
 

@@ -35,6 +35,9 @@ class FileTables:
         assert self._connection is not None
         return schema.layout(self._connection)
 
+    def position(self) -> tuple[str, str]:
+        return "", ""
+
     def run(self, query: str, *values: object) -> Rows:
         assert self._connection is not None
         return list(self._connection.execute(query, values).fetchall())

@@ -1,7 +1,8 @@
 """The schema `storage_consumer` in the target: its tables, and their creation.
 
 Everything is keyed by consumer name, so several consumers can share a target. Names are compared byte for byte
-(utf8mb4_bin), independent of the server's own collation. `storage_consumer.replica` is public; the tables are not.
+(utf8mb4_bin), independent of the server's own collation. `storage_consumer.replica` and `syncpoint` are public; the
+other tables are not.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from consumer.model.progress import ProgressChange
 from consumer.sink import progress_sql
 from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
+from consumer.sink.mysql.progress.position import position
 from consumer.sink.mysql.tables.describe import Spelling
 from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_layout import KEYS
@@ -39,6 +40,9 @@ class ServerTables:
 
     def layout(self) -> Layout:
         return schema.layout(self._cursor)
+
+    def position(self) -> tuple[str, str]:
+        return position(self._cursor)
 
     def run(self, query: str, *values: object) -> Rows:
         self._cursor.execute(query.replace("?", "%s"), values)
