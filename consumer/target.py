@@ -271,6 +271,9 @@ class ComparePort(Protocol):
         """Keep the consumers of this name from the target meanwhile, and give the progress that it has. Nothing is
         written, and epochs stay. Called instead of `acquire`. Raises LeaseHeld, TargetUnavailable, BadConfig."""
 
+    def turn(self) -> int:
+        """A number that rises whenever a consumer of this name takes the target. Needs no `acquire`."""
+
     def comparer(self, target: LoadTarget) -> Comparer:
         """For a table that `prepare` has answered for. Of the one writer, it reads after `rest`."""
 

@@ -6,12 +6,14 @@ import errno
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts, other_upstream
 from consumer.config.clocks import resolved_zone
 from consumer.config.settings import Settings
+from consumer.config.uri import redact
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.durable import put_in_place
@@ -27,6 +29,7 @@ from consumer.target import OtherServer, TargetOptions
 if TYPE_CHECKING:
     from consumer.verify.against import Against
     from consumer.verify.mend import Mender
+    from consumer.verify.resume import Resumed
 
 _HEAD = b"""-- These statements make the rows of the target what they must be. Run them once, while no consumer
 -- of this name runs, with a client that stops at the first error (mysql without --force, duckdb with -bail).
@@ -42,9 +45,11 @@ def verify(
     loader: Loader | None = None,
     repairing: Repairing = Repairing(),  # noqa: B008
     against: str = "",
+    resume: str = "",
 ) -> VerifyResult:
     """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark; or
-    with the same tables of the server `against`, whose URI has its secrets.
+    with the same tables of the server `against`, whose URI has its secrets. Tables that the file
+    `resume` says were equal at the same watermark are passed over.
 
     Changes nothing, unless it is `repairing`. Raises BadConfig for a target that has nothing of this name and for a
     file that cannot be written, LeaseHeld while its consumer runs.
@@ -70,12 +75,25 @@ def verify(
                 ranges_at_a_time,
                 mender,
             )
-            found, left_out = verifier.tables(listing, progress)
+            with _resumed(settings, parts, resume) as known:
+                found, left_out = replace(verifier, resumed=known).tables(listing, progress)
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
         address = "" if server is None else server.address
         return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out, address)
+
+
+@contextmanager
+def _resumed(settings: Settings, parts: Parts, file: str) -> Iterator[Resumed | None]:
+    from consumer.verify.resume import resumed
+
+    if not file:
+        yield None
+        return
+    target = redact(str(settings.downstream_uri))
+    with resumed(file, parts.reader.identity, target, settings.name, parts.sink.turn()) as known:
+        yield known
 
 
 @contextmanager

@@ -144,6 +144,7 @@ def _check(check: TableCheck) -> dict[str, Any]:
         **_counted(check.counted),
         "repaired": None if check.repaired is None else _counted(check.repaired),
         "notes": list(check.notes),
+        "compared_at": check.earlier or None,
         "seconds": round(check.seconds, 3),
     } | {
         "error": None if check.error is None else check.error.sentence(),

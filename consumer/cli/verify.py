@@ -40,6 +40,10 @@ AgainstUri = Annotated[
         help="Compare with the tables of this server, the upstream for example, instead of the storage.",
     ),
 ]
+Resume = Annotated[
+    str,
+    typer.Option("--resume", metavar="FILE", help="Keep in FILE which tables are equal, and pass over those it has."),
+]
 RepairSql = Annotated[
     str,
     typer.Option("--repair-sql", metavar="FILE", help="Write to FILE the statements that make the rows right."),
@@ -55,6 +59,7 @@ def verify(
     repair: MakeRight = False,
     repair_sql: RepairSql = "",
     against: AgainstUri = "",
+    resume: Resume = "",
 ) -> int:
     """Compare the rows of the target with the storage or another server, and print what differs. Changes nothing
     without --repair."""
@@ -64,13 +69,18 @@ def verify(
         raise BadConfig("--show must not be below 0, and --ranges-at-a-time not below 1")
     if repair and repair_sql:
         raise BadConfig("--repair writes the rows, --repair-sql only statements: give one of the two")
+    if resume and (repair or against):
+        raise BadConfig(
+            "--resume passes over what was equal at the same watermark: --repair changes the target, and another"
+            " server (--against) goes on"
+        )
     names = [parse_table(text) for text in table or ()]
     uri = other_server(against, os.environ) if against else ""
     scrub = scrubber(uri)
     repairing = Repairing(repair, repair_sql)
     try:
         result = app.verify(
-            call.settings, call.observer, names, show, ranges_at_a_time, repairing=repairing, against=uri
+            call.settings, call.observer, names, show, ranges_at_a_time, repairing=repairing, against=uri, resume=resume
         )
     except ConsumerError as met:
         met.message, met.hint = scrub(met.message), scrub(met.hint)

@@ -134,7 +134,7 @@ class TableCheck:
     """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
     table. `notes` say what was not compared. `repaired` is what was found before it was made right. `refused_rows` are
     those that the target did not take then, `files` the data files that were read. `target_table` is its name in the
-    target, "" where that is upstream's."""
+    target, "" where that is upstream's. `earlier`: when an earlier call found this, at the same watermark, or ""."""
 
     table: TableName
     watermark: int
@@ -147,6 +147,7 @@ class TableCheck:
     refused_rows: tuple[BadRow, ...] = ()
     files: frozenset[str] = frozenset()
     target_table: str = ""
+    earlier: str = ""
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
         """Without secrets in what the target or the storage has said."""

@@ -37,6 +37,7 @@ from consumer.target import Comparer, Sink
 from consumer.verify.differing import Differing
 from consumer.verify.eras import TableHistory
 from consumer.verify.mend import Mender, defaulted, write_targets
+from consumer.verify.resume import Resumed
 
 _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 
@@ -46,7 +47,8 @@ class Verifier:
     """`chosen` are the tables to compare; `show` the most differences to give of each, `at_a_time` the most ranges of
     the target's rows that are read at the same time. `mender` makes right what differs, which is then compared again.
     `keys`: of a table that is named there only rows that have, in the columns of its key (in all columns where it has
-    none), the values of one of these are looked at; by upstream's names of columns, as change tables have values."""
+    none), the values of one of these are looked at; by upstream's names of columns, as change tables have values.
+    `resumed`: what an earlier call has found."""
 
     reader: StorageReader
     sink: Sink
@@ -58,6 +60,7 @@ class Verifier:
     at_a_time: int
     mender: Mender | None = None
     keys: Mapping[TableName, Sequence[Mapping[str, str | bytes | None]]] = field(default_factory=dict)
+    resumed: Resumed | None = None
 
     def tables(self, listing: Listing, progress: Progress) -> tuple[list[TableCheck], int]:
         """One after the other, those of `progress` that exist; and how many tables the table rules leave out. Raises
@@ -69,7 +72,7 @@ class Verifier:
         self.options.check_shaping(assembly, progress)
         shared = SharedNames(self.options.naming, assembly, progress)
         histories = self._histories(assembly, progress, shared)
-        found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
+        found = [self._found(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
         found += self.told_of_none(assembly, progress, {check.table for check in found}, shared)
         if self.sink.progress() != progress:
             raise ProgressMoved(
@@ -121,6 +124,16 @@ class Verifier:
             hint="leave it out with --table; docs/shaping.md says which of its rows are those of a mirror",
             table=str(name),
         )  # fmt: skip
+
+    def _found(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
+        """What is known of it from an earlier call, or found now."""
+        known = None if self.resumed is None else self.resumed.known(history.name, history.upto)
+        if known is not None:
+            return known
+        found = self._checked(history, answer)
+        if self.resumed is not None:
+            self.resumed.record(found)
+        return found
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         started = now()

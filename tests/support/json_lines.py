@@ -205,6 +205,9 @@ class JsonLinesSink:
         finally:
             self._lock.release()
 
+    def turn(self) -> int:
+        return self._folder.known().epoch
+
     def comparer(self, target: LoadTarget) -> Comparer:
         return JsonLinesComparer(self._path, target)
 

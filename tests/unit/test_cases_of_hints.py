@@ -420,6 +420,9 @@ FOLLOWED = {
     "test_verify_against.py::test_repair_needs_a_server_with_a_past": [
         "app/verify.py:_against",
     ],
+    "test_verify_resume.py::test_another_file_is_refused_and_stays": [
+        "verify/resume.py:resumed",
+    ],
     "test_verify_against.py::test_the_command_never_prints_the_password": [
         "config/other_server.py:other_server",
     ],

@@ -162,6 +162,11 @@ class DuckDbSink:
         finally:
             self._lock.release()
 
+    def turn(self) -> int:
+        with self._database.reader() as connection:
+            query = "SELECT epoch FROM storage_consumer.lease"
+            return 0 if connection is None else int(connection.execute(query).fetchall()[0][0])
+
     def comparer(self, target: LoadTarget) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
 

@@ -105,6 +105,9 @@ class MemorySink:
             raise LeaseHeld("another consumer is running on this target")
         yield self.progress()
 
+    def turn(self) -> int:
+        return self._store.epoch
+
     def comparer(self, target: LoadTarget) -> Comparer:
         return MemoryComparer(self._label, target)
 

@@ -175,6 +175,14 @@ class MySqlSink:
         finally:
             lock.release()
 
+    def turn(self) -> int:
+        def look(cursor: pymysql.cursors.Cursor) -> int:
+            query = "SELECT COALESCE(MAX(epoch), 0) FROM storage_consumer.lease WHERE name = %s"
+            cursor.execute(query, (self._settings.name,))
+            return int(cursor.fetchone()[0])
+
+        return self._driver.read(look)
+
     def comparer(self, target: LoadTarget) -> Comparer:
         from consumer.sink.mysql.rows.compare import MySqlComparer, bounds_of
 
