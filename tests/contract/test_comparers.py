@@ -118,7 +118,7 @@ def test_a_consumer_at_work_is_not_looked_at(target: Target, sink: Sink) -> None
 
 def test_no_consumer_begins_meanwhile_and_nothing_is_changed(target: Target, sink: Sink) -> None:
     create_item(sink)
-    before = sink.progress()
+    before, turn = sink.progress(), sink.turn()
     sink.close()
     looking, late = target.sink(), target.sink()
     if not hasattr(looking, "_store"):  # a target in memory has no lock that another one sees
@@ -127,5 +127,7 @@ def test_no_consumer_begins_meanwhile_and_nothing_is_changed(target: Target, sin
     looking.close()
     late.close()
     again = target.sink()
+    assert again.turn() == turn
     assert again.acquire(UPSTREAM) == before
+    assert again.turn() > turn
     again.close()

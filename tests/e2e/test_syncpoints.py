@@ -234,15 +234,14 @@ def test_a_replica_stopped_at_the_position_is_at_the_moment(pair: ServerPair, tm
     if maria:
         pair.replica.execute("CHANGE MASTER TO MASTER_USE_GTID = slave_pos")
     for ts, kind, position in points:
-        if kind == "gtid":
-            pair.replica.execute(f"START SLAVE UNTIL master_gtid_pos = '{position}'")
-        else:
-            file, _, offset = position.partition(":")
-            pair.replica.execute(f"START REPLICA UNTIL SOURCE_LOG_FILE = '{file}', SOURCE_LOG_POS = {offset}")
+        assert kind == "gtid"
+        until = (
+            f"SLAVE UNTIL master_gtid_pos = '{position}'" if maria else f"REPLICA UNTIL SQL_AFTER_GTIDS = '{position}'"
+        )
+        pair.replica.execute(f"START {until}")
         _wait_until_stopped(pair.replica, maria)
         found = [{int(k): int(v) for k, v in pair.replica.execute(f"SELECT id, v FROM d.{t}")} for t in ("a", "b")]
         assert found == bank.moments[ts]
-    assert {kind for _, kind, _ in points} == {"gtid" if maria else "binlog"}
 
 
 def _wait_until_stopped(replica: SqlServer, maria: bool) -> None:
@@ -257,3 +256,29 @@ def _wait_until_stopped(replica: SqlServer, maria: bool) -> None:
                 return
         time.sleep(0.05)
     raise AssertionError("the replica did not reach the position")
+
+
+def test_without_gtids_the_position_is_that_of_the_binary_log(tmp_path: Path) -> None:
+    if not has_mysql():
+        pytest.skip(NO_MYSQL)
+    off = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"]
+    server = MySql(mysql_template(), ["--log-bin=bin", "--server-id=1", *off])
+    server.start()
+    try:
+        bank = Bank(tmp_path / "storage")
+        assert once(bank.settings(server.url())) == 0
+        newest = "SELECT position_kind, position FROM storage_consumer.syncpoint ORDER BY upstream_ts DESC LIMIT 1"
+        ((kind, position),) = server.execute(newest)
+        file, offset, *_ = server.execute("SHOW BINARY LOG STATUS")[0]
+        assert (kind, position.partition(":")[0]) == ("binlog", file)
+        assert 0 < int(position.partition(":")[2]) < offset
+        server.execute(
+            "CREATE USER plain IDENTIFIED BY ''",
+            "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, CREATE TEMPORARY TABLES, DROP, ALTER, CREATE VIEW, INDEX, "
+            "LOCK TABLES ON *.* TO plain",
+        )
+        bank.transfers(5)
+        assert once(bank.settings(server.url("plain"))) == 0
+        assert server.execute(newest) == [("", "")]
+    finally:
+        server.stop()
