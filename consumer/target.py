@@ -293,6 +293,9 @@ class OtherServer(Protocol):
     def has_past(self) -> bool:
         """Whether it can be read at a moment."""
 
+    def is_at(self, uri: str) -> bool:
+        """Whether it is the server of the target `uri`."""
+
     def prepare(self, request: LoadRequest, moment: int) -> LoadTarget | ConsumerError:
         """As TablePort.prepare."""
 

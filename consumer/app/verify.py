@@ -119,7 +119,8 @@ def _against(settings: Settings, parts: Parts, server: OtherServer, repairing: R
             hint="--repair-sql writes the statements to a file; or `verify --repair` without --against",
         )
     look = partial(listing_of, settings, parts.reader)
-    return partial(Against, server=server, has_past=has_past, look=look)
+    itself = server.is_at(str(settings.downstream_uri))
+    return partial(Against, server=server, has_past=has_past, look=look, itself=itself)
 
 
 def _check_name(settings: Settings, parts: Parts) -> None:

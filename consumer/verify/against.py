@@ -26,12 +26,13 @@ class Against(Verifier):
     """`server` says which rows a table must have: at the table's watermark if it `has_past`, else as they are now.
 
     A server without a past may be behind the watermark or above it. Where rows differ, they are looked at a second
-    time, beside what the storage has above the watermark by then: `look` lists it.
+    time, beside what the storage has above the watermark by then: `look` lists it. `itself`: it is the target's server.
     """
 
     server: OtherServer | None = None
     has_past: bool = False
     look: Callable[[], Listing] | None = None
+    itself: bool = False
 
     @property
     def _other(self) -> OtherServer:
@@ -66,6 +67,12 @@ class Against(Verifier):
             raise CannotBeExact(
                 "filters or masks make its rows others than upstream's",
                 hint="compare it with the storage: `verify` without --against",
+                table=str(history.name),
+            )
+        if self.itself and self.options.naming.target(history.name) == history.name:
+            raise SchemaDrift(
+                "the other server is the target itself, so the table would be compared with itself",
+                hint="name another server in --against",
                 table=str(history.name),
             )
         if self.has_past and history.upto == MAX_TSO:

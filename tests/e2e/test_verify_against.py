@@ -140,6 +140,26 @@ def test_small_differences_are_found(
     assert pair.check.state == "differs"
 
 
+@pytest.mark.parametrize(
+    ("column", "kind", "value", "wider"),
+    [
+        (Column("f", "FLOAT", length=12), "FLOAT", "0.1", "DOUBLE"),
+        (Column("f", "DECIMAL", length=10, scale=2), "DECIMAL(10,2)", "1.20", "DECIMAL(10,4)"),
+        (Column("f", "DATETIME", scale=3), "DATETIME(3)", "2024-01-01 00:00:00.000", "DATETIME(6)"),
+    ],
+    ids=["float", "decimal", "datetime"],
+)
+def test_a_type_that_holds_more_than_upstreams_is_an_error(
+    pair: Pair, column: Column, kind: str, value: str, wider: str
+) -> None:
+    pair.apply(f"`id` INT PRIMARY KEY, `f` {kind}", (ID, column), {"id": "1", "f": value})
+    assert pair.check.state == "equal"
+    pair.other.execute(f"ALTER TABLE d.t MODIFY f {wider}")
+    error = pair.verified().verdict(strict=False)
+    assert isinstance(error, SchemaDrift)
+    assert "column f" in error.message
+
+
 def test_copies_of_rows_with_no_key_are_counted(pair: Pair) -> None:
     plain = Column("id", "INT", length=11), VALUE
     pair.apply("`id` INT, `v` INT", plain, {"id": "1", "v": "1"}, {"id": "1", "v": "1"}, keyless=True)
@@ -185,8 +205,10 @@ def test_what_cannot_be_compared_is_named_and_never_called_equal(
         ("DROP TABLE d.t", "CREATE VIEW d.t AS SELECT 1 id, 1 v"),
         ("ALTER TABLE d.t DROP COLUMN v",),
         ("ALTER TABLE d.t DROP COLUMN v", "ALTER TABLE d.t ADD COLUMN v DATE"),
+        ("ALTER TABLE d.t MODIFY v VARCHAR(20)", "UPDATE d.t SET v = '01' WHERE v = '1'"),
+        ("ALTER TABLE d.t MODIFY v DECIMAL(20, 4)", "UPDATE d.t SET v = 1.0001 WHERE v = 1"),
     ],
-    ids=["no key", "another key", "no table", "a view", "no column", "another type"],
+    ids=["no key", "another key", "no table", "a view", "no column", "another type", "a text", "digits"],
 )
 def test_other_tables_of_one_name_are_an_error(pair: Pair, by_hand: Sequence[str]) -> None:
     simple(pair)
@@ -220,6 +242,14 @@ def test_rows_that_the_storage_changed_later_are_no_differences(pair: Pair, keyl
     check = pair.check
     assert (check.state, check.counted.moving, check.counted.missing) == ("differs", 1, 1)
     assert "the storage is complete up to" in check.notes[-1]
+
+
+def test_the_target_itself_is_no_other_server(pair: Pair) -> None:
+    simple(pair)
+    pair.other = pair.target
+    error = pair.verified().verdict(strict=False)
+    assert isinstance(error, SchemaDrift)
+    assert "itself" in error.message
 
 
 def test_a_statement_that_the_other_server_may_have_run_is_waited_for(pair: Pair) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig, ConsumerError, TableError
 from consumer.model.load import LoadTarget
@@ -12,9 +13,11 @@ from consumer.model.names import TableName
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
+from consumer.sink.mysql.tables.alike import check_alike
 from consumer.sink.mysql.tables.describe import base_tables_in
 from consumer.target import ArrowTable, Comparer, LoadRequest, OtherServer, TargetOptions
 
+SCHEMES = ("mysql", "mariadb", "tidb")
 _TOO_OLD = ("(error 8055)", "(error 9006)")
 
 
@@ -44,12 +47,19 @@ class MySqlOther:
         finally:
             driver.close()
 
+    def is_at(self, uri: str) -> bool:
+        if urlsplit(uri).scheme not in SCHEMES:
+            return False
+        own, other = (_identity(one) for one in (self._settings, MySqlSettings.from_uri(uri, name=self._settings.name)))
+        return own == other
+
     def prepare(self, request: LoadRequest, moment: int) -> LoadTarget | ConsumerError:
         try:
             with in_its_words():
                 (answer,) = self._at(moment).prepare([request])
                 if isinstance(answer, ConsumerError):
                     raise answer
+                check_alike(answer)
                 return answer
         except TableError as error:
             return error
@@ -75,6 +85,16 @@ class MySqlOther:
             self.close()  # tables come in the order of their names, and most are at one moment
             self._sinks = {moment: MySqlSink(replace(self._settings, as_of=moment))}
         return self._sinks[moment]
+
+
+def _identity(settings: MySqlSettings) -> tuple[str, ...]:
+    driver = Driver(settings)
+    try:
+        with driver.cursor() as cursor:
+            cursor.execute("SELECT @@hostname, @@port, @@datadir, VERSION()")
+            return tuple(map(str, cursor.fetchone()))
+    finally:
+        driver.close()
 
 
 @dataclass(frozen=True, slots=True)
