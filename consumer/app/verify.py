@@ -109,7 +109,7 @@ def _opened(settings: Settings, against: str) -> Iterator[OtherServer | None]:
 
 
 def _against(settings: Settings, parts: Parts, server: OtherServer, repairing: Repairing) -> partial[Against]:
-    from consumer.verify.against import Against
+    from consumer.verify.against import Against, Looks
 
     has_past = server.has_past
     if repairing.write and not has_past:
@@ -118,7 +118,7 @@ def _against(settings: Settings, parts: Parts, server: OtherServer, repairing: R
             f" {server.address} may be behind it",
             hint="--repair-sql writes the statements to a file; or `verify --repair` without --against",
         )
-    look = partial(listing_of, settings, parts.reader)
+    look = Looks(partial(listing_of, settings, parts.reader))
     itself = server.is_at(str(settings.downstream_uri))
     return partial(Against, server=server, has_past=has_past, look=look, itself=itself)
 

@@ -12,13 +12,30 @@ from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import MAX_TSO, TableName, same_name, tso_to_time
 from consumer.model.progress import Progress, State
 from consumer.model.steps import Window
+from consumer.model.timekeeper import now
 from consumer.plan.assembly import Assembly
 from consumer.spark.other import OtherRows
 from consumer.target import OtherServer
 from consumer.verify.eras import TableHistory
 from consumer.verify.verify import Verifier, learn
 
+_FRESH = 10
 _ALONE = "only the other server has it"
+
+
+@dataclass
+class Looks:
+    """Lists the storage anew, unless a listing is younger than ten times what it took: many tables can differ."""
+
+    listing: Callable[[], Listing]
+    _known: tuple[float, Listing] | None = None
+
+    def __call__(self) -> Listing:
+        began = now()
+        if self._known is None or began > self._known[0]:
+            found = self.listing()
+            self._known = (now() + _FRESH * (now() - began), found)
+        return self._known[1]
 
 
 @dataclass(frozen=True)

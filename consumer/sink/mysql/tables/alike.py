@@ -10,6 +10,8 @@ from consumer.model.columns import Column, Family, known_type
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows.values import mysql_target
 
+_IN_TEXT = (Family.JSON, Family.VECTOR)
+"""Where a server has no such type, or none that takes what rows carry."""
 _FRACTIONS = (Family.DECIMAL, Family.DATETIME, Family.TIMESTAMP, Family.TIME)
 
 
@@ -18,7 +20,8 @@ def check_alike(target: LoadTarget) -> None:
     sets and collations may be others: values are compared byte by byte."""
     settings = mysql_target(target)
     for column, data_type, column_type in zip(target.columns, settings.data_types, settings.column_types, strict=True):
-        if _kind(data_type) != column.family and not (column.family is Family.JSON and data_type == "longtext"):
+        in_text = column.family in _IN_TEXT and data_type == "longtext"
+        if _kind(data_type) != column.family and not in_text:
             raise _unlike(target, column, column_type)
         if column.family in _FRACTIONS and _digits(column.family, column_type) > (column.scale or 0):
             raise _unlike(target, column, column_type)
