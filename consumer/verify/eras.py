@@ -126,7 +126,8 @@ class TableHistory:
             True,
         )
         era = self._era(span, target, self._bounds([span], reader), 1, absent)
-        return replace(era, origin=Origin.LATER) if era.task.slices else None
+        # Only keys count, so what the era knows is no combination of columns that rows to mend could have.
+        return replace(era, origin=Origin.LATER, known=(True,) * len(era.known)) if era.task.slices else None
 
     @property
     def pending(self) -> SchemaFile | None:
