@@ -31,15 +31,14 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``,
-    `newest` the last version of the columns ``(root, checksum)``. `book` tells what statements say. `damaged` are the
-    checksums, as their names tell them, of the files at ``(root, version)`` that cannot be read."""
+    """`files` are sorted by version; `by_folder` finds the schema file of ``(root, version)``. `book` tells what
+    statements say. `damaged` are the checksums, as their names tell them, of the files at ``(root, version)`` that
+    cannot be read."""
 
     files: tuple[SchemaFile, ...]
     by_folder: Mapping[tuple[str, int], SchemaFile]
     by_table: Mapping[TableName, tuple[SchemaFile, ...]]
     by_root: Mapping[str, tuple[SchemaFile, ...]]
-    newest: Mapping[tuple[str, int], int]
     damaged: Mapping[tuple[str, int], int] = field(default_factory=dict)
     book: TableBook = field(default_factory=lambda: TableBook(Progress()), compare=False, repr=False)
     _reordered: dict[str, frozenset[str]] = field(default_factory=dict, repr=False, compare=False)
@@ -50,9 +49,7 @@ class Catalog:
         files = tuple(sorted(schemas, key=lambda file: (file.version, file.path)))
         by_table: defaultdict[TableName, list[SchemaFile]] = defaultdict(list)
         by_root: defaultdict[str, list[SchemaFile]] = defaultdict(list)
-        newest: dict[tuple[str, int], int] = {}
         for file in files:
-            newest[file.root, file.checksum] = file.version
             by_table[file.name].append(file)
             by_root[file.root].append(file)
         return cls(
@@ -60,7 +57,6 @@ class Catalog:
             {(file.root, file.version): file for file in files if file.table},
             {name: tuple(group) for name, group in by_table.items()},
             {root: tuple(group) for root, group in by_root.items()},
-            newest,
             {(path.root, path.version): path.checksum for path in map(schema_path, damaged) if path and path.checksum},
         )
 
@@ -70,13 +66,15 @@ class Catalog:
 
     def is_over(self, folder: Folder, version: int) -> bool:
         """Whether no row above `version`, at which the table's rows began anew, is in the older `folder`. TiCDC writes
-        rows where the newest schema file with their columns is; after a statement that it filtered out, that can be
-        an old one. Folders that ids name, and those of the old form, are never written again."""
+        rows where the newest schema file with their columns is. That is the one of `version` itself if it has the
+        folder's columns. If not, a statement that TiCDC filtered out can give the table the old columns again. Folders
+        that ids name, and those of the old form, are never written again."""
         file = self.schema(folder)
         if is_table_id(folder.root) or (file is not None and file.path.endswith("/schema.json")):
             return True
         checksum = self.damaged.get((folder.root, folder.version)) if file is None else file.checksum
-        return checksum is not None and self.newest.get((folder.root, checksum), 0) >= version
+        began = self.by_folder.get((folder.root, version))
+        return checksum is not None and began is not None and began.checksum == checksum
 
     def shape(self, file: SchemaFile) -> Shape:
         """What the statements up to `file` tell of its table."""

@@ -37,9 +37,9 @@ class Statement:
     table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
     whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
     have the table that had the name then. `former`: the names from which pending RENAMEs give a DROP its table, the
-    last one first, each with its RENAME's version. `shapes` is what the statements before it and up to it tell.
-    `behind`, `indexes`, `charset`: see ApplyDdl. All names are the upstream's but `trash`, which is the target's as
-    `naming` has it."""
+    last one first, each with its RENAME's version; `begun` is that of its CREATE, if that is pending. `shapes` is what
+    the statements before it and up to it tell. `behind`, `indexes`, `charset`: see ApplyDdl. All names are the
+    upstream's but `trash`, which is the target's as `naming` has it."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -52,6 +52,7 @@ class Statement:
     left_out: TableName | None = None
     never_made: bool = False
     former: tuple[tuple[TableName, int], ...] = ()
+    begun: int = 0
     behind: tuple[TableName, ...] = ()
     indexes: TableIndexes = UNTOLD
     charset: Charset | None = None
@@ -103,13 +104,23 @@ class Statement:
     def overtakes(self, other: Statement) -> bool:
         """Whether a stuck `other` no longer matters after this one, because its tables no longer exist then."""
         past = self.ends and other.version < self.version
-        return past and all(name in self.touches or self._moves_away(other, name) for name in other.touches)
+        return past and all(self._takes_away(other, name) for name in other.touches)
 
-    def _moves_away(self, other: Statement, name: TableName) -> bool:
-        """Whether `other` is about the table that the statement means, under a former `name`: a later one is about
-        another table of that name."""
-        upto = dict(self.former).get(name)
-        return upto is not None and (other.version < upto or (other.version == upto and other.old_name == name))
+    def _takes_away(self, other: Statement, name: TableName) -> bool:
+        """Whether `other`, by `name`, is about the table that the statement takes away. While RENAMEs are pending that
+        table stands under another name, and older and later tables had its names too."""
+        if not self.former:
+            return name in self.touches
+        names = (self.file.name, *(former for former, _ in self.former))
+        since = (*(version for _, version in self.former), self.begun)
+        upto = (self.version, *since)
+        return any(name == own and other.within(own, *times) for own, *times in zip(names, since, upto, strict=False))
+
+    def within(self, name: TableName, since: int, upto: int) -> bool:
+        """Whether it is about the table that had `name` from the statement at `since` up to the RENAME at `upto`."""
+        if self.version == since:
+            return self.file.name == name
+        return since < self.version < upto or (self.version == upto and self.old_name == name)
 
     def until(self, name: TableName) -> int:
         """The version up to which `name` is the statement's own table."""

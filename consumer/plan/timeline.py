@@ -81,7 +81,7 @@ class _Agenda:
         self.live = LiveTables()
         self._progress, self._wanted, self._policy_of, self._naming = progress, wanted, policy_of, naming
         self._named: defaultdict[TableName, list[int]] = defaultdict(list)  # pending ones, by what they name
-        self._former: dict[TableName, tuple[tuple[TableName, int], ...]] = {}
+        self._former: dict[TableName, tuple[int, tuple[tuple[TableName, int], ...]]] = {}
         self._held: set[TableName] = set()
         self._keys = ForeignKeys()
         self._unmade: set[TableName] = set()
@@ -160,13 +160,14 @@ class _Agenda:
     def _formerly(self, statement: Statement) -> Statement:
         """The statement with the names that its table had before pending RENAMEs."""
         name, old, former = statement.file.name, statement.old_name, self._former
-        known = former.pop(name, ())
+        begun, known = former.pop(name, (0, ()))
         if statement.action in RENAME_ACTIONS and old is not None and statement.left_out is None:
-            former[name] = ((old, statement.version), *former.pop(old, ()))
+            begun, known = former.pop(old, (0, ()))
+            former[name] = begun, ((old, statement.version), *known)
         elif statement.action == Action.DROP_TABLE:
-            return replace(statement, former=known)
-        elif statement.creates is None:
-            former[name] = known
+            return replace(statement, former=known, begun=begun)
+        else:
+            former[name] = (begun, known) if statement.creates is None else (statement.version, ())
         return statement
 
 
