@@ -50,7 +50,8 @@ class LoadRequest:
     `together`: one writer is given all rows of the load anyway. `collided`: writers that had parts of it met
     RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget. `reading`: rows are to be compared,
     not written, so columns that the target computes and keeps are wanted too. `alone`: no row but those with the keys
-    of the changes may be touched, also where unique keys of the target are as fine as upstream's."""
+    of the changes may be touched, also where unique keys of the target are as fine as upstream's. `merged`: the
+    target's table has rows of other tables too, so its columns must be of the types of `columns`."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -64,6 +65,7 @@ class LoadRequest:
     routed: TableName | None = None
     reading: bool = False
     alone: bool = False
+    merged: bool = False
 
     @property
     def name(self) -> TableName:

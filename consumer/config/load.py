@@ -75,6 +75,12 @@ def load(
                 " that they have",
                 hint="fill the target from the storage, or leave the masks out",
             )
+        if settings.start_ts is not None and (route := next((r for r in settings.routes if r.merge), None)):
+            raise BadConfig(
+                f"--start-ts says that the target has the tables already, and '{route}' merges tables: which rows of"
+                " which table are there would not be known",
+                hint="fill the target from the storage, or leave that route out",
+            )
         if settings.on_bad_row.any and settings.dead_letters is None:
             raise BadConfig(
                 "on-bad-row is quarantine, and dead-letters does not say where quarantined rows go",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
@@ -78,8 +78,8 @@ class Settings(_OfProtocols):
     )
     routes: Annotated[tuple[Route, ...], BeforeValidator(values.routes)] = setting(
         (),
-        "What tables have another name in the target, as `shop.* -> replica.*`. The first match decides. Can be given"
-        " several times (docs/shaping.md).",
+        "What tables have another name in the target, as `shop.* -> replica.*`, or are merged into one, as"
+        " `shard_*.t -> shop.t merge _source`. The first match decides. Can be given several times (docs/shaping.md).",
         metavar="FROM -> TO", several=True, follows=True, key="route", file_key="routes",
     )  # fmt: skip
     forms: Annotated[FormRules, BeforeValidator(form_rules)] = setting(
@@ -255,11 +255,19 @@ class Settings(_OfProtocols):
     def naming(self) -> Naming:
         """The compiled form of `routes` and `forms`."""
         naming = naming_of(self.routes)
-        return replace(naming, forms=cache(self._form_of)) if self.forms.rules or self.columns.rules else naming
+        rules = self.forms.rules or self.columns.rules
+        return replace(naming, forms=cache(partial(self._form_of, naming))) if rules else naming
 
-    def _form_of(self, table: TableName) -> Form | None:
+    def _form_of(self, routed: Naming, table: TableName) -> Form | None:
+        merged = routed.form(table)
         form, chosen = self.forms.of(table, self.case_sensitive), self.columns.of(table, self.case_sensitive)
-        return form if chosen is None else replace(form or Form(FormKind.CHOSEN), chosen=chosen)
+        form = form if chosen is None else replace(form or Form(FormKind.CHOSEN), chosen=chosen)
+        if merged is not None and form is not None:
+            raise BadConfig(
+                f"a route merges {table} with others, and a rule gives it the form {form}",
+                hint="leave it out of the route, or out of the rules of [consumer.forms] and [[consumer.columns]]",
+            )
+        return merged or form
 
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""

@@ -192,7 +192,8 @@ def rules(value: object) -> tuple[str, ...]:
 
 
 def routes(value: object) -> tuple[Route, ...]:
-    """``FROM -> TO`` entries: a list, text with these divided by ``;``, or the file's tables with `from` and `to`."""
+    """``FROM -> TO`` entries: a list, text with these divided by ``;``, or the file's tables with `from`, `to`, and
+    `merge` where tables are merged."""
     entries = value.split(";") if isinstance(value, str) else value
     if not isinstance(entries, (list, tuple)):
         raise ValueError("give a list of routes")
@@ -201,9 +202,12 @@ def routes(value: object) -> tuple[Route, ...]:
 
 
 def _route(entry: Mapping[str, object]) -> str:
-    if set(entry) != {"from", "to"}:
-        raise ValueError(f"a route has from and to, and this one {', '.join(entry) or 'nothing'}")
-    return f"{entry['from']} -> {entry['to']}"
+    if set(entry) - {"merge"} != {"from", "to"}:
+        raise ValueError(f"a route has from and to, and may have merge; this one has {', '.join(entry) or 'nothing'}")
+    route, column = f"{entry['from']} -> {entry['to']}", entry.get("merge", "")
+    if not isinstance(column, str):
+        raise ValueError(f"merge = {str(column).lower()}: give a column's name; without one, tables cannot be merged")
+    return f"{route} merge `{column.replace('`', '``')}`" if column else route
 
 
 def split_rules(text: str) -> list[str]:

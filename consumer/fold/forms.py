@@ -13,7 +13,7 @@ from consumer.codec.registry import protocol_of
 from consumer.fold.identity import key_codes, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import FileChanges, fold_keyless
-from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormKind
+from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, FormKind, source_of
 from consumer.model.load import Forming, LoadTask
 from consumer.model.names import LOGICAL_BITS
 
@@ -93,6 +93,10 @@ def _table(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
     return pa.repeat(pa.scalar(str(task.source.table), pa.large_string()), changes.num_rows)
 
 
+def _source(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
+    return pa.repeat(pa.scalar(source_of(task.source.table), pa.large_string()), changes.num_rows)
+
+
 def _version(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
     """The last version below each commit-ts: what a folder is named does not say it."""
     versions = np.array(forming.versions, np.int64)
@@ -116,4 +120,5 @@ _VALUES: Mapping[str, Callable[[pa.Table, LoadTask, Forming], pa.Array | pa.Chun
     TABLE: _table,
     VERSION: _version,
     DELETED_AT: _deleted_at,
+    SOURCE: _source,
 }

@@ -69,6 +69,13 @@ class Column:
         return (10 if self.length is None else self.length), self.scale or 0
 
     @property
+    def kind(self) -> tuple[object, ...]:
+        """What tells which values it can hold, and how they are kept. The width of a whole number is only shown."""
+        name = "VARCHAR" if self.type == "VAR_STRING" else self.type
+        sized = self.family not in (Family.INTEGER, Family.YEAR)
+        return name, self.unsigned, self.length if sized else None, self.scale or 0, self.elements
+
+    @property
     def hidden(self) -> bool:
         """The columns behind expression and multi-valued indexes: listed in schema files, never in rows."""
         return self.name.startswith(("_V$_",))

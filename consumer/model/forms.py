@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 
 
 class FormKind(enum.StrEnum):
@@ -16,9 +17,12 @@ class FormKind(enum.StrEnum):
     """A deleted row stays, with the time of its end."""
     CHOSEN = "columns"
     """Upstream's rows, with some of its columns. Rules about columns give it, no rule about forms."""
+    MERGE = "merge"
+    """Rows of several tables of upstream, each with the name of its table. A route gives it, no rule about forms."""
 
 
 OP, COMMIT_TS, TABLE, VERSION, DELETED_AT = "_op", "_commit_ts", "_table", "_version", "_deleted_at"
+SOURCE = "_source"
 
 _ADDED = {
     FormKind.APPEND: (
@@ -29,6 +33,7 @@ _ADDED = {
     ),
     FormKind.SOFT_DELETE: (Column(DELETED_AT, "DATETIME", scale=6),),
     FormKind.CHOSEN: (),
+    FormKind.MERGE: (Column(SOURCE, "VARCHAR", length=129, nullable=False, is_pk=True),),
 }
 """The columns that each form adds, under their usual names. Those of a key make one with upstream's."""
 
@@ -41,6 +46,11 @@ class Form:
     kind: FormKind
     names: tuple[tuple[str, str], ...] = ()
     chosen: Chosen | None = None
+
+    @property
+    def merges(self) -> bool:
+        """Whether upstream's rows are kept as they are, beside those of other tables."""
+        return self.kind is FormKind.MERGE
 
     def __str__(self) -> str:
         names = ", ".join(f"{usual} as {own}" for usual, own in self.names)
@@ -69,6 +79,12 @@ class Form:
     def name(self, usual: str) -> str:
         """What an added column is called."""
         return dict(self.names).get(usual, usual)
+
+
+def source_of(table: TableName) -> str:
+    """What the rows of a merged table have in their added column: TiDB takes names that differ only in case for the
+    same. Two tables have two texts unless a name has a dot in it."""
+    return str(table.folded)
 
 
 @dataclass(frozen=True, slots=True)

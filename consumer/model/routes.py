@@ -8,16 +8,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from consumer.model.forms import SOURCE, Form, FormKind
 from consumer.model.names import TableName, same_name
 from consumer.model.targets import SAME, Naming
 
 _PART = r"(?:`(?:[^`]|``)+`|[0-9A-Za-z_$*\-\u0080-\U0010ffff]+)"
-_ROUTE = re.compile(rf"\s*({_PART})\.({_PART})\s+->\s+({_PART})\.({_PART})\s*")
+_ROUTE = re.compile(rf"\s*({_PART})\.({_PART})\s+->\s+({_PART})\.({_PART})(?:\s+merge\s+({_PART}))?\s*")
 
 _Part = tuple[str, ...]
 """A part of a name: the texts around its wildcards."""
 _Side = tuple[_Part, _Part]
 _ANY = ("", "")
+_LONGEST = 64
+"""Characters in a name, on every MySQL-compatible server."""
 _OWN = "storage_consumer"
 """The database of the progress, on every target."""
 
@@ -25,7 +28,10 @@ _OWN = "storage_consumer"
 @dataclass(frozen=True, slots=True)
 class Route:
     """``DB.TABLE -> DB.TABLE``. In each part of the left name one ``*`` stands for any text; those of the right name
-    stand for the same texts, in the same order. Case does not matter, as in TiDB's names."""
+    stand for the same texts, in the same order. Case does not matter, as in TiDB's names.
+
+    ``DB.TABLE -> DB.TABLE merge COLUMN``: tables that get one name are merged, with that column. There a ``*`` of the
+    right name stands for the text of the same part of the left one."""
 
     text: str
 
@@ -34,27 +40,50 @@ class Route:
 
     @property
     def sides(self) -> tuple[_Side, _Side]:
-        """Upstream's name and the target's. Raises ValueError for what is no route from one table to one."""
+        """Upstream's name and the target's. Raises ValueError for what is no route from one table to one, or from
+        several that are merged."""
+        parts = [_part(text) for text in self._found.groups()[:4]]
+        before, after = (parts[0], parts[1]), (parts[2], parts[3])
+        if any(len(part) > 2 for part in before):
+            raise ValueError(f"'{self.text}' has more than one * in a part of its left name")
+        if self.merge:
+            if any(len(there) > len(part) for part, there in zip(before, after, strict=True)):
+                raise ValueError(
+                    f"'{self.text}' has a * in the right name that stands for nothing in the same part of the left one"
+                )
+        elif _wildcards(after) < _wildcards(before):
+            raise ValueError(
+                f"'{self.text}' gives several tables one name; merge them with a column that says which table a row is"
+                f" of, as in '{self.text} merge _source', or have each * of the left name in the right one"
+            )
+        elif _wildcards(after) > _wildcards(before):
+            raise ValueError(f"'{self.text}' has a * in the right name that stands for nothing in the left one")
+        if same_name("".join(after[0])) == _OWN:
+            raise ValueError(f"'{self.text}' leads to the database {_OWN}, in which the target keeps the progress")
+        return before, after
+
+    @property
+    def merge(self) -> str:
+        """The column that it adds to the tables that it merges, "" where it merges none. Raises ValueError."""
+        written = self._found[5]
+        if written is None:
+            return ""
+        name = "".join(_part(written))
+        if "*" in written and not written.startswith("`"):
+            raise ValueError(f"'{self.text}' has a * in the name of the column")
+        if len(name) > _LONGEST or name != name.rstrip():
+            raise ValueError(f"'{self.text}': the column's name has 1 to {_LONGEST} characters, no blank at its end")
+        return name
+
+    @property
+    def _found(self) -> re.Match[str]:
         found = _ROUTE.fullmatch(self.text)
         if found is None:
             raise ValueError(
                 f"'{self.text}' is not a route; give DB.TABLE -> DB.TABLE with * as wildcard, as shop.* -> replica.*;"
                 " names with other characters stand in backticks"
             )
-        parts = [_part(text) for text in found.groups()]
-        before, after = (parts[0], parts[1]), (parts[2], parts[3])
-        if any(len(part) > 2 for part in before):
-            raise ValueError(f"'{self.text}' has more than one * in a part of its left name")
-        if _wildcards(after) < _wildcards(before):
-            raise ValueError(
-                f"'{self.text}' gives several tables one name, and they cannot be merged; each * of the left name must"
-                " be in the right one"
-            )
-        if _wildcards(after) > _wildcards(before):
-            raise ValueError(f"'{self.text}' has a * in the right name that stands for nothing in the left one")
-        if same_name("".join(after[0])) == _OWN:
-            raise ValueError(f"'{self.text}' leads to the database {_OWN}, in which the target keeps the progress")
-        return before, after
+        return found
 
 
 def routes_of(texts: Sequence[str]) -> tuple[Route, ...]:
@@ -71,31 +100,60 @@ def routes_of(texts: Sequence[str]) -> tuple[Route, ...]:
 
 def naming_of(routes: Sequence[Route]) -> Naming:
     """What the first of `routes` that fits makes of a name; one that would make an empty name does not fit. All others
-    stay. A database gets the name that a route gives to it with all of its tables."""
+    stay. A database gets the name that a route gives to it with all of its tables, unless that merges them."""
     if not routes:
         return SAME
-    compiled = [
-        (route.text, _pattern(database), _pattern(table), after, table == _ANY and len(database) == len(after[0]))
-        for route, ((database, table), after) in ((route, route.sides) for route in routes)
-    ]
+    compiled = [_Compiled.of(route) for route in routes]
     unused, goals = {route.text for route in routes}, [_pattern(route.sides[1][0]) for route in routes]
 
     @cache
-    def rename(name: TableName) -> TableName:
-        for text, database, table, after, whole in compiled:
-            first, second = _matched(database, name.database), _matched(table, name.table)
-            if first is not None and second is not None and (name.table or whole):
-                texts = iter((*first, *second))
-                target = TableName(_filled(after[0], texts), _filled(after[1], texts) if name.table else "")
-                if target.database and bool(target.table) == bool(name.table):
-                    unused.discard(text)
-                    return target
-        return name
+    def found(name: TableName) -> tuple[TableName, Form | None]:
+        for route in compiled:
+            if (target := route.target(name)) is not None:
+                unused.discard(route.text)
+                return target, route.form
+        return name, None
 
     def leads_to(database: str) -> bool:
         return any(_matched(goal, database) is not None for goal in goals)
 
-    return Naming(rename, json.dumps([route.text for route in routes]), unused, leads_to)
+    return Naming(
+        lambda name: found(name)[0],
+        json.dumps([route.text for route in routes]),
+        unused,
+        leads_to,
+        (lambda name: found(name)[1]) if any(route.form for route in compiled) else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A route by its patterns. `whole`: it is for a database with all of its tables; `form` is that of its tables."""
+
+    text: str
+    database: re.Pattern[str]
+    table: re.Pattern[str]
+    after: _Side
+    whole: bool
+    form: Form | None
+
+    @classmethod
+    def of(cls, route: Route) -> _Compiled:
+        (database, table), after = route.sides
+        whole = not route.merge and table == _ANY and len(database) == len(after[0])
+        names = ((SOURCE, route.merge),) if route.merge != SOURCE else ()
+        form = Form(FormKind.MERGE, names) if route.merge else None
+        return cls(route.text, _pattern(database), _pattern(table), after, whole, form)
+
+    def target(self, name: TableName) -> TableName | None:
+        """None where it does not fit."""
+        first, second = _matched(self.database, name.database), _matched(self.table, name.table)
+        if first is None or second is None or not (name.table or self.whole):
+            return None
+        texts = iter((*first, *second))
+        database = _filled(self.after[0], iter(first) if self.form else texts)
+        table = _filled(self.after[1], iter(second) if self.form else texts) if name.table else ""
+        return TableName(database, table) if database and bool(table) == bool(name.table) else None
 
 
 def naming_from(recorded: str) -> Naming:

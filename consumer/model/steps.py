@@ -115,6 +115,11 @@ class ApplyDdl:
         return self.old_name if dropped and self.old_name is not None else self.name
 
     @property
+    def merged(self) -> FormedDdl | None:
+        """`formed`, of a table that others are merged with: it can be done again until it is recorded."""
+        return self.formed if self.formed is not None and self.formed.form.merges else None
+
+    @property
     def id(self) -> DdlId:
         return ddl_id(self.file)
 

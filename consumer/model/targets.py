@@ -40,6 +40,11 @@ class Naming:
         form = self.form(name)
         return form is not None and form.keeps_ended
 
+    def merges(self, name: TableName) -> bool:
+        """Whether the target's table has rows of other tables too."""
+        form = self.form(name)
+        return form is not None and form.merges
+
     def other(self, name: TableName) -> str:
         """The target's name where it is another than upstream's, else ""."""
         target = self.target(name)

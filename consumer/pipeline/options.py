@@ -105,6 +105,12 @@ class RoundOptions:
         """Raises CannotBeExact where the rules about the changes of a table cannot be followed for a load of it. `keys`
         is what is known of its unique keys, `had` tells the columns, in lower case, of any of its versions."""
         if target.shaping is not None:
+            if self.naming.merges(target.table):
+                raise CannotBeExact(
+                    "a route merges it with others, and it has filters or masks, which are for mirrors only",
+                    hint="leave the table out of the route, or out of the filters and masks",
+                    table=str(target.table),
+                )
             if (form := self.naming.form(target.table)) is not None and form.keeps_ended:
                 raise CannotBeExact(
                     f"it has the form {form}, and filters or masks, which are for mirrors only",

@@ -87,6 +87,12 @@ def _made_anew(
     """The table's life and the statement that makes it; `both` are the lives upstream and in the target. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
     _check_name(table, assembly)
+    if options.naming.merges(table):
+        raise CannotBeExact(
+            f"a route merges it with others in {options.naming.target(table)}, which would be emptied",
+            hint="fill the target anew under another --name, with a route to another table",
+            table=str(table),
+        )
     _check_moment(table, assembly, progress)
     upstream, target = both
     life = target.get(table) or upstream.get(table)

@@ -9,6 +9,7 @@ from consumer.codec.registry import protocol_of
 from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import CannotBeExact
+from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
@@ -28,6 +29,7 @@ SLICE_BYTES = 64 << 20
 """A file larger than this is read by several tasks."""
 TOGETHER_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
+_MADE = CREATE_ACTIONS | RENAME_ACTIONS  # one that moves a merged table is refused, so a person did what it means
 POSITION_BITS = 40
 """Positions within a series: file number << 40 | byte offset, so they grow in file order."""
 
@@ -82,6 +84,13 @@ class TableVersionConsumer:
         table = self.load.table
         if form.chosen is not None:
             self._check_chosen(form.chosen, absent)
+        if form.merges and not any(file.type in _MADE for file in self._history(table)):
+            raise CannotBeExact(
+                "its CREATE TABLE is not in the storage, so its columns were not compared with those of the tables that"
+                " a route merges it with",
+                hint="leave the table out of the route",
+                table=str(table),
+            )
         if self.dialect.timeless and form.keeps_ended:
             raise CannotBeExact(
                 f"rows of this CSV changefeed do not say when they were committed, and the form {form} needs that",
@@ -96,6 +105,7 @@ class TableVersionConsumer:
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
             routed=self._routed,
+            merged=form.merges,
         )
 
     def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:

@@ -24,6 +24,8 @@ from consumer.model.targets import Naming
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
 """Statements that mean the same for a table of every form."""
+_REMOVING = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
+_BRINGING = frozenset({Action.ADD_COLUMN, Action.ADD_COLUMNS, Action.MULTI_SCHEMA_CHANGE})
 
 
 class Executed(Protocol):
@@ -40,6 +42,10 @@ class Executed(Protocol):
     @property
     def old_name(self) -> TableName | None: ...
     @property
+    def policy(self) -> DdlPolicy: ...
+    @property
+    def former(self) -> Collection[tuple[TableName, int]]: ...
+    @property
     def columns_before(self) -> tuple[Column, ...] | None: ...
     @property
     def naming(self) -> Naming: ...
@@ -52,10 +58,17 @@ def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape:
     key, and those that `form` adds. Raises CannotBeExact."""
     unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
     key = {column.name for column in columns if column.is_pk}.union(*unique)
+    rules = "the route" if form.merges else "[consumer.forms]"
     if not key:
         raise CannotBeExact(
             f"it has no key, so nothing tells a change from the same change sent again, and the form {form} needs that",
-            hint="give the table a primary key upstream, or leave it out of [consumer.forms]",
+            hint=f"give the table a primary key upstream, or leave it out of {rules}",
+            table=str(table),
+        )
+    if form.merges and "." in table.database + table.table:
+        raise CannotBeExact(
+            "its name has a dot, and in a merged table the names of two tables could be one text then",
+            hint="leave it out of the route",
             table=str(table),
         )
     chosen = form.chosen or Chosen()
@@ -71,8 +84,8 @@ def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape:
     if (clash := next((name for name in called if same_name(name) in taken), None)) is not None:
         raise CannotBeExact(
             f"its column {clash} has the name of one that the form {form} adds",
-            hint=f'give the added column another name: columns = {{ {_usual(form, clash)} = "..." }} in its'
-            " [[consumer.forms]]",
+            hint="give the added column another name: "
+            + ("merge in its [[consumer.routes]]" if form.merges else _renaming(form, clash)),
             table=str(table),
         )
     if twice := [name for name, count in Counter(map(same_name, called)).items() if count > 1]:
@@ -97,6 +110,8 @@ def formed(statement: Executed) -> FormedDdl | None:
     """What the statement does to a table of a form; None for a mirror, and for what means the same for all forms.
     Raises DdlRefused, without the statement's text."""
     file, form = statement.file, statement.naming.form(statement.file.name)
+    if form is not None and form.merges and statement.action in _REMOVING:
+        return FormedDdl(form, (), form.added)
     if form is None or statement.action in _AS_WRITTEN or statement.shapes is None:
         return None
     before, after = statement.shapes(file)
@@ -115,6 +130,8 @@ def formed(statement: Executed) -> FormedDdl | None:
         raise DdlRefused(error.message, hint=error.hint) from error
     if not creates and _moves_key(found, file):
         raise DdlRefused(f"it changes the key, by which a table of the form {form} finds its rows")
+    if not creates and form.merges:
+        _check_columns(found, file)
     return found
 
 
@@ -134,6 +151,25 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             )
 
 
+def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
+    """Other tables have the columns of a merged one too, and not at the same time as this one."""
+    said = changes_of(file).columns
+    before = {same_name(column.name): column for column in found.before}
+    for column in found.after[: -len(found.form.added)]:
+        old = before.get(said.old_name(column.name) or "")
+        if old is None:
+            continue
+        if same_name(old.name) != same_name(column.name):
+            raise DdlRefused(f"it renames column {old.name}, which other tables that are merged with this one have too")
+        if old.kind != column.kind:
+            raise DdlRefused(
+                f"it changes the type of column {column.name}, which other tables that are merged with this one have"
+                " too",
+                hint="once all of them have it upstream, change the column in the target by hand, then for each of"
+                f" them: {skip_ddl_command(file.name, file.version)}",
+            )
+
+
 def check_beside(statement: Executed) -> None:
     """Raises DdlRefused for a statement that cannot mean beside tables of forms what it means upstream, without its
     text."""
@@ -141,6 +177,7 @@ def check_beside(statement: Executed) -> None:
     if naming.forms is None or action in DATABASE_ACTIONS:
         return
     own = None if action in (Action.CREATE_VIEW, Action.DROP_VIEW) else naming.form(file.name)
+    _check_merged(statement)
     if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
         source = recovered_table(file) if action == Action.RECOVER_TABLE else statement.old_name
         other = None if source is None else naming.form(source)
@@ -159,6 +196,30 @@ def check_beside(statement: Executed) -> None:
         )
 
 
+def _check_merged(statement: Executed) -> None:
+    """What is done to one of several merged tables as a whole must be about its rows only."""
+    file, naming, action = statement.file, statement.naming, statement.action
+    moved: set[TableName] = {name for name, _ in statement.former}
+    if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
+        moved |= {file.name, *filter(None, (statement.old_name,))}
+    elif moved:
+        moved.add(file.name)
+    if (merged := next((name for name in sorted(moved) if naming.merges(name)), None)) is not None:
+        raise DdlRefused(
+            f"it moves {merged}, of which the rows are in {naming.target(merged)} of the target with those of others",
+            hint="give the table another name or other rows there by hand, as the statement means it, then: "
+            f"{skip_ddl_command(file.name, file.version)}; or fill the target anew under another --name, without that"
+            " table in the route",
+        )
+    if naming.merges(file.name) and action in _REMOVING and statement.policy is DdlPolicy.RENAME:
+        kind = kind_of(action)
+        raise DdlRefused(
+            f"[consumer.ddl] renames tables for {kind}, and {file.name} is a part of {naming.target(file.name)} in the"
+            " target",
+            hint=f"set evolve or ignore for {kind} of such tables in [consumer.ddl], and run again",
+        )
+
+
 def _named(statement: Executed) -> TableName | None:
     """Another table of a form that the statement is about."""
     file = statement.file
@@ -174,6 +235,10 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
 
     def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
         found = policy_of(action, table, query)
+        if naming.merges(table):
+            # A column that another table has brought would be there, and this one's rows without their values.
+            lost = found is DdlPolicy.IGNORE and action in _BRINGING
+            return DdlPolicy.FAIL if lost else found
         form = naming.form(table)
         if form is None or not form.keeps_ended:
             return found
@@ -203,8 +268,8 @@ def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
         if name.table and was != now:
             raise BadConfig(
                 f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
-                hint="give the form that the target was filled with, in [consumer.forms] or with --form; to have the"
-                " table in another one, fill it anew under another --name and a route",
+                hint="give what the target was filled with, in [consumer.forms], with --form or as the route that"
+                " merges it; to have the table in another form, fill it anew under another --name and a route",
             )
 
 
@@ -223,8 +288,9 @@ def _labelled(column: Column, shape: Shape) -> Column:
     return replace(column, elements=shape.columns.get(same_name(column.name), Definition()).elements)
 
 
-def _usual(form: Form, own: str) -> str:
-    return next(usual for usual in form.usual if same_name(form.name(usual)) == same_name(own))
+def _renaming(form: Form, own: str) -> str:
+    usual = next(usual for usual in form.usual if same_name(form.name(usual)) == same_name(own))
+    return f'columns = {{ {usual} = "..." }} in its [[consumer.forms]]'
 
 
 def _said(form: Form | None) -> str:

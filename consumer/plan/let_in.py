@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from consumer.errors import BadConfig
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.files import SchemaFile
@@ -152,6 +153,12 @@ class _LetIn:
             return
         if self._shared.error(name) is not None:
             return
+        if self._assembly.naming.merges(name):
+            raise BadConfig(
+                f"{name} was left out when upstream took it away, and its rows are in a table of the target with those"
+                " of others",
+                hint="leave it out with --tables as before, or fill the target anew under another --name",
+            )
         policy = self._policy_of(Action.DROP_TABLE, name)
         if policy is DdlPolicy.EVOLVE:
             self._emptied.add(name)

@@ -26,6 +26,7 @@ class Queue:
         self._numbers = {id(statement): number for number, statement in self._pending.items()}
         self._by_name: defaultdict[TableName, _Numbers] = defaultdict(dict)
         self._of_tables: defaultdict[str, _Numbers] = defaultdict(dict)
+        self._merging: defaultdict[TableName, _Numbers] = defaultdict(dict)
         self._left: dict[int, int] = {}
         self._behind: defaultdict[int, list[int]] = defaultdict(list)
         self._fresh: list[int] = []
@@ -62,6 +63,8 @@ class Queue:
             del self._by_name[name][number]
         for name in _tables(statement):
             self._of_tables[name.database].pop(number, None)
+        if (merged := statement.joins) is not None:
+            del self._merging[merged][number]
         for other in self._behind.pop(number, ()):
             self._left[other] -= 1
             if self._left[other] <= 0:
@@ -110,6 +113,8 @@ class Queue:
             self._by_name[name][number] = None
         for name in _tables(statement):
             self._of_tables[name.database][number] = None
+        if (merged := statement.joins) is not None:
+            self._merging[merged][number] = None
 
     def _ahead_of(self, statement: Statement) -> Iterator[tuple[int, bool]]:
         """The numbers in front, each with whether it can be passed while it is stuck."""
@@ -119,6 +124,11 @@ class Queue:
                 yield number, statement.overtakes(self._pending[number])
         for number in self._on_former_names(statement):
             yield number, statement.overtakes(self._pending[number])
+        if (merged := statement.joins) is not None:
+            # The first one upstream says what the table is like. The nearest comes first, so that each waits for one.
+            for number in reversed(self._merging[merged]):
+                if number < own:
+                    yield number, True
         if not statement.file.table:
             # A stopped table does not hold up its database, unless that takes away what its statements still need.
             for number in _before(self._of_tables.get(statement.file.database, {}), own):
@@ -134,7 +144,7 @@ class Queue:
 
 def passes(statement: Statement) -> bool:
     """Whether it can run in front of stuck statements that were before it."""
-    return not statement.file.table or statement.ends
+    return not statement.file.table or statement.ends or statement.joins is not None
 
 
 def _tables(statement: Statement) -> Iterator[TableName]:

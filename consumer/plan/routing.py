@@ -47,6 +47,13 @@ def check_routes(naming: Naming, progress: Progress, known: Iterable[TableName])
 def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
     """`check_routes` for what has been written to, and the same for forms."""
     check_routes(naming, progress, begun(assembly, progress))
+    merged = (name for name in assembly.catalog.by_table if naming.merges(name) and assembly.wanted(name))
+    if progress.start_ts and (name := next(merged, None)) is not None:
+        raise BadConfig(
+            f"this consumer began with --start-ts, and a route merges {name} with others: which rows of it the target"
+            " has is not known",
+            hint="leave that route out, or fill the target from the storage under another --name",
+        )
     if naming.forms is not None or progress.forms:
         there = (name for name in begun(assembly, progress) if progress.table(name).state is not State.DROPPED)
         check_forms(naming, progress.forms, there)
@@ -63,12 +70,15 @@ class SharedNames:
         """Why nothing is done in the target under the name of `name`."""
         if self._naming.rename is None:
             return None
-        others = [other for other in self._known.get(self._key(name), ()) if other.folded != name.folded]
+        there = (other for other in self._known.get(self._key(name), ()) if other.folded != name.folded)
+        form = self._naming.form(name) if self._naming.merges(name) else None
+        others = [other for other in there if form is None or self._naming.form(other) != form]
         if not others or (name.folded in self._begun and self._begun.isdisjoint(other.folded for other in others)):
             return None
         return DdlRefused(
             f"the routes call it {self._naming.target(name)} in the target, and {others[0]} too",
-            hint="give one of the two another name with --route, or leave it out with --tables",
+            hint="give one of the two another name with --route, or leave it out with --tables; tables are merged by"
+            " routes that give them one column (docs/shaping.md)",
             table=str(name),
         )
 

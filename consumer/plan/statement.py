@@ -92,6 +92,14 @@ class Statement:
         return self.heals and self.action != Action.TRUNCATE_TABLE
 
     @property
+    def joins(self) -> TableName | None:
+        """The target's table, as a key, that gets its table's rows beside those of others; None if it creates no such
+        table."""
+        if self.action not in CREATE_ACTIONS or not self.naming.merges(self.file.name):
+            return None
+        return self.naming.target(self.file.name).folded
+
+    @property
     def begins(self) -> TableName | None:
         """The table whose rows begin again with it: older folders no longer matter."""
         return self.file.name if self.action in BEGINNING_ACTIONS and not self._keeps_rows else None

@@ -24,7 +24,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
 
 
 def test_the_example_of_the_docs(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = DOCS.read_text(encoding="utf-8").partition("\n## Forms")[0]
+    text = DOCS.read_text(encoding="utf-8").partition("\n## Merged tables")[0]
     rows: dict[bool, dict[str, str]] = {False: {}, True: {}}
     for database, name, target in _ROW.findall(text):
         rows[bool(database)][name] = target

@@ -250,6 +250,24 @@ FOLLOWED = {
     "test_hints_of_usage.py::test_a_replica_that_began_elsewhere": [
         "app/parts.py:start_of",
     ],
+    "test_merged_in_words.py::test_a_rule_about_forms_and_one_that_merges_exclude_one_another": [
+        "config/settings.py:_form_of",
+    ],
+    "test_merged_routes.py::test_a_column_that_all_have_otherwise_by_now_is_changed_by_hand": [
+        "plan/forms.py:_check_columns",
+    ],
+    "test_merged_routes.py::test_a_rename_can_be_done_by_hand": ["plan/forms.py:_check_merged"],
+    "test_merged_routes.py::test_a_table_that_does_not_fit_can_be_left_out": ["sink/merging.py:conflict"],
+    "test_merged_routes.py::test_rows_of_a_table_that_went_under_a_name_that_is_left_out_are_not_emptied_with_those_of"
+    "_others": [
+        "plan/let_in.py:_empty",
+    ],
+    "test_merged_routes.py::test_rows_that_an_ignored_drop_left_are_not_taken_for_those_of_a_new_table": [
+        "sink/merging.py:rows_there",
+    ],
+    "test_merged_routes.py::test_what_began_from_a_snapshot_is_not_merged_later": [
+        "plan/routing.py:check_begun",
+    ],
     "test_nothing_left.py::test_a_folder_that_nobody_may_write_to_is_told_at_once": [
         "sink/columnar/lock.py:_not_written",
     ],

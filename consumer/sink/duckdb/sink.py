@@ -258,6 +258,8 @@ class DuckDbSink:
             for step in steps:
                 note = ""
                 executed = ddl_state(connection, self._settings.name, step.id) is DdlState.DONE
+                if not executed and step.merged is not None:  # a statement of another table can have changed it
+                    tables |= describe(connection, named_tables(step))
                 if not executed:
                     note = execute(connection, step, tables, self._settings.zone)
                 recorded = step.before.merged(step.done(note))
@@ -268,9 +270,10 @@ class DuckDbSink:
         return outcomes
 
     def _publish(
-        self, connection: duckdb.DuckDBPyConnection, outcome: LoadOutcome, tables: Mapping[TableName, ReplicaTable]
+        self, connection: duckdb.DuckDBPyConnection, outcome: LoadOutcome, tables: dict[TableName, ReplicaTable]
     ) -> Iterator[AuditRow]:
-        """Merge one table's rows; audit rows for columns that had to change their type, and for rows with defaults."""
+        """Merge one table's rows; audit rows for columns that had to change their type, and for rows with defaults.
+        `tables` are those of all outcomes, which can have one in common."""
         target, window = outcome.task.target, outcome.task.window
         paths = self._staged(outcome)
         if not paths or (not target.key and self._is_there(connection, target.table, window)):
@@ -280,6 +283,7 @@ class DuckDbSink:
         published = publish(connection, target, tables[target.name], paths, outcome.left_out)
         yield from completed(outcome, published.defaulted)
         if published.widened:
+            tables |= describe(connection, [target.name])
             text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"
             log.warning("%s: columns are %s", target.table, text)
             yield AuditRow("widen", target.table, window.after, window.upto, statement=text)

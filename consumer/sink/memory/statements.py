@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from consumer.ddl.changes import columns_said
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
@@ -9,10 +11,11 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormedDdl, FormKind
+from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, FormedDdl, FormKind, source_of
 from consumer.model.names import TableName, same_name, tso_to_time
 from consumer.model.steps import ApplyDdl
 from consumer.sink.memory.store import MemoryTable, Row
+from consumer.sink.merging import conflict, only_own_rows, rows_there
 
 
 def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
@@ -20,6 +23,8 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
     name, action = step.name, step.action
     if step.trash is not None and (moved := _move(tables, step, step.trash)) is not None:
         return moved
+    if step.merged is not None:
+        return _merge(tables, step, step.merged)
     formed = step.formed
     columns = tuple(column for column in (formed.after if formed else step.file.columns) if not column.hidden)
     if action == Action.DROP_SCHEMA:
@@ -97,6 +102,34 @@ def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, tr
         for row in rows
     ]
     table.columns = columns
+
+
+def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedDdl) -> str:
+    """Others are merged with the table: what the statement means for its own rows."""
+    source, own = formed.form.name(SOURCE), source_of(step.table)
+    creates = step.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
+    if step.name not in tables and not creates:
+        raise DdlRefused(f"the target has no table {step.name}: {step.file.query}", table=str(step.table))
+    bare = [replace(column, default=None, nullable=not column.is_pk) for column in formed.after]
+    table = tables.setdefault(step.name, MemoryTable(tuple(bare)))
+    if step.action in (Action.DROP_TABLE, Action.TRUNCATE_TABLE):
+        table.rows = [row for row in table.rows if row[source] != own]
+        return only_own_rows(step)
+    there = {column.name: column for column in table.columns}
+    for column in formed.after:
+        if (other := there.get(column.name, column)).kind != column.kind or other.is_pk != column.is_pk:
+            raise conflict(step, f"column {column.name} is another there")
+    if creates and any(row[source] == own for row in table.rows):
+        raise rows_there(step, "in memory")
+    new = [column for column in bare if column.name not in there]
+    table.columns += tuple(new)
+    before, after = ({column.name for column in columns} for columns in (formed.before, formed.after))
+    values = {} if creates else {column.name: column.default for column in formed.after if column.name not in before}
+    values |= dict.fromkeys(before - after)
+    for row in table.rows:
+        row |= dict.fromkeys(column.name for column in new)
+        row |= values if row[source] == own else {}
+    return ""
 
 
 def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:

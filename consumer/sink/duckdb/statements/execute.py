@@ -7,11 +7,13 @@ from datetime import tzinfo
 import duckdb
 
 from consumer.ddl.expressions import NotUnderstood
-from consumer.model.actions import Action
+from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
+from consumer.model.forms import SOURCE, FormedDdl
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.connection import catalog
+from consumer.sink.duckdb.statements.merged import own_rows
 from consumer.sink.duckdb.statements.operations import (
     Operations,
     Tables,
@@ -25,6 +27,7 @@ from consumer.sink.duckdb.statements.operations import (
 from consumer.sink.duckdb.statements.partitions import take_rows
 from consumer.sink.duckdb.statements.trash import is_taken
 from consumer.sink.duckdb.tables.replica import describe, drop_schema, forget, has_rows, remember, tables_of
+from consumer.sink.merging import rows_there
 
 
 def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables, zone: tzinfo) -> str:
@@ -44,12 +47,23 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
             filled = step.standing in tables and has_rows(connection, tables[step.standing].name)
             if (away := trashed(step, trash, both, filled, written)) is not None:
                 return run(connection, away)
+        if step.merged is not None and action in CREATE_ACTIONS and step.name in tables:
+            _check_empty(connection, step, step.merged, written)
         take_rows(connection, step, tables)
         return run(connection, operations(step, tables, zone, written))
     except NotUnderstood as error:
         raise refused(step, f"cannot tell which rows are in the partition: {error}") from error
     except (duckdb.DataError, duckdb.ProgrammingError, duckdb.InternalError) as error:
         raise refused(step, str(error).splitlines()[0]) from error
+
+
+def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, formed: FormedDdl, written: Written) -> None:
+    """A new table has no rows yet among those of the tables that it is merged with."""
+    there, own = written.table(step.name), own_rows(step, formed)
+    source = describe(connection, [step.name])[step.name].spelled(formed.form.name(SOURCE))
+    if source is not None and connection.execute(f"SELECT 1 FROM {there} WHERE {own} LIMIT 1").fetchall():
+        found = rows_there(step, f"DELETE FROM {there} WHERE {own}")
+        raise refused(step, found.message, found.hint)
 
 
 def run(connection: duckdb.DuckDBPyConnection, done: Operations) -> str:

@@ -13,7 +13,7 @@ from consumer.ddl.declared import Definitions
 from consumer.ddl.recover import NOT_KEPT, not_kept_hint
 from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
-from consumer.model.actions import RENAME_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.commands import statement_refused, table_there_hint
 from consumer.model.forms import FormedDdl
@@ -24,8 +24,10 @@ from consumer.sink.closing import closing
 from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.duckdb.statements.merged import merged_into
 from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshaped
 from consumer.sink.duckdb.tables.replica import visible
+from consumer.sink.merging import only_own_rows
 from consumer.sink.progress_layout import SCHEMA
 
 Tables = Mapping[TableName, ReplicaTable]
@@ -84,6 +86,8 @@ def operations(step: ApplyDdl, tables: Tables, zone: tzinfo, written: Written = 
     """What a statement about a table, or CREATE DATABASE, does where there are `tables`, beside what it does to rows of
     partitions. Raises DdlRefused."""
     try:
+        if step.merged is not None:
+            return _merged(step, step.merged, tables.get(step.name), zone, written)
         return _operations(step, action_of(step), tables, zone, written)
     except NameTaken as error:
         raise refused(step, str(error), "drop that column from the replica by hand and run again") from error
@@ -143,6 +147,26 @@ def _operations(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, wr
         case _ if action in RENAME_ACTIONS:
             return _renamed(step, tables, written)
     return _altered(step, action, tables, zone, written)
+
+
+def _merged(
+    step: ApplyDdl, formed: FormedDdl, table: ReplicaTable | None, zone: tzinfo, written: Written
+) -> Operations:
+    """`table` is None where it is not there yet."""
+    action = step.action
+    if table is None and action in CREATE_ACTIONS:
+        ordered = sorted(formed.after, key=lambda column: column not in formed.form.added)
+        return empty_table(step.name, Upstream(tuple(ordered)), written)
+    if table is None and action == Action.DROP_TABLE:
+        return Operations(note=f"{step.name} was not there")
+    if table is None:
+        raise refused(step, MISSING, _RESTORE)
+    removes = action in (Action.DROP_TABLE, Action.TRUNCATE_TABLE)
+    try:
+        sql, after = merged_into(step, formed, table, zone, written.table(table.name))
+    except DdlRefused as error:
+        raise refused(step, error.message, error.hint) from error
+    return Operations(tuple(sql), {table.name: after}, only_own_rows(step) if removes else "")
 
 
 def _schema(name: TableName, written: Written) -> str:

@@ -12,6 +12,7 @@ from consumer.model.columns import Column
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.sink.columnar.merging import misfit
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable, handle_key
 from consumer.sink.columnar.types import duckdb_type, held_as
@@ -57,6 +58,9 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     missing = [column.name for column in sent.values() if table.spelled(column.name) is None]
     if missing:
         raise _drift(request.table, f"the replica lacks the rows' columns {', '.join(missing)}", _ADD)
+    present = [column for column in request.columns if column.name not in request.absent]
+    if request.merged and (why := misfit(present, table)):
+        raise _drift(request.table, f"its rows cannot be in {request.name} with those of others: {why}")
     names = tuple(name for name in table.types if same_name(name) in sent)
     _check_key(request, table, sent)
     own = tuple(name for name in table.types if same_name(name) not in sent and name not in table.generated)

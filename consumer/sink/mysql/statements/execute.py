@@ -6,13 +6,13 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pymysql
 
-from consumer.errors import ConsumerError
+from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import DROP_ACTIONS, Action
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState
@@ -21,6 +21,7 @@ from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.statements.databases import adopt_database, use_database
+from consumer.sink.mysql.statements.merged import Merged, run_merged
 from consumer.sink.mysql.statements.plan import PlannedDdl, refused, translated
 from consumer.sink.mysql.statements.records import Records
 from consumer.sink.mysql.statements.state import look_again, wait_for_running, was_executed
@@ -60,8 +61,9 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             return _move(cursor, plan, plan.trash, flavor, records)
         if plan.resumed:
             wait_for_running(cursor, before.tables, flavor)
-            now = look_again(cursor, before, before.at, flavor)
-            if was_executed(step, before, now):
+            # What others are merged with is changed by their statements too, so a look at it tells nothing.
+            now = before if plan.merged else look_again(cursor, before, before.at, flavor)
+            if plan.merged is None and was_executed(step, before, now):
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.standing == step.name:
             return _was_not_there(step)
@@ -71,7 +73,9 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
         if plan.strict:
             cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
         note = ""
-        for number in range(before.at, len(plan.statements)):
+        if plan.merged is not None:
+            note = _merge(cursor, plan.merged, lambda: records.check(cursor, step.id))
+        for number in range(before.at, len(plan.statements) if plan.merged is None else 0):
             if plan.resumed or number > plan.before.at:  # it may have waited long since it was checked
                 records.check(cursor, step.id)
             if number > plan.before.at:
@@ -91,6 +95,14 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
     except pymysql.MySQLError as error:
         raise translated(error, step) from error
     return note
+
+
+def _merge(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[], None]) -> str:
+    check()
+    try:
+        return run_merged(cursor, merged, check)
+    except DdlRefused as error:
+        raise refused(merged.step, error.message, error.hint) from error
 
 
 def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None:

@@ -16,6 +16,7 @@ from consumer.model.forms import FormedDdl
 from consumer.model.names import by_name, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.closing import closing
+from consumer.sink.mysql.statements.merged import Merged, merged_statements
 from consumer.sink.mysql.tables.types import column_type, literal
 
 _WITHOUT_DEFAULT = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "VECTOR", "TIMESTAMP")
@@ -29,6 +30,8 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
     for column in formed.after:
         if column.labelled and not column.elements:
             raise DdlRefused(f"nothing tells the labels of column {column.name}")
+    if formed.form.merges:
+        return merged_statements(merged_of(step, formed, zone))
     if step.action in CREATE_ACTIONS:
         return [_created(formed, there)]
     if step.action == Action.TRUNCATE_TABLE and not formed.form.keeps_ended:
@@ -36,6 +39,12 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
     if step.action == Action.TRUNCATE_TABLE:
         return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise)]
     return list(_altered(step, formed, there, zone))
+
+
+def merged_of(step: ApplyDdl, formed: FormedDdl, zone: str) -> Merged:
+    """A statement about a table that others are merged with."""
+    said = columns_said(step.file, formed.form)
+    return Merged(step, formed, _declared, lambda column: _assigned(step, column, said, zone))
 
 
 def _created(formed: FormedDdl, there: str) -> str:
@@ -79,6 +88,12 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
 def _old(column: Column, said: Definitions, formed: FormedDdl) -> str | None:
     """The name, in lower case, that the column had before."""
     return same_name(column.name) if column in formed.form.added else said.old_name(column.name)
+
+
+def _assigned(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> str:
+    """The assignment that gives the rows that are there a new column's value."""
+    default, fill = _backfill(step, column, said, zone)
+    return next(iter(fill), f"{quote(column.name)} = {default.removeprefix(' DEFAULT ') or 'NULL'}")
 
 
 def _backfill(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> tuple[str, Sequence[str]]:

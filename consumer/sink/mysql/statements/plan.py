@@ -9,7 +9,7 @@ import pymysql
 
 from consumer.ddl.recover import not_kept_hint
 from consumer.errors import ConsumerError, DdlRefused
-from consumer.model.actions import CREATE_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
 from consumer.model.commands import statement_refused, table_there_hint
 from consumer.model.ddl_policy import trash_taken
 from consumer.model.names import TableName, qualified
@@ -20,6 +20,7 @@ from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.statements.hash_partitions import misplaced
+from consumer.sink.mysql.statements.merged import Merged
 from consumer.sink.mysql.statements.state import BeforeState, before_state, look_again
 from consumer.sink.mysql.statements.text import ServerNames, TargetNow, text_of
 from consumer.sink.mysql.statements.trash import is_taken, is_there
@@ -31,7 +32,8 @@ from consumer.target import DdlOutcome
 class PlannedDdl:
     """A step on its way. `statements` is its query as the target takes it; `resumed`: an earlier run had the intent
     and may have executed it; `timestamp` is the moment, in seconds, that its CURRENT_TIMESTAMP means. `trash`: nothing
-    of that, the table is moved there, or back from there. `time_zone` is the session's, which is `strict`."""
+    of that, the table is moved there, or back from there. `time_zone` is the session's, which is `strict`. `merged`:
+    others are merged with the table, and the target decides which of `statements` it needs."""
 
     step: ApplyDdl
     statements: tuple[str, ...]
@@ -42,6 +44,7 @@ class PlannedDdl:
     trash: TableName | None = None
     time_zone: str = UTC
     strict: bool = False
+    merged: Merged | None = None
 
     def intent(self) -> DdlRecord:
         return DdlRecord(self.step.id, DdlState.INTENT, self.before.dump())
@@ -93,7 +96,15 @@ def _planned(
         return DdlOutcome(step, refused(step, error.message, hint))
     note = "; ".join(text.notes)
     return PlannedDdl(
-        step, text.statements, before, resumed, note, text.timestamp, time_zone=text.time_zone, strict=text.strict
+        step,
+        text.statements,
+        before,
+        resumed,
+        note,
+        text.timestamp,
+        time_zone=text.time_zone,
+        strict=text.strict,
+        merged=text.merged,
     )
 
 
@@ -105,7 +116,11 @@ def _before(
     if record is None:
         return before_state(cursor, step, flavor)
     known = BeforeState.parse(record.before)
-    return known if record.state is DdlState.INTENT else look_again(cursor, known, known.at, flavor)
+    if record.state is DdlState.INTENT:
+        return known
+    if step.file.type not in DATABASE_ACTIONS and step.name not in known.tables:
+        return before_state(cursor, step, flavor)  # routes call it otherwise by now
+    return look_again(cursor, known, known.at, flavor)
 
 
 def _obstacle(
@@ -113,7 +128,7 @@ def _obstacle(
 ) -> tuple[str, str] | None:
     """Why a step that has not begun cannot be executed, and what to do ("": the same as of any refused statement)."""
     creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
-    if creates and before.exists(step.name):
+    if creates and before.exists(step.name) and step.merged is None:
         return "a table of this name exists", table_there_hint(step.table, step.file.version)
     reason = misplaced(cursor, step, flavor)
     return (reason, "") if reason else None

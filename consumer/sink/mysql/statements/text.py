@@ -17,7 +17,8 @@ from consumer.model.names import TableName
 from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
-from consumer.sink.mysql.statements.forms import formed_statements
+from consumer.sink.mysql.statements.forms import formed_statements, merged_of
+from consumer.sink.mysql.statements.merged import Merged
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
 from consumer.sink.mysql.tables.indexes import table_indexes
 
@@ -90,10 +91,12 @@ class TargetNow:
 
 @dataclass(frozen=True, slots=True)
 class StatementText(Rewritten):
-    """What a step executes, in a session with this `time_zone`. `strict`: where a value would be changed, it fails."""
+    """What a step executes, in a session with this `time_zone`. `strict`: where a value would be changed, it fails.
+    `merged`: the table is one that others are merged with."""
 
     time_zone: str = UTC
     strict: bool = False
+    merged: Merged | None = None
 
 
 def text_of(
@@ -108,8 +111,9 @@ def text_of(
     zone = agreed_zone(step, statement, zone, lambda: server.nodes_in_utc)
     if step.formed is not None:
         found = tuple(formed_statements(step, step.formed, zone))
+        merged = None if step.merged is None else merged_of(step, step.merged, zone)
         # Rows that upstream no longer has may hold what does not fit a column that it changes.
-        return StatementText(found, time_zone=session_zone(step, statement, zone), strict=True)
+        return StatementText(found, time_zone=session_zone(step, statement, zone), strict=True, merged=merged)
     before, there = step.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(step.name)
