@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 _TESTS = Path(__file__).parent
-_DOTTED = re.compile(r"consumer(\.\w+)+")
+_DOTTED = re.compile(r"consumer(\.\w+)+(:\w+(\.\w+)*)?")
 
 
 def _named() -> list[tuple[str, str]]:

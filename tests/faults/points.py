@@ -38,7 +38,7 @@ POINTS = (
     Point("a statement has run", "after", (_STATEMENT,)),
     _both("statements are recorded", "after", "apply_ddls"),
     Point("a file is being read", "after", ("consumer.storage.local:LocalFiles.read",)),
-    Point("rows are decoded", "before", ("consumer.spark.tasks:fold_keyed", "consumer.spark.tasks:fold_keyless")),
+    Point("rows are decoded", "before", ("consumer.spark.tasks:fold", "consumer.spark.tasks:net_rows")),
     Point(
         "rows are written or staged",
         "after",
