@@ -1,8 +1,4 @@
-"""SparkLoader: loads as jobs of two shapes, chosen by bytes. Several jobs run at a time.
-
-packed   many small tables in one job of one task, which takes them whole from files to target, no shuffle
-keyed    one large table: tasks decode and fold splits, repartition by key, fold again and write
-"""
+"""SparkLoader: loads as jobs of two shapes (`jobs`), chosen by bytes. Several jobs run at a time."""
 
 from __future__ import annotations
 
@@ -11,9 +7,8 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.codec.registry import protocol_of
@@ -26,7 +21,6 @@ from consumer.spark.settings import SparkSettings
 from consumer.target import Comparer, Writer
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from consumer.spark.exchange import Exchange
@@ -76,8 +70,7 @@ class SparkLoader:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
             with session.parts.of_load(moved) as tell, _exchange(session, tasks) as exchange:
-                shape = partial(self._keyed, tell, exchange) if _is_large(tasks[0]) else self._packed
-                for row in shape(session.spark, tasks, writer, reader).collect():
+                for row in self._job(session.spark, tasks, writer, reader, tell, exchange).collect():
                     results[row.task].append(pickle.loads(row.body))
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
@@ -153,57 +146,22 @@ class SparkLoader:
                 session.close()
                 self._session = None
 
-    def _packed(self, spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> DataFrame:
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from consumer.spark.tasks import load_share
-
-            for _ in batches:
-                for number, results in load_share(tasks, writer, reader):
-                    yield _result_batch(number, [pickle.dumps(result) for result in results])
-
-        return spark.range(0, 1, 1, 1).mapInArrow(run, "task int, body binary")
-
-    def _keyed(
+    def _job(
         self,
-        tell: Moved,
-        exchange: Exchange,
         spark: SparkSession,
         tasks: Sequence[LoadTask],
         writer: Writer,
         reader: RangeReader,
+        tell: Moved,
+        exchange: Exchange,
     ) -> DataFrame:
+        from consumer.spark.jobs import keyed, packed
+
+        if not _is_large(tasks[0]):
+            return packed(spark, tasks, writer, reader)
         (task,) = tasks
-        pieces = _groups(task)
         buckets, partitions = self._buckets(task), self._partitions(task)
-        size = (task.bytes - task.bytes // 2) // buckets
-
-        def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from consumer.spark.tasks import FAILED, decode_to_buckets
-
-            for batch in batches:
-                for group in batch.column(0).to_pylist():
-                    for bucket, body in decode_to_buckets(pieces[group], task, reader, buckets, tell, exchange):
-                        goes_to = range(partitions) if bucket == FAILED else [bucket % partitions]
-                        yield _bucket_batch(goes_to, bucket, body)
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from consumer.spark.tasks import write_buckets
-
-            # A partition of one bucket is held whole anyway; Spark's sort, which can spill, is for more.
-            rows = (
-                (bucket.as_py(), body.as_buffer())
-                for batch in batches
-                for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
-            )
-            in_order = rows if buckets > partitions else iter(sorted(rows, key=lambda row: row[0]))
-            for body in write_buckets(in_order, task, writer, tell, size, exchange):
-                yield _result_batch(task.number, [body])
-
-        split = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(decode, "partition int, bucket int, body binary")
-        shuffled = split.repartitionById(partitions, "partition")
-        if buckets > partitions:
-            shuffled = shuffled.sortWithinPartitions("bucket")
-        return shuffled.mapInArrow(write, "task int, body binary")
+        return keyed(spark, task, _groups(task), buckets, partitions, writer, reader, tell, exchange)
 
     def _buckets(self, task: LoadTask) -> int:
         return max(-(-_weight(task) // BUCKET_BYTES), min(self._cores(), self.connections))
@@ -222,21 +180,6 @@ def _exchange(session: Session, tasks: Sequence[LoadTask]) -> AbstractContextMan
     from consumer.spark.exchange import SHUFFLED, in_files
 
     return in_files() if session.one_machine and _is_large(tasks[0]) else nullcontext(SHUFFLED)
-
-
-def _bucket_batch(partitions: Sequence[int], bucket: int, body: bytes) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    count = len(partitions)
-    columns = [pa.array(partitions, pa.int32()), pa.array([bucket] * count, pa.int32()), pa.array([body] * count)]
-    return pa.record_batch(columns, names=["partition", "bucket", "body"])
-
-
-def _result_batch(task: int, bodies: Sequence[bytes]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    numbers = pa.array([task] * len(bodies), pa.int32())
-    return pa.record_batch([numbers, pa.array(bodies, pa.binary())], names=["task", "body"])
 
 
 def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerError]) -> LoadOutcome:
