@@ -67,7 +67,8 @@ def load(
             raise BadConfig(
                 "syncpoints are moments of the upstream, and rows of this CSV changefeed do not say when they were"
                 " committed",
-                hint="set include-commit-ts = true in [sink.csv] of the changefeed, or leave syncpoints out",
+                hint=f"set {PROTOCOLS[settings.protocol].commit_ts}, and have it write to a new prefix;"
+                " or leave syncpoints out",
             )
         if settings.masks.rules and settings.start_ts is not None:
             raise BadConfig(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from consumer.model.forms import SOURCE, Form, FormKind
-from consumer.model.names import TableName, same_name
+from consumer.model.names import NAME_LIMIT, TableName, same_name
 from consumer.model.targets import SAME, Naming
 
 _PART = r"(?:`(?:[^`]|``)+`|[0-9A-Za-z_$*\-\u0080-\U0010ffff]+)"
@@ -19,8 +19,6 @@ _Part = tuple[str, ...]
 """A part of a name: the texts around its wildcards."""
 _Side = tuple[_Part, _Part]
 _ANY = ("", "")
-_LONGEST = 64
-"""Characters in a name, on every MySQL-compatible server."""
 _OWN = "storage_consumer"
 """The database of the progress, on every target."""
 
@@ -71,8 +69,8 @@ class Route:
         name = "".join(_part(written))
         if "*" in written and not written.startswith("`"):
             raise ValueError(f"'{self.text}' has a * in the name of the column")
-        if len(name) > _LONGEST or name != name.rstrip():
-            raise ValueError(f"'{self.text}': the column's name has 1 to {_LONGEST} characters, no blank at its end")
+        if len(name) > NAME_LIMIT or name != name.rstrip():
+            raise ValueError(f"'{self.text}': the column's name has 1 to {NAME_LIMIT} characters, no blank at its end")
         return name
 
     @property
