@@ -34,6 +34,11 @@ def _told(table: TableName, error: TableMissing, anew: bool, read: bool, naming:
     """`anew`: the storage can make it again; `read`: some of its files were."""
     if anew:
         return _dropped(table, naming, f"load it again from the storage: {resync_command(table)}")
+    if read and naming.merges(table):
+        restore = "restore it as it was from a backup of the target"
+        return _dropped(
+            table, naming, f"{restore}, or `forget` this consumer and fill an empty target from the storage"
+        )
     if read:
         return TableMissing(
             f"the target has no table {naming.shown(table)}: it was dropped there, with the rows that were applied to"

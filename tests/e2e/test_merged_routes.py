@@ -623,3 +623,17 @@ def test_the_rights_of_the_readme_are_enough(fresh_mariadb: MariaDb, tmp_path: P
     replica.feed.truncate("s2.t", 13 * MS)
     assert replica.once(20 * MS).exit_code == 0
     assert replica.rows("_source, id, v, note") == [("s1.t", "1", "1", "n")]
+
+
+def test_a_merged_table_that_somebody_dropped_is_filled_anew(make: Make) -> None:
+    replica = make()
+    assert replica.once(20 * MS).exit_code == 0
+    replica.query("DROP TABLE shop.t")
+    replica.feed.file("s1.t", 3 * MS, line("s1.t", 21, "DELETE", 1, "1"))
+    result = replica.once(30 * MS)
+    assert (result.exit_code, set(states(result).values())) == (3, {"stopped"})
+    hint = result.tables[S1].hint
+    assert "or `forget` this consumer and fill an empty target from the storage" in hint
+    app.forget(replica.settings(), Recorder(), sure=True)
+    assert replica.once(30 * MS).exit_code == 0
+    assert replica.rows() == FIRST[1:]
