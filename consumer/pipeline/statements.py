@@ -139,7 +139,10 @@ class StatementRunner:
         )
         step = statement.step(self._context.progress)
         # Tables that are left out stay where they were: nobody read the rows under their names.
-        step = replace(step, before=self._of_wanted(step.before), after=self._of_wanted(step.after))
+        before, after = (self._of_wanted(change) for change in (step.before, step.after))
+        if not statement.heals:
+            before, after = map(self._still_stopped, (before, after))
+        step = replace(step, before=before, after=after)
         renames = self._context.round.overtaken_renames(statement)
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.
@@ -163,6 +166,16 @@ class StatementRunner:
 
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
         return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.wanted(n)})
+
+    def _still_stopped(self, change: ProgressChange) -> ProgressChange:
+        """A table that goes past a statement without its rows, as it is emptied later, is stopped until then."""
+        consumers = self._context.consumers
+        held = {
+            n: consumers[n].stopped_at(place.applied_ts)
+            for n, place in change.tables.items()
+            if place and n in consumers
+        }
+        return replace(change, tables={name: held.get(name) or place for name, place in change.tables.items()})
 
     def _ignore(self, statement: Statement, step: ApplyDdl, other: str) -> None:
         """Record the statement as skipped: its policy says so, or it is left to the consumer `other`. A table that was

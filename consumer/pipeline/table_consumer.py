@@ -138,7 +138,9 @@ class TableConsumer:
         self.state.error = error
         self.result.state, self.result.error, self.result.hint = "stopped", error.sentence(), error.hint
         self.result.version = (error.version or 0) if isinstance(error, DdlRefused) else 0
-        return ProgressChange(tables={self.name: self._stopped(error)}, folders=self._due(error, progress))
+        return ProgressChange(
+            tables={self.name: self.stopped_at(self.state.position)}, folders=self._due(error, progress)
+        )
 
     def _due(self, error: ConsumerError, progress: Progress) -> dict[Folder, FolderProgress]:
         """The folder of the file that `error` is about, if it was not read before: it is due."""
@@ -151,15 +153,17 @@ class TableConsumer:
             found[file.folder] = folder_with_due(place, listed, file.index, self.state.position + 1)
         return found
 
-    def _stopped(self, error: ConsumerError) -> TableProgress:
-        return TableProgress(self.state.position, State.STOPPED, error.sentence(), error.hint)
+    def stopped_at(self, position: int) -> TableProgress | None:
+        """The place of the table at `position` if it is stopped, else None."""
+        error = self.state.error
+        return None if error is None else TableProgress(position, State.STOPPED, error.sentence(), error.hint)
 
     def finish(self, applied_ts: int, waits: str | None) -> TableProgress | None:
         """The place of a living table at the end of a round, None if it is at the global applied-ts. `waits` says what
         it waits for."""
         self.result.watermark = self.state.position
-        if self.state.error is not None:
-            return self._stopped(self.state.error)
+        if (stopped := self.stopped_at(self.state.position)) is not None:
+            return stopped
         if waits is not None:
             self.result.state, self.result.error, self.result.hint = "waits", waits, ""
             return TableProgress(self.state.position, State.WAITS, waits)
