@@ -14,6 +14,15 @@ def position(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
     """``("gtid", set)``, ``("binlog", "file:offset")`` if there are no GTIDs, ``("tso", number)`` on a TiDB: of a
     transaction that sees all that was committed before it. ("", "") if the server keeps none, or does not tell it.
     """
+    try:
+        return _asked(cursor)
+    except pymysql.MySQLError as error:
+        if errno(error) not in NOT_TOLD:
+            raise
+        return "", ""
+
+
+def _asked(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
     flavor = Flavor.parse(cursor.connection.get_server_info())
     if flavor.name == "tidb":
         cursor.execute("SELECT @@tidb_current_ts")
@@ -24,11 +33,6 @@ def position(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
         return "", ""
     if gtids:
         return "gtid", "".join(str(gtids).split())
-    try:
-        cursor.execute("SHOW BINARY LOG STATUS" if flavor.version >= (8, 2) else "SHOW MASTER STATUS")
-        file, offset, *_ = cursor.fetchone()
-    except pymysql.MySQLError as error:
-        if errno(error) not in NOT_TOLD:
-            raise
-        return "", ""
+    cursor.execute("SHOW BINARY LOG STATUS" if flavor.version >= (8, 2) else "SHOW MASTER STATUS")
+    file, offset, *_ = cursor.fetchone()
     return "binlog", f"{file}:{offset}"

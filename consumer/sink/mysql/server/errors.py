@@ -76,8 +76,8 @@ ALREADY_SO = MISSING | {
 DUPLICATE = frozenset({1022, 1062, 1586})
 """A row has a value of a unique key that another row has."""
 
-NOT_TOLD = frozenset({1227, 1064})
-"""The user has no right to ask for it, or the server does not know the question."""
+NOT_TOLD = frozenset({1064, 1193, 1227})
+"""The server does not know the question, or the user has no right to ask it."""
 
 NOT_A_NAME = frozenset({1267, 1270, 1271, 1300, 3854, 3988})
 """The server's own names are in a character set that cannot spell this one."""
