@@ -31,12 +31,14 @@ ArrowTable = Any
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
     """Settings that apply to any target. `name` is the consumer name of the progress; `time_zone` the changefeed's, by
-    name or offset; `worker_count` bounds the connections to a server. A target ignores those that it does not need."""
+    name or offset; `worker_count` bounds the connections to a server. `staged`: rows are to be seen only once `commit`
+    has published them, all rows of a call in one transaction. A target ignores those that it does not need."""
 
     name: str
     time_zone: str = "UTC"
     worker_count: int = 16
     allow_triggers: bool = False
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class RowPort(Protocol):
     def end(self, writer: Writer) -> None:
         """Lock out `writer` at the end of its load. If something of it still runs (an attempt that was given up, a lost
         worker), the call waits for it, or it can write no more (LeaseHeld). What it has staged can be committed until
-        another writer is requested."""
+        `rest` or `fence`, whatever other writers do."""
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         """Publish what was staged, but for rows that are `left_out`, and record `change` (with audit rows of the

@@ -14,6 +14,7 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
 from consumer.model.bad_rows import first_of
 from consumer.model.clock import zone_of
+from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
@@ -75,6 +76,8 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         bad_row_action=settings.bad_row_action,
         shaping_of=settings.shaping_of,
         syncpoints=settings.syncpoints,
+        consistency=settings.consistency,
+        publish_bytes=settings.publish_bytes,
     )
     letters = None
     if settings.dead_letters is not None:
@@ -92,8 +95,11 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
 
 def sink_of(settings: Settings) -> Sink:
     """The target, not yet reached."""
+    staged = settings.consistency is not Consistency.ROW
     zone, triggers = resolved_zone(settings.tz), settings.accept_trigger
-    return sink_for(settings.downstream_uri, TargetOptions(settings.name, zone, settings.worker_count, triggers))
+    return sink_for(
+        settings.downstream_uri, TargetOptions(settings.name, zone, settings.worker_count, triggers, staged)
+    )
 
 
 def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float | None = None) -> ConsumerManager:

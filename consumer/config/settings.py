@@ -23,6 +23,7 @@ from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
+from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.forms import Form, FormKind
 from consumer.model.load import Dialect
@@ -158,6 +159,19 @@ class Settings(_OfProtocols):
         "4GiB",
         "The most bytes of change files that a table reads at a time: `256MiB`, or a plain number. In `run` at most"
         " 128MiB.",
+        flag=False,
+    )
+    consistency: Annotated[Consistency, BeforeValidator(values.consistency)] = setting(
+        Consistency.ROW,
+        "What readers of the target see while rows are written: each `row` at once, the rows of a `table` from one of"
+        " its watermarks to the next, or a `snapshot` of all tables (docs/consistency.md).",
+        metavar="LEVEL",
+        follows=True,
+    )
+    publish_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
+        "128MiB",
+        "With `--consistency table` or `snapshot`: the most bytes of change files, about, whose rows one transaction of"
+        " the target writes.",
         flag=False,
     )
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = setting(

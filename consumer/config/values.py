@@ -11,6 +11,7 @@ from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
 from consumer.errors import BadConfig
 from consumer.model.clock import zone_of
+from consumer.model.consistency import Consistency
 from consumer.model.names import MAX_TSO, NAME_LIMIT
 from consumer.model.routes import Route, routes_of
 from consumer.sink import TARGETS, schemes
@@ -167,6 +168,11 @@ def log_level(value: object) -> str:
 def date_order(value: object) -> str:
     """What orders the files of date folders."""
     return _one_of(str(value).lower(), ("", "date", "time"))
+
+
+def consistency(value: object) -> Consistency:
+    """row, table or snapshot."""
+    return Consistency(_one_of(str(value).lower(), tuple(Consistency)))
 
 
 def log_format(value: object) -> str:

@@ -64,6 +64,10 @@ class Deferred:
         times = [deferral.due for deferral in self._found.values() if deferral.due is not None]
         return max(0.0, min(times) - now()) if times else None
 
+    def first(self) -> Retryable | None:
+        """The error of a table that still waits."""
+        return next((deferral.error for deferral in self._found.values()), None)
+
     def reasons(self) -> dict[TableName, str]:
         """By table, what it still waits for."""
         return {name: _reason(deferral.error) for deferral in self._found.values() for name in deferral.names}

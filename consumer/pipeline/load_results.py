@@ -16,6 +16,7 @@ from consumer.errors import (
     TooManyBadRows,
 )
 from consumer.model.bad_rows import BadRow
+from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, StepFinished
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.progress import ProgressChange
@@ -23,6 +24,7 @@ from consumer.model.steps import LoadRows
 from consumer.pipeline import refused_rows, set_aside
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.load_notes import notes_of
+from consumer.pipeline.together import check_rows, refused_together
 from consumer.pipeline.unreadable import put_off
 
 
@@ -32,6 +34,8 @@ class LoadResults:
     def __init__(self, context: RoundContext) -> None:
         self._context = context
         self._open: dict[int, LoadRows] = {}
+        self._held: list[tuple[LoadOutcome, float]] = []
+        """What waits to be published together with other tables, each with the seconds that its load ran."""
         self.planned_again = False
         """Whether a load failed and was planned again. What was learnt of it may be known to this round alone."""
 
@@ -44,23 +48,43 @@ class LoadResults:
         self._open.pop(task.number)
 
     def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
-        """Commit what is loaded. The tables of the other outcomes stop or are planned again, but those that failed for
-        now (Retryable) stay expected. `seconds`: how long the loads ran."""
-        context = self._context
+        """Commit what is loaded, or keep it for `publish`. The tables of the other outcomes stop or are planned again,
+        but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
         done = [outcome for outcome in outcomes if outcome.error is None]
-        done = self._commit(done)
-        for outcome in done:
-            load, consumer = self._open.pop(outcome.task.number), context.consumers[outcome.table]
-            context.deferred.settled([outcome.table])
-            context.round.loaded(load, consumer.read(load, outcome))
-            context.tell(StepFinished(consumer.count(load, outcome, seconds), seconds, outcome.task.bytes))
-        for note in notes_of(done, context.options.dialect, context.options.key_loss):
-            context.tell(note)
+        check_rows(self._context.options, done)
+        self._context.deferred.settled([outcome.table for outcome in done])
+        timed = [(outcome, seconds) for outcome in done]
+        if self._context.options.consistency is Consistency.SNAPSHOT:
+            self._held += timed
+        else:
+            self._publish(timed)
         for outcome in outcomes:
             if isinstance(outcome.error, RowsSetAside):
                 self._set_aside_first(self._open.pop(outcome.task.number), outcome.task, outcome.error)
             elif outcome.error is not None and not isinstance(outcome.error, Retryable):
                 self._failed(self._open.pop(outcome.task.number), outcome.task.target, outcome.error)
+
+    def publish(self) -> bool:
+        """Commit what is kept: all that ends at the earliest moment, in one transaction. Returns whether there was
+        something."""
+        if not self._held:
+            return False
+        end = min(outcome.task.window.upto for outcome, _ in self._held)
+        now = [held for held in self._held if held[0].task.window.upto == end]
+        self._held = [held for held in self._held if held[0].task.window.upto != end]
+        self._publish(now)
+        return True
+
+    def _publish(self, timed: Sequence[tuple[LoadOutcome, float]]) -> None:
+        context, seconds = self._context, {outcome.task.number: taken for outcome, taken in timed}
+        done = self._commit([outcome for outcome, _ in timed])
+        for outcome in done:
+            taken = seconds[outcome.task.number]
+            load, consumer = self._open.pop(outcome.task.number), context.consumers[outcome.table]
+            context.round.loaded(load, consumer.read(load, outcome))
+            context.tell(StepFinished(consumer.count(load, outcome, taken), taken, outcome.task.bytes))
+        for note in notes_of(done, context.options.dialect, context.options.key_loss):
+            context.tell(note)
 
     def _set_aside_first(self, load: LoadRows, task: LoadTask, error: RowsSetAside) -> None:
         """Record bad rows, then plan the load again."""
@@ -118,6 +142,8 @@ class LoadResults:
                 context.tell(NowDoing("records what was loaded"))
                 recorded = context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
             except TableError as error:
+                if isinstance(error, LoadFailed) and context.options.consistency is Consistency.SNAPSHOT:
+                    raise refused_together(error) from error
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import count
 
 from consumer.errors import ConsumerError, JobBroken, LeaseHeld, LoadFailed, ProgressMoved, Retryable
+from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, Retrying, Work, WorkMoved, WorkStarted
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.names import TableName
@@ -19,6 +20,7 @@ from consumer.pipeline.bounds import learn_bounds
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.load_results import LoadResults
 from consumer.pipeline.load_targets import targets_of, too_large
+from consumer.pipeline.together import too_much
 from consumer.pipeline.unreadable import wait_for_file
 from consumer.ports import Moved
 from consumer.target import Writer
@@ -78,10 +80,15 @@ class LoadRunner:
                 context.round.release(version.load.table)
                 replan = True
                 continue
+            table = version.load.table
+            too_long = too_much(context.options, version.load, context.consumers[table].state.round_bytes)
+            if too_long is not None:
+                context.stop(table, too_long)
+                continue
             try:
                 task = version.task(next(self._numbers), target)
             except ConsumerError as error:
-                context.stop(version.load.table, error)
+                context.stop(table, error)
                 continue
             self._results.expect(task, version.load)
             tasks.append(task)
@@ -90,6 +97,16 @@ class LoadRunner:
             self._waiting += [_Load(list(group)) for group in context.ports.loader.split(tasks)]
             self._launch()
         return replan
+
+    def publish(self) -> bool:
+        """Nothing runs, and nothing can begin: commit the rows that wait to be seen together. Returns whether there
+        were some. Raises the error of a table that they must not be seen without."""
+        context = self._context
+        if context.options.consistency is not Consistency.SNAPSHOT:
+            return False
+        if (error := context.deferred.first()) is not None:
+            raise error
+        return self._results.publish()
 
     def over(self) -> bool:
         """Whether no load is left to start."""

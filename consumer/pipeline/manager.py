@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from consumer.errors import ConsumerError
+from consumer.model.consistency import Consistency
 from consumer.model.events import RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
@@ -25,8 +26,10 @@ from consumer.pipeline.others import Others
 from consumer.pipeline.side_by_side import SideBySide
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
+from consumer.pipeline.together import check_times, end_of_round, part_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
+from consumer.plan.moments import reached
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
 
@@ -62,11 +65,36 @@ class ConsumerManager:
         the tables with little to do need not wait for one with a backlog. Returns False if something is left to do:
         all is then as if the run had been killed, except that nothing is under way.
 
+        Where all tables are to be seen at one moment, it is made of several: each of them ends at such a moment.
+
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
+        check_times(self._options, listing.checkpoint)
+        if self._options.consistency is not Consistency.SNAPSHOT:
+            return self._run_part(listing, seconds, since, None)
+        began = now()
+        while True:
+            after, end = self._next_part(listing)
+            self._run_part(part_of(listing, end), seconds, None, after)
+            if end >= listing.checkpoint:
+                return True
+            if since is not None and now() - began > self.shortest_round:
+                return False  # the next listing goes further
+
+    def _next_part(self, listing: Listing) -> tuple[int, int]:
+        """Between which moments all tables go next."""
+        progress = self.ledger.confirmed()
+        assembly, after = self._options.assembly(self.ports.reader, listing, progress), reached(progress)
+        known = self._lessons.bounds
+        return after, end_of_round(self.ports.reader, assembly, progress, self._options, after, known)
+
+    def _run_part(self, listing: Listing, seconds: float, since: float | None, together: int | None) -> bool:
+        """A round. `together`: the moment from which on all tables go to its end together, None where none looks at
+        others."""
         began, progress = now(), self.ledger.progress
         with self.ledger.round():
             context = self.context = self._begun(listing, seconds)
+            context.round.together = together
             statements, loads = StatementRunner(context), LoadRunner(context)
             loads.start(look_at_latecomers(context))
             until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
@@ -168,7 +196,7 @@ class ConsumerManager:
         wanted = self._options.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
         files = assembly.files.get(name, ()) if wanted else ()
-        timeless, size, progress = self._options.dialect.timeless, self._options.round_bytes, self.ledger.progress
+        timeless, size, progress = self._options.dialect.timeless, self._options.load_bytes, self.ledger.progress
         indexes, whole, goes_on = assembly.listing.indexes, assembly.whole, assembly.goes_on
         return TableConsumer(name, files, progress, size, result, timeless, whole, indexes, goes_on)
 
@@ -202,6 +230,8 @@ def _drive(context: RoundContext, statements: StatementRunner, loads: LoadRunner
                 pass
         due = None if left else context.deferred.next_due()
         if not context.side.running and due is None:
+            if loads.publish():
+                continue
             return not left or _is_over(context, statements, loads)
         # Asking takes longer the more there is to do: not for every step that ends, then.
         context.side.follow(due, linger=min(4 * (now() - asked), _LONGEST_LINGER))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from consumer.codec.protocol import Undecided
 from consumer.errors import CannotBeExact, DdlRefused
 from consumer.model.bad_rows import STOP, BadRowAction
+from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
 from consumer.model.indexes import KeyColumns
@@ -40,7 +41,8 @@ class RoundOptions:
     writers share. `date_order` says what orders the files of date folders where rows have no commit-ts: "time",
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
     to the target is retried. `naming` is what the tables are in the target: their names and forms. `syncpoints`: how
-    many moments are kept at which all tables were complete, 0 for none."""
+    many moments are kept at which all tables were complete, 0 for none.
+    `consistency`: which rows readers see at once; of these, `publish_bytes` bounds the change files."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -58,6 +60,14 @@ class RoundOptions:
     bad_row_action: Callable[[TableName], BadRowAction] = lambda _: STOP
     shaping_of: ShapingOf = unshaped
     syncpoints: int = 0
+    consistency: Consistency = Consistency.ROW
+    publish_bytes: int = 128 << 20
+
+    @property
+    def load_bytes(self) -> int:
+        """The most bytes of change files that a table's load reads, where it does not go together with others."""
+        bounded = self.consistency is not Consistency.ROW
+        return min(self.round_bytes, self.publish_bytes) if bounded else self.round_bytes
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing

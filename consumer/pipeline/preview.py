@@ -8,6 +8,7 @@ from dataclasses import replace
 from consumer.ddl.changes import changes_of
 from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.actions import REMOVING_ACTIONS, Action
+from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadTarget
@@ -58,7 +59,11 @@ def preview(
     return PlanResult(
         found.assembly.checkpoint,
         tuple(steps),
-        (*_rules(planned, options), *(note.text for note in notes(found.assembly, progress, options.naming))),
+        (
+            *_together(options),
+            *_rules(planned, options),
+            *(note.text for note in notes(found.assembly, progress, options.naming)),
+        ),
         tuple(_stopped(found, sink, options)),
     )
 
@@ -73,6 +78,14 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
         version = 0 if error is None else error.version or 0
         yield TableStatus(
             name, place.applied_ts, str(State.STOPPED), reason, hint, version, name in anew, target_table=other(name)
+        )
+
+
+def _together(options: RoundOptions) -> Iterator[str]:
+    if options.consistency is Consistency.SNAPSHOT:
+        yield (
+            "with --consistency snapshot a load is done in parts: all tables are brought to the moment in front of each"
+            " statement that readers see, and where their rows have publish-bytes"
         )
 
 

@@ -8,6 +8,7 @@ cost of a round is linear in its steps.
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -63,6 +64,8 @@ class Round:
         self._for_rows: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._for_health: defaultdict[TableName, list[Statement]] = defaultdict(list)
         self._to_pass: dict[int, Statement] = {}
+        self.together: int | None = None
+        """The moment from which on tables go to the checkpoint in one load each; None: no table looks at others."""
         self._told: set[int] = set()
         self._held: set[TableName] = set()
         for statement in timeline.pending:
@@ -148,7 +151,9 @@ class Round:
         name, unread, own, order = state.name, state.unread, state.boundaries, self._date_order
         if self.timeless:
             return plan_timeless_load(name, window, unread, own, order)
-        return plan_load(name, window, unread, self._bounds, own, state.round_bytes, order)
+        bounded = self.together is None or window.after < self.together
+        size = state.round_bytes if bounded else sys.maxsize
+        return plan_load(name, window, unread, self._bounds, own, size, order)
 
     def lost(self, name: TableName, version: int) -> list[DataFile]:
         """What a stopped table will never read once its rows begin again at `version`: its unread files from before, if
@@ -286,6 +291,8 @@ class Round:
         for name in sorted(self._moving - self._held):
             state, boundary = self.tables[name], self._queue.next_version(name)
             boundary = self.checkpoint if boundary is None else boundary
+            if self.together is not None and state.position < self.together:
+                boundary = min(boundary, self.together)
             if state.error is None and name in self.live and state.position < boundary:
                 found.append((state, boundary))
             else:

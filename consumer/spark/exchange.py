@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from consumer.spark.folders import new_folder
+from consumer.model.own_folders import new_folder
 from consumer.spark.waiting import cannot_be_written
 
 
@@ -74,7 +74,7 @@ def in_files() -> Iterator[Exchange]:
     """In a new folder for temporary files, which goes with the load; where the process is killed, with the next start
     of Spark."""
     try:
-        folder, lock = new_folder()
+        folder, lock = new_folder("spark")
     except OSError as error:
         raise cannot_be_written(tempfile.gettempdir(), error) from error
     try:

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from consumer.model.own_folders import new_folder
 from consumer.model.signals_later import signals_later
 from consumer.spark.archive import archived_start
-from consumer.spark.folders import new_folder
 from consumer.spark.processes import descendants, end_all
 
 _ENDS_WITHIN = 3
@@ -119,7 +119,7 @@ def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
     start = archived_start(conf)
     if start is None:
         return None
-    folder, lock = new_folder()
+    folder, lock = new_folder("spark")
     java, *rest = start.command
     jvm = None
     try:
@@ -139,7 +139,7 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
     from consumer.spark.internals import spark_home
 
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    folder, lock = new_folder()
+    folder, lock = new_folder("spark")
     try:
         words = ["--properties-file", _properties(conf, Path(folder)), "--load-spark-defaults"]
         return _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise, folder, lock)

@@ -14,9 +14,10 @@ from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, JsonLines, Memory, Server, Target
 
 _labels = itertools.count()
+_TARGETS = ("memory", "jsonlines", "duckdb", "fresh_mariadb", "fresh_mysql", "staged_mariadb", "staged_mysql")
 
 
-@pytest.fixture(params=["memory", "jsonlines", "duckdb", "fresh_mariadb", "fresh_mysql"])
+@pytest.fixture(params=_TARGETS)
 def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
     match request.param:
         case "memory":
@@ -26,6 +27,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
             return JsonLines(tmp_path / "replica")
         case "duckdb":
             return DuckDb(tmp_path / "replica.duckdb")
+        case "staged_mariadb" | "staged_mysql":
+            return Server(request.getfixturevalue(request.param.replace("staged", "fresh")), staged=True)
         case server:
             return Server(request.getfixturevalue(server))
 

@@ -92,9 +92,10 @@ class DuckDb:
 @dataclass
 class Server:
     server: SqlServer
+    staged: bool = False
 
     def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
-        return sink_for(self.server.url(), TargetOptions(name, zone))
+        return sink_for(self.server.url(), TargetOptions(name, zone, staged=self.staged))
 
     def rows(self, table: TableName) -> list[Cells]:
         return _sorted(self.server.execute(f"SELECT * FROM `{table.database}`.`{table.table}`"))

@@ -26,7 +26,7 @@ _LOCKED = "SELECT * FROM d.t"
 
 @pytest.fixture
 def server(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> MariaDb:
-    monkeypatch.setattr(connection, "_LOCK_WAIT_SECONDS", 1)
+    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 1)
     monkeypatch.setattr(patience, "WRITE_SECONDS", 0.1)
     return fresh_mariadb
 
@@ -110,7 +110,7 @@ class Timed(Recorder):
 def test_rows_go_on_beside_a_slow_statement(
     server: MariaDb, replica: Replica, other: pymysql.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_LOCK_WAIT_SECONDS", 20)
+    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 20)
     other.cursor().execute(_LOCKED)
     replica.feed.statement("d.t", 20, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX `i`(`v`)")
     replica.feed.puts("d.u", 3, {21: (2, "2")})

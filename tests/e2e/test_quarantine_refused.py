@@ -86,7 +86,7 @@ def test_rows_that_do_not_fit(storage: Storage, target: Target, bad: set[int]) -
 def test_in_buckets_of_a_large_table(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consumer.pipeline.version_consumer.SLICE_BYTES", 900)
     monkeypatch.setattr("consumer.sink.mysql.rows.replace._STATEMENT_ROWS", 5)
-    monkeypatch.setattr("consumer.sink.mysql.rows.writer._PUT_ROWS", 16)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer.PUT_ROWS", 16)
     storage = Storage(tmp_path)
     begin(storage, target)
     rows: list[Row] = [(20 + n, str(20 + n), "1000" if n % 9 == 0 else str(n), "b") for n in range(100)]

@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from tests.faults.points import POINTS, Point
+from tests.faults.points import Point, points_of
 from tests.faults.trial import KINDS, OF_A_FILE, FileTarget, Outcome, ServerTarget, Target, Trial, server_of
 from tests.servers import SqlServer
 
@@ -27,6 +27,7 @@ def main() -> int:
     parser.add_argument("--targets", default="mysql,mysql9,duckdb")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--points", default="", help="only points whose name has this")
+    parser.add_argument("--consistency", default="row", help="row, table or snapshot")
     given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="faults-"))
     failed = 0
@@ -48,14 +49,14 @@ def main() -> int:
 def _played(target: str, server: SqlServer | None, work: Path, given: argparse.Namespace) -> tuple[Results, int]:
     results: Results = defaultdict(Counter)
     seed, wrong = given.seed, 0
-    other = "sink.duckdb" if server is not None else "sink.mysql"
-    points = [p for p in POINTS if given.points in p.name and not all(other in place for place in p.places)]
+    flags = ("--consistency", given.consistency)
+    points = [p for p in points_of(server is not None, given.consistency) if given.points in p.name]
     for point in points:
         for kind in KINDS if server is not None else OF_A_FILE:
             for run in range(given.runs):
                 for times in _TIMES[run % 3 :]:
                     seed += 1
-                    outcome = _trial(work, server, seed, point, times, kind)
+                    outcome = _trial(work, server, flags, seed, point, times, kind)
                     if outcome.differences is not None:
                         results[point.name, kind][outcome.first] += not outcome.differences
                         break
@@ -67,9 +68,11 @@ def _played(target: str, server: SqlServer | None, work: Path, given: argparse.N
     return results, wrong
 
 
-def _trial(work: Path, server: SqlServer | None, seed: int, point: Point, times: int, kind: str) -> Outcome:
+def _trial(
+    work: Path, server: SqlServer | None, flags: tuple[str, ...], seed: int, point: Point, times: int, kind: str
+) -> Outcome:
     folder = Path(tempfile.mkdtemp(dir=work))
-    target: Target = FileTarget(folder) if server is None else ServerTarget(server)
+    target: Target = FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
     outcome = Trial(folder, target, seed).play(point, times, KINDS[kind])
     if not outcome.differences:
         shutil.rmtree(folder)

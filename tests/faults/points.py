@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 _MYSQL, _DUCKDB = "consumer.sink.mysql.sink:MySqlSink", "consumer.sink.duckdb.sink:DuckDbSink"
+_PUBLISH = "consumer.sink.mysql.rows.publish"
 _STATEMENT = "consumer.sink.mysql.statements.execute:_run"
 
 
@@ -51,10 +52,17 @@ POINTS = (
     ),
     _both("a load has ended", "before", "end"),
     _both("before a commit", "before", "commit"),
-    Point("rows are being published", "after", ("consumer.sink.duckdb.sink:publish",)),
+    Point("rows are being published", "after", (f"{_PUBLISH}:Publication.write", "consumer.sink.duckdb.sink:publish")),
+    Point("all is written, and not committed", "after", ("consumer.sink.mysql.sink:store",)),
     _both("a commit is done", "after", "commit"),
     _both("progress is recorded", "after", "record"),
 )
+
+
+def points_of(server: bool, consistency: str) -> list[Point]:
+    """Those that a command can come to. On a server only staged rows are published."""
+    never = ("sink.duckdb" if server else "sink.mysql", *([_PUBLISH] if consistency == "row" else []))
+    return [p for p in POINTS if not all(any(part in place for part in never) for place in p.places)]
 
 
 def command(arguments: Sequence[str], point: Point | None, number: int, reached: str, log: str) -> None:

@@ -29,6 +29,23 @@ def test_a_server_is_right_after_it(fresh_mariadb: SqlServer, tmp_path: Path, po
 
 
 @pytest.mark.parametrize(
+    ("point", "kind"),
+    [
+        ("rows are written or staged", "kill -9"),
+        ("a load has ended", "overtaken"),
+        ("rows are being published", "kill -9"),
+        ("all is written, and not committed", "overtaken"),
+        ("a commit is done", "kill -9"),
+    ],
+)
+def test_a_server_of_snapshots_is_right_after_it(
+    fresh_mariadb: SqlServer, tmp_path: Path, point: str, kind: str
+) -> None:
+    flags = ("--consistency", "snapshot")
+    assert _differences(tmp_path, lambda _: ServerTarget(fresh_mariadb, *flags), point, kind) == []
+
+
+@pytest.mark.parametrize(
     ("point", "kind"), [("rows are being published", "kill -9"), ("rows are written or staged", "frozen")]
 )
 def test_a_file_is_right_after_it(tmp_path: Path, point: str, kind: str) -> None:

@@ -41,9 +41,10 @@ _processes.set_forkserver_preload(
 
 
 class Target(ABC):
-    """`uri` of the consumer's target. The faults that are the target's own."""
+    """`uri` of the consumer's target, and `flags` of every command. The faults that are the target's own."""
 
     uri: str
+    flags: tuple[str, ...] = ()
 
     @abstractmethod
     def query(self, sql: str) -> list[dict[str, Any]]:
@@ -59,8 +60,8 @@ class Target(ABC):
 
 
 class ServerTarget(Target):
-    def __init__(self, server: SqlServer) -> None:
-        self._server, self.uri = server, server.url()
+    def __init__(self, server: SqlServer, *flags: str) -> None:
+        self._server, self.uri, self.flags = server, server.url(), flags
         server.drop_all()
 
     def query(self, sql: str) -> list[dict[str, Any]]:
@@ -80,7 +81,8 @@ class ServerTarget(Target):
 class FileTarget(Target):
     """A DuckDB file: nothing between it and the consumer can break."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.flags = flags
         self._path = folder / "replica.duckdb"
         self.uri = f"duckdb:///{self._path}"
 
@@ -161,6 +163,7 @@ class Trial:
     def _start(self, point: Point | None, number: int, reached: Path) -> ForkServerProcess:
         flags = ["--upstream-uri", f"file://{self._folder / 'cdc'}?protocol=canal-json", "--downstream-uri"]
         words = ["once", *flags, self.target.uri, "--tz", "UTC", "--max-wait", "20s", "--log-level", "warning"]
+        words += self.target.flags
         process = _processes.Process(target=command, args=(words, point, number, str(reached), str(self.log)))
         process.start()
         return process

@@ -93,10 +93,10 @@ class Feed:
     def checkpoint(self, ts: int) -> None:
         (self.folder / "metadata").write_bytes(render_checkpoint(ts))
 
-    def _line(self, table: str, ts: int, key: int, value: str) -> bytes:
+    def _line(self, table: str, ts: int, key: int, value: str, kind: str = "INSERT") -> bytes:
         database, _, name = table.partition(".")
         message = {
-            "id": 0, "database": database, "table": name, "pkNames": ["id"], "isDdl": False, "type": "INSERT",
+            "id": 0, "database": database, "table": name, "pkNames": ["id"], "isDdl": False, "type": kind,
             "es": 0, "ts": 0, "sql": "", "sqlType": {"id": 4, "v": 4}, "mysqlType": {"id": "int", "v": "int"},
             "old": None, "data": [{"id": str(key), "v": value}], "_tidb": {"commitTs": ts},
         }  # fmt: skip

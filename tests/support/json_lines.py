@@ -28,13 +28,13 @@ from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, Progre
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.columnar.staging import begin_load, begin_staging, end_load, end_staging, staged_file
 from consumer.sink.columnar.table import ColumnarTarget, Held, handle_key
 from consumer.sink.columnar.writer import ParquetWriter
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import owned_in, taken
+from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 
@@ -146,7 +146,8 @@ class JsonLinesSink:
             return change
 
     def rest(self) -> None:
-        """Nothing is open between two calls."""
+        if self._epoch is not None:
+            end_loads(self._staging, self._epoch)
 
     def close(self) -> None:
         if self._epoch is not None:

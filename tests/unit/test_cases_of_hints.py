@@ -417,6 +417,19 @@ FOLLOWED = {
     "test_reading_copy.py::test_another_file_is_not_replaced": ["sink/duckdb/reading_copy.py:_ask"],
     "test_reading_copy.py::test_the_copy_of_another_replica_is_not_replaced": ["sink/duckdb/reading_copy.py:take"],
     "test_reading_copy.py::test_without_a_checkpoint_there_is_no_one_moment": ["sink/duckdb/reading_copy.py:check"],
+    "test_consistency.py::test_levels_that_need_times": [
+        "pipeline/together.py:check_times",
+        "pipeline/together.py:check_rows",
+    ],
+    "test_consistency.py::test_a_transaction_that_is_too_large": ["pipeline/together.py:end_of_round"],
+    "test_consistency.py::test_a_table_whose_transaction_is_too_large_stops_alone": [
+        "pipeline/together.py:too_much",
+    ],
+    "test_consistency.py::test_a_transaction_that_the_server_does_not_take": [
+        "sink/mysql/rows/publish.py:_too_large",
+        "pipeline/together.py:refused_together",
+    ],
+    "test_consistency.py::test_what_a_killed_run_left_is_removed": ["sink/mysql/waiting_room.py:__init__"],
     "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
     "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],
     "test_verify.py::test_a_file_of_statements_that_cannot_be_written": ["verify/mend.py:writing"],
@@ -448,7 +461,7 @@ FOLLOWED = {
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
 ADVICE = {
-    "cli/starved.py:starved", "sink/columnar/writer.py:_save", "sink/columnar/writer.py:_without_folder",
+    "cli/starved.py:starved", "sink/staging.py:save", "sink/staging.py:_without",
     "sink/duckdb/reading_copy.py:_copy", "sink/duckdb/tables/prepare.py:_answer",
     "sink/mysql/rows/multiset.py:_execute",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
@@ -462,6 +475,7 @@ MOMENT = {
     "codec/errors.py:lacking", "errors.py:by", "fold/keyless.py:_refuse_coarse", "model/progress.py:check",
     "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
     "sink/duckdb/sink.py:_held", "sink/mysql/other.py:in_its_words", "sink/mysql/progress/epochs.py:taken_over",
+    "sink/mysql/rows/waiting.py:waiting",
     "sink/mysql/server/wire.py:_process_auth",
     "sink/mysql/server/wire.py:_read_load_local_packet", "sink/progress_rows.py:begins_too_early",
     "spark/session.py:_borrowed", "spark/tasks.py:_unexpected", "verify/verify.py:tables",

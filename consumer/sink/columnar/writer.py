@@ -8,8 +8,6 @@ value is none of that type.
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,13 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from consumer.errors import BadConfig, ConsumerError, LeaseHeld, RowRefused, TargetUnavailable
+from consumer.errors import RowRefused
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.steps import Window
 from consumer.sink.columnar.table import ColumnarTarget, Held
 from consumer.sink.columnar.values import to_arrow
 from consumer.sink.refused import refused_changes
+from consumer.sink.staging import save
+
+_SHARED = "use --master local[*], or put the DuckDB file on a file system that all workers share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +79,9 @@ class ParquetSession:
             as_text = held is Held.TIME and typed is values
             columns[f"{'t' if as_text else 'c'}{position}"] = typed
         columns["row"] = pa.chunked_array([identities(changes, target.key)])
-        return self._save(pa.table(columns))
+        return self._save(target, pa.table(columns))
 
-    def _save(self, table: pa.Table) -> str:
+    def _save(self, target: LoadTarget, table: pa.Table) -> str:
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="snappy", use_dictionary=False, write_statistics=False)
-        content = sink.getvalue()
-        path = os.path.join(self._folder, hashlib.blake2b(content, digest_size=16).hexdigest() + ".parquet")
-        written = f"{path}.{os.getpid()}.{id(self)}"
-        try:
-            with pa.OSFile(written, "wb") as file:
-                file.write(content)
-            os.replace(written, path)
-        except FileNotFoundError as error:
-            raise self._without_folder() from error
-        except OSError as error:
-            raise TargetUnavailable(
-                f"the staging folder {self._folder} cannot be written: {error}", hint="make room, then run again"
-            ) from error
-        return path
-
-    def _without_folder(self) -> ConsumerError:
-        staging = os.path.dirname(os.path.dirname(self._folder))
-        if os.path.isdir(staging):
-            return LeaseHeld(
-                f"this writer was locked out: its folder {self._folder} is gone", hint="the load is tried again"
-            )
-        return BadConfig(
-            f"a Spark worker does not see the folder {staging}, in which rows are staged",
-            hint="use --master local[*], or put the DuckDB file on a file system that all workers share",
-        )
+        return save(self._folder, target.table, sink.getvalue(), ".parquet", _SHARED)

@@ -20,7 +20,6 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.columnar.staging import begin_load, begin_staging, end_load, end_staging, staged_file
 from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
@@ -37,6 +36,7 @@ from consumer.sink.duckdb.tables.prepare import prepare
 from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing, tables_of
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
+from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ class DuckDbSink:
 
     def rest(self) -> None:
         self._made_empty = False
+        if self._epoch is not None:
+            end_loads(self._settings.staging, self._epoch)
         try:
             if self._copy is not None and self._epoch is not None:
                 self._copy.renew(self._database)

@@ -46,6 +46,10 @@ class MySqlSettings:
     """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
     as_of: int = 0
     """The TSO at which everything is read (TiDB), 0 for the present."""
+    staged: bool = False
+    """Rows wait in files, and are written by the transaction that records them."""
+    staging: str = ""
+    """The folder for these files, where all workers see it; "": where temporary files go."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.name) <= NAME_LIMIT:
@@ -107,6 +111,8 @@ class MySqlTarget:
 
     `computed` are columns, by name, that the server computes itself: their values only tell which rows are meant.
 
+    `stage` tells the session's stages of several tables apart.
+
     `auto_increment` is the column that the server can number itself, "" for none.
 
     A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
@@ -128,6 +134,7 @@ class MySqlTarget:
     auto_increment: str = ""
     computed: tuple[str, ...] = ()
     own_types: tuple[tuple[str, str], ...] = ()
+    stage: int = 0
 
 
 def _port(parts: Any, default: int) -> int:
@@ -147,7 +154,7 @@ def _options(query: str) -> Mapping[str, Any]:
 
 def _option(name: str, value: str) -> tuple[str, Any]:
     known = name.replace("-", "_")
-    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password"):
+    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password", "staging"):
         return known, value
     if known == "password_command":
         return known, _command(value)

@@ -32,7 +32,9 @@ from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, missing, referred_columns, tables_in
 from consumer.sink.mysql.tables.prepare import prepare
+from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
+from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
 
 
@@ -41,11 +43,13 @@ def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
     settings = MySqlSettings.from_uri(uri, name=options.name, time_zone=options.time_zone)
     bounded = settings.worker_count if "worker-count=" in uri else options.worker_count
     triggers = settings.allow_triggers or options.allow_triggers
-    return MySqlSink(replace(settings, worker_count=bounded, allow_triggers=triggers))
+    staged = replace(settings, staged=options.staged)
+    return MySqlSink(replace(staged, worker_count=bounded, allow_triggers=triggers))
 
 
 class MySqlSink:
-    """ports.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables, so nothing is staged."""
+    """ports.Sink for MySQL, MariaDB and TiDB. Writers put rows straight into the tables; if the settings say that rows
+    are staged, they wait in files, and `commit` writes them."""
 
     foreign_keys = True
 
@@ -60,6 +64,8 @@ class MySqlSink:
         """Of all lanes when the target was taken, and of the statements' until it is taken again."""
         self._lanes: dict[int, int | None] = {}
         """By lane of loads: the epoch that its next writer gets, None while a load has it."""
+        self._waiting: WaitingRoom | None = None
+        """For rows that are staged."""
 
     def acquire(self, upstream: str) -> Progress:
         with self._driver.cursor() as cursor:
@@ -115,18 +121,23 @@ class MySqlSink:
         lane = next((lane for lane, epoch in self._lanes.items() if epoch is not None), LOADS + len(self._lanes))
         epoch = self._lanes.get(lane) or self._driver.retried(lambda: self._raise_lane(lane))
         self._lanes[lane] = None
-        return MySqlWriter(self._settings, epoch, lane, self._driver.epoch.now)
+        folder = "" if self._waiting is None else self._waiting.begin_load()
+        return MySqlWriter(self._settings, epoch, lane, self._driver.epoch.now, folder)
 
     def end(self, writer: Writer) -> None:
         from consumer.sink.mysql.rows.writer import MySqlWriter
 
         assert isinstance(writer, MySqlWriter)
         self._lanes[writer.lane] = self._driver.retried(lambda: self._raise_lane(writer.lane))
+        if writer.folder:
+            end_load(writer.folder)
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
         audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
         proofs = [proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs]
         change = change.merged(ProgressChange(audit=audit))
+        if self._waiting is not None:
+            return self._publish([o for o in outcomes if o.error is None], change, proofs)
         return self._store(change, {outcome.table for outcome in outcomes}, proofs)
 
     def record(self, change: ProgressChange) -> ProgressChange:
@@ -199,6 +210,8 @@ class MySqlSink:
 
     def rest(self) -> None:
         """Others use the server beside this one."""
+        if self._waiting is not None:
+            self._waiting.end_loads()
 
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look(cursor: pymysql.cursors.Cursor) -> Sequence[TableName]:
@@ -223,6 +236,9 @@ class MySqlSink:
         if self._lock is not None:
             self._lock.release()
         self._lock = None
+        if self._waiting is not None:
+            self._waiting.close()
+        self._waiting = None
 
     def _begin(self, upstream: str, held: Sequence[int] = ()) -> None:
         with self._driver.cursor() as cursor:
@@ -233,6 +249,9 @@ class MySqlSink:
             cursor.connection.commit()
         self._epoch, self._lanes = epoch, {}
         self._driver.begins_at(epoch)
+        if self._settings.staged:
+            self._waiting = self._waiting or WaitingRoom(self._settings.staging)
+            self._waiting.begin(epoch)
 
     def _raise_lane(self, lane: int) -> int:
         with self._driver.transaction() as cursor:
@@ -259,6 +278,39 @@ class MySqlSink:
 
         self._driver.retried(save)
         return change
+
+    def _publish(
+        self, outcomes: Sequence[LoadOutcome], change: ProgressChange, proofs: Sequence[int]
+    ) -> ProgressChange:
+        """Write what is staged, and record `change`, in one transaction."""
+        from consumer.sink.mysql.rows.load_data import NotLoaded
+        from consumer.sink.mysql.rows.publish import Publisher
+
+        assert self._waiting is not None
+        staged = [(outcome, self._waiting.paths(outcome)) for outcome in outcomes]
+        publisher, touched = Publisher(self._settings, staged), {outcome.table for outcome in outcomes} | _named(change)
+
+        def save() -> ProgressChange:
+            with self._driver.cursor("rows") as cursor:
+                publisher.prepare(cursor)
+                with publisher.bounded(), self._driver.writing(cursor):
+                    check_proofs(cursor, self._settings.name, proofs)
+                    written = publisher.write(cursor, self._epoch)
+                    rows = tuple(row for outcome, defaulted in written for row in completed(outcome, defaulted))
+                    recorded = replace(change, audit=change.audit + rows)
+                    store(cursor, self._settings.name, self._epoch, recorded, touched)
+                publisher.clear(cursor)
+            return recorded
+
+        while True:
+            try:
+                recorded = self._driver.retried(save)
+                break
+            except NotLoaded:
+                continue  # by statements then, which find the row that does not fit
+        for _, paths in staged:
+            self._waiting.remove(paths)
+        return recorded
 
     def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName) -> dict[DdlId, DdlOutcome]:
         """Run the statements while nobody can take over. Between them and their facts somebody can, who then finds the

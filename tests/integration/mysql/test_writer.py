@@ -136,7 +136,7 @@ def test_statements_keep_to_max_allowed_packet(fresh_mariadb: MariaDb) -> None:
 def test_a_killed_batch_is_written_again(
     fresh_mariadb: MariaDb, way: Way, monkeypatch: pytest.MonkeyPatch, verb: str
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.rows.writer._PUT_ROWS", 50)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer.PUT_ROWS", 50)
     target = make_target(fresh_mariadb, [_ID, Column("v", "INT")], "id INT PRIMARY KEY, v INT")
     write(fresh_mariadb, target, changes(target, puts=[(str(number), "0") for number in range(200)]))
     everything = changes(
@@ -155,7 +155,7 @@ def test_a_killed_batch_is_written_again(
 def test_a_new_holder_of_the_lease_ends_a_session_between_batches(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.rows.writer._PUT_ROWS", 50)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer.PUT_ROWS", 50)
     target = make_target(fresh_mariadb, [_ID, Column("v", "INT")], "id INT PRIMARY KEY, v INT")
     write(fresh_mariadb, target, changes(target, puts=[("70", "0")]))
     with _locked(fresh_mariadb, "SELECT * FROM db.t WHERE id = 70 FOR UPDATE") as release:
@@ -190,7 +190,7 @@ def test_a_target_that_stays_away_is_given_up(fresh_mariadb: MariaDb, monkeypatc
 
 def test_a_lock_that_is_never_free_is_given_up(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "WRITE_SECONDS", 1.0)
-    monkeypatch.setattr(connection, "_LOCK_WAIT_SECONDS", 1)
+    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 1)
     target = make_target(fresh_mariadb, [_ID], "id INT PRIMARY KEY")
     fresh_mariadb.execute("INSERT INTO db.t VALUES (1)")
     with _locked(fresh_mariadb, "SELECT * FROM db.t FOR UPDATE"):

@@ -83,8 +83,8 @@ def test_a_row_whose_key_only_looks_the_same_stays(fresh_mariadb: MariaDb) -> No
 
 
 def test_deletes_come_before_puts_over_all_batches(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("consumer.sink.mysql.rows.writer._PUT_ROWS", 7)
-    monkeypatch.setattr("consumer.sink.mysql.rows.writer._DELETE_ROWS", 5)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer.PUT_ROWS", 7)
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer.DELETE_ROWS", 5)
     columns = [Column("c", "INT", is_pk=True, nullable=False), Column("v", "INT")]
     target = make_target(fresh_mariadb, columns, "c INT PRIMARY KEY, v INT")
     rows = [(str(n), str(n)) for n in range(50)]

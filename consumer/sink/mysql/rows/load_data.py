@@ -14,7 +14,7 @@ from consumer.errors import RowRefused
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.values import Form, form_of, from_text, mysql_target, table_of, texts
-from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, errno, translate
+from consumer.sink.mysql.server.errors import LOCAL_INFILE_OFF, TOO_LARGE, errno, translate
 from consumer.sink.mysql.server.wire import load_local
 
 _FORMAT = pyarrow.csv.WriteOptions(include_header=False, quoting_style="all_valid", null_string="NULL")
@@ -39,7 +39,7 @@ def load(connection: pymysql.Connection, target: LoadTarget, rows: pa.Table) -> 
     except pymysql.MySQLError as error:
         if errno(error) in LOCAL_INFILE_OFF:
             raise NotLoaded("local_infile is off", switched_off=True) from error
-        if isinstance(translate(error), RowRefused):
+        if errno(error) not in TOO_LARGE and isinstance(translate(error), RowRefused):
             raise NotLoaded(str(error)) from error
         raise
     if warnings:

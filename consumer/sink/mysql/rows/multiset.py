@@ -44,7 +44,7 @@ def apply(
     transaction at hand. Raises ProgressMoved, CannotBeExact, RowRefused, CorruptFile; pymysql's errors pass through."""
     counts = changes.column("n")
     added, removed = changes.filter(pc.greater(counts, 0)), changes.filter(pc.less(counts, 0))
-    receipt = Receipt(puts=_total(added), deletes=-_total(removed))
+    receipt = Receipt(*added_and_removed(changes))
     applied = _locked_progress(cursor, settings.name, target.table)
     if applied >= window.upto:
         return receipt
@@ -57,6 +57,15 @@ def apply(
     change = ProgressChange(tables={target.table: TableProgress(window.upto, reason=MOVED_BY_WRITER)})
     store(cursor, settings.name, epoch, change, touched=[target.table])
     return receipt
+
+
+def added_and_removed(changes: pa.Table) -> tuple[int, int]:
+    """How many copies `changes` (with ``n int64``) add, and how many they remove."""
+    counts = changes.column("n")
+    return (
+        _total(changes.filter(pc.greater(counts, 0))),
+        -_total(changes.filter(pc.less(counts, 0))),
+    )
 
 
 def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int) -> tuple[int, int]:

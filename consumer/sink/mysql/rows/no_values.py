@@ -30,13 +30,13 @@ def rows_told(target: LoadTarget, changes: pa.Table) -> Iterator[None]:
 def _refused(target: LoadTarget, changes: pa.Table) -> RowRefused | None:
     """The error of the first of `changes` with an invalid value, None if all are valid."""
     try:
-        _convert(target, changes)
+        check_values(target, changes)
     except CorruptFile:
-        return refused_changes(partial(_convert, target), changes, target, changes)
+        return refused_changes(partial(check_values, target), changes, target, changes)
     return None
 
 
-def _convert(target: LoadTarget, changes: pa.Table) -> None:
+def check_values(target: LoadTarget, changes: pa.Table) -> None:
     """Raises CorruptFile if `changes` have an invalid value."""
     if target.key:
         by_key(target, changes)

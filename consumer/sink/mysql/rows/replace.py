@@ -17,7 +17,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import Piece, joined
 from consumer.sink.mysql.rows.values import error_values, literals, sql, table_of
-from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
 
 Verb = Literal["REPLACE", "INSERT"]
 
@@ -81,7 +81,7 @@ class _Put:
             self._cursor.execute(statement)
         except pymysql.MySQLError as error:
             known = translate(error)
-            if not isinstance(known, RowRefused):
+            if not isinstance(known, RowRefused) or errno(error) in TOO_LARGE:
                 raise
             if self._target.aside is not None and not known.of_data:
                 raise known from error

@@ -25,7 +25,6 @@ from consumer.sink.mysql.server.errors import DUPLICATE, errno
 from consumer.sink.progress_layout import SCHEMA
 
 _STAGE, _OWN = "stage", "stage_own"
-STAGE, OWN = qualified(SCHEMA, _STAGE), qualified(SCHEMA, _OWN)
 _ROW = "storage_consumer_row"
 """A staged row's number, and the stage's key: some servers take no table without one."""
 _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
@@ -36,18 +35,38 @@ def is_staged(target: LoadTarget) -> bool:
     return bool(target.own or settings.checked or settings.computed)
 
 
+def stage_of(target: LoadTarget) -> str:
+    """The stage's name in statements."""
+    return qualified(SCHEMA, _numbered(target, _STAGE))
+
+
+def _own_of(target: LoadTarget) -> str:
+    """That of the columns that the rows lack."""
+    return qualified(SCHEMA, _numbered(target, _OWN))
+
+
+def _numbered(target: LoadTarget, name: str) -> str:
+    number = mysql_target(target).stage
+    return f"{name}_{number}" if number else name
+
+
 def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     """Make the session's empty temporary tables for rows of `target`. They are made outside transactions, as servers
     with GTIDs ask for, and end the one at hand."""
     settings = mysql_target(target)
     types = zip(settings.column_types, settings.collations, strict=True)
-    _make(cursor, target, STAGE, f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
+    _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
     if target.own:
-        _make(cursor, target, OWN, f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
+        _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
     cursor.connection.commit()
     if settings.flavor != "tidb":
         # Rows that are only looked at are not locked then: sessions would wait for one another at every gap.
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+
+
+def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
+    """Behind the transaction."""
+    cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage_of(target)}, {_own_of(target)}")
 
 
 def _make(
@@ -73,7 +92,8 @@ def _make(
 
 def staged(target: LoadTarget) -> LoadTarget:
     """The stage, as a target of the same rows."""
-    plain = replace(mysql_target(target), database=SCHEMA, table=_STAGE, checked=False, padded=(), computed=())
+    settings, table = mysql_target(target), _numbered(target, _STAGE)
+    plain = replace(settings, database=SCHEMA, table=table, checked=False, padded=(), computed=())
     return replace(target, settings=plain, own=())
 
 
@@ -85,9 +105,9 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     did; pymysql's errors pass through.
     """
     new = _complete(cursor, target) if target.own else 0
-    table = table_of(target)
+    table, stage = table_of(target), stage_of(target)
     # With an alias for the table servers ask for a database to be chosen.
-    cursor.execute(f"DELETE {table} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}")
+    cursor.execute(f"DELETE {table} FROM {stage} s STRAIGHT_JOIN {table} ON {_same_handle(target)}")
     try:
         for statement in _inserts(target, new):
             cursor.execute(statement)
@@ -100,25 +120,29 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
 
 
 def _inserts(target: LoadTarget, new: int) -> list[str]:
-    computed, table = mysql_target(target).computed, table_of(target)
+    computed, table, stage = mysql_target(target).computed, table_of(target), stage_of(target)
     written = [name for name in target.names if name not in computed]
     columns, values = _listed(written), _listed(written, "s.")
     if not target.own:
-        return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {STAGE} s ORDER BY s.{_ROW}"]
-    own, old, joined = _listed(target.own), _listed(target.own, "k."), f"JOIN {OWN} k ON k.{_ROW} = s.{_ROW}"
-    completed = f"INSERT INTO {table} ({columns}, {own}) SELECT {values}, {old} FROM {STAGE} s {joined}"
-    fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {STAGE} s LEFT {joined} WHERE k.{_ROW} IS NULL"
+        return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} s ORDER BY s.{_ROW}"]
+    own, old, joined = (
+        _listed(target.own),
+        _listed(target.own, "k."),
+        f"JOIN {_own_of(target)} k ON k.{_ROW} = s.{_ROW}",
+    )
+    completed = f"INSERT INTO {table} ({columns}, {own}) SELECT {values}, {old} FROM {stage} s {joined}"
+    fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} s LEFT {joined} WHERE k.{_ROW} IS NULL"
     return [completed, fresh] if new else [completed]
 
 
 def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     """Fill the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
-    settings, table = mysql_target(target), table_of(target)
+    settings, table, stage = mysql_target(target), table_of(target), stage_of(target)
     old = _listed(target.own, f"{table}.")
-    there = f"SELECT s.{_ROW}, {old} FROM {STAGE} s STRAIGHT_JOIN {table} ON {_same_handle(target)}"
-    cursor.execute(f"INSERT INTO {OWN} ({_ROW}, {_listed(target.own)}) {there}")
+    there = f"SELECT s.{_ROW}, {old} FROM {stage} s STRAIGHT_JOIN {table} ON {_same_handle(target)}"
+    cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.own)}) {there}")
     found = int(cursor.rowcount)
-    cursor.execute(f"SELECT COUNT(*) FROM {STAGE}")
+    cursor.execute(f"SELECT COUNT(*) FROM {stage}")
     new = int(cursor.fetchone()[0]) - found
     if new and settings.required:
         names = _listed(settings.required)
@@ -136,7 +160,7 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     if not any(target.names[position] in computed for position in target.key):
         return
     table, first = table_of(target), quote(target.names[target.key[0]])
-    joined = f"{STAGE} s LEFT JOIN {table} ON {_same_handle(target)}"
+    joined = f"{stage_of(target)} s LEFT JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"SELECT 1 FROM {joined} WHERE {table}.{first} IS NULL LIMIT 1")
     if cursor.fetchone():
         names = _listed(computed)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -20,30 +19,27 @@ from consumer.model.steps import Window
 from consumer.sink.mysql.progress.epochs import LOADS
 from consumer.sink.mysql.rows import multiset, replace
 from consumer.sink.mysql.rows.batches import pieces
-from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose, record_blanks
-from consumer.sink.mysql.rows.deletes import delete_statements
-from consumer.sink.mysql.rows.load_data import NotLoaded, load
-from consumer.sink.mysql.rows.no_values import rows_told
-from consumer.sink.mysql.rows.staged import is_staged, make_stage, staged, write_staged
+from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose
+from consumer.sink.mysql.rows.load_data import NotLoaded
+from consumer.sink.mysql.rows.no_values import check_values, rows_told
+from consumer.sink.mysql.rows.staged import is_staged, make_stage
 from consumer.sink.mysql.rows.transactions import Transactions
-from consumer.sink.mysql.rows.values import by_key, error_values, mysql_target
+from consumer.sink.mysql.rows.values import by_key, mysql_target
+from consumer.sink.mysql.rows.waiting import Kind, wait
+from consumer.sink.mysql.rows.write import DELETE_ROWS, PUT_BYTES, PUT_ROWS, Put, by_load_data, can_load, write_rows
 from consumer.sink.mysql.settings import MySqlSettings
-
-_PUT_ROWS = 100_000
-_PUT_BYTES = 32 << 20
-_DELETE_ROWS = 20_000
-_Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
-"""Writes rows into a target: by LOAD DATA, or by statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class MySqlWriter:
-    """Opens sessions that write while `epoch` is in force in `lane`, where the driver's lane is not below `driver`."""
+    """Opens sessions that write while `epoch` is in force in `lane`, where the driver's lane is not below `driver`.
+    `folder`: they stage what is to be written there, "" for none: then they write it."""
 
     settings: MySqlSettings
     epoch: int
     lane: int = LOADS
     driver: int = 0
+    folder: str = ""
 
     def session(self) -> MySqlSession:
         return MySqlSession(self)
@@ -65,7 +61,7 @@ class MySqlSession:
     """
 
     def __init__(self, writer: MySqlWriter) -> None:
-        self._settings, self._epoch = writer.settings, writer.epoch
+        self._settings, self._epoch, self._folder = writer.settings, writer.epoch, writer.folder
         self._transactions = Transactions(writer.settings, writer.epoch, writer.lane, writer.driver)
         self._local_infile = True
         self._looked: set[TableName] = set()
@@ -87,15 +83,19 @@ class MySqlSession:
     def _write_all(self, target: LoadTarget, changes: pa.Table) -> Receipt:
         if not changes.num_rows:
             return Receipt(puts=0, deletes=0)
-        is_put = changes.column("put")
-        rows = changes.select([f"c{position}" for position in range(len(target.columns))])
-        puts = by_key(target, rows.filter(is_put))
-        deletes = by_key(target, rows.filter(pc.invert(is_put)).select([f"c{position}" for position in target.key]))
+        puts, deletes = puts_and_deletes(target, changes)
         self._beware_of_blanks(target, puts)
+        if self._folder:
+            return self._staged(target, Kind.CHANGES, changes, puts.num_rows, deletes.num_rows)
         batches = [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(puts, deletes)
         defaulted = sum(self._write(target, batch) for batch in batches)
         proofs = self._transactions.proofs()
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted, proofs=proofs)
+
+    def _staged(self, target: LoadTarget, kind: Kind, rows: pa.Table, puts: int, deletes: int) -> Receipt:
+        """Have `rows` wait in a file, once it is known that their values can be written."""
+        check_values(target, rows)
+        return Receipt(puts, deletes, wait(self._folder, target.table, kind, rows), proofs=self._transactions.proofs())
 
     def _beware_of_blanks(self, target: LoadTarget, puts: pa.Table) -> None:
         """REPLACE loses no row as long as no text of its keys ends in a blank, there or here."""
@@ -113,6 +113,9 @@ class MySqlSession:
         if not changes.num_rows:
             return Receipt(puts=0, deletes=0)
         self._beware_of_blanks(target, changes)
+        if self._folder:
+            with rows_told(target, changes):
+                return self._staged(target, Kind.NET, changes, *multiset.added_and_removed(changes))
 
         def work(cursor: pymysql.cursors.Cursor) -> Receipt:
             packet = self._transactions.max_allowed_packet
@@ -126,7 +129,9 @@ class MySqlSession:
         """In transactions of bounded size."""
         added = removed = 0
         with rows_told(target, rows):
-            for piece in pieces(rows, _DELETE_ROWS, _PUT_BYTES):
+            if self._folder:
+                return self._staged(target, Kind.COPIES, rows, 0, 0)
+            for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):
                 more, less = self._transactions.run(str(target.table), partial(self._make_copies, target, piece))
                 added, removed = added + more, removed + less
         return Receipt(added, removed, proofs=self._transactions.proofs())
@@ -136,29 +141,17 @@ class MySqlSession:
 
     def _write(self, target: LoadTarget, batch: _Batch) -> int:
         """Returns how many of the rows took the target's defaults."""
-        if self._can_load(target, batch.puts):
+        if batch.puts is not None and self._local_infile and can_load(target):
             try:
-                return self._in_transaction(target, batch, _load)
+                return self._in_transaction(target, batch, by_load_data)
             except NotLoaded as reason:
                 self._local_infile = not reason.switched_off
         return self._in_transaction(target, batch, replace.put)
 
-    def _in_transaction(self, target: LoadTarget, batch: _Batch, put: _Put) -> int:
+    def _in_transaction(self, target: LoadTarget, batch: _Batch, put: Put) -> int:
         def work(cursor: pymysql.cursors.Cursor) -> int:
-            for deletes in () if batch.deletes is None else pieces(batch.deletes, _DELETE_ROWS, _PUT_BYTES):
-                for statement in delete_statements(target, deletes):
-                    cursor.execute(statement)
-            if batch.puts is None:
-                return 0
-            if not is_staged(target):
-                put(cursor, target, batch.puts, self._transactions.max_allowed_packet)
-                return 0
-            for piece in pieces(batch.puts, _PUT_ROWS, _PUT_BYTES):
-                put(cursor, staged(target), piece, self._transactions.max_allowed_packet)
-            if end_in_blanks(target, batch.puts):
-                record_blanks(cursor, target, True)
-            with replace.not_strict(cursor) if _has_odd(target, batch.puts) else nullcontext():
-                return write_staged(cursor, target)
+            puts, deletes = (([] if rows is None else [rows]) for rows in (batch.puts, batch.deletes))
+            return write_rows(cursor, target, puts, deletes, self._transactions.max_allowed_packet, put)
 
         def before(cursor: pymysql.cursors.Cursor) -> None:
             if is_staged(target) and batch.puts is not None:
@@ -166,30 +159,20 @@ class MySqlSession:
 
         return self._transactions.run(str(target.table), work, before)
 
-    def _can_load(self, target: LoadTarget, puts: pa.Table | None) -> bool:
-        """LOAD DATA is quicker for any number of rows. TiDB's is optimistic: it fails where two meet at a key."""
-        settings = mysql_target(target)
-        safe = settings.flavor != "tidb" or not (settings.secondary_unique or is_staged(target))
-        return puts is not None and safe and settings.local_infile and self._local_infile
+
+def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows to write, and the keys of those to remove. Raises CorruptFile."""
+    is_put = changes.column("put")
+    rows = changes.select([f"c{position}" for position in range(len(target.columns))])
+    keys = rows.select([f"c{position}" for position in target.key])
+    return by_key(target, rows.filter(is_put)), by_key(target, keys.filter(pc.invert(is_put)))
 
 
 def _batches(puts: pa.Table, deletes: pa.Table) -> Iterator[_Batch]:
     """Every delete comes before the first put, or with it."""
-    *early, last = chain([None], pieces(deletes, _DELETE_ROWS, _PUT_BYTES))
-    first, *later = chain(pieces(puts, _PUT_ROWS, _PUT_BYTES) if puts.num_rows else [None])
+    *early, last = chain([None], pieces(deletes, DELETE_ROWS, PUT_BYTES))
+    first, *later = chain(pieces(puts, PUT_ROWS, PUT_BYTES) if puts.num_rows else [None])
     yield from (_Batch(None, piece) for piece in early if piece is not None)
     if first is not None or last is not None:
         yield _Batch(first, last)
     yield from (_Batch(piece, None) for piece in later)
-
-
-def _load(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
-    odd = pc.greater(error_values(target, puts), 0)
-    if pc.any(odd).as_py():
-        replace.put(cursor, target, puts.filter(odd), packet)
-        puts = puts.filter(pc.invert(odd))
-    load(cursor.connection, target, puts)
-
-
-def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:
-    return bool(pc.any(pc.greater(error_values(target, puts), 0)).as_py())

@@ -27,7 +27,7 @@ _SQL_MODES: dict[Purpose, str] = {
 }
 SESSION_MARK = "@storage_consumer_session"
 """Holds the purpose of each session that is set as one of ours."""
-_LOCK_WAIT_SECONDS = 10
+LOCK_WAIT_SECONDS = 10
 """Seconds to wait for a row or table that others hold. A waiting statement blocks the target's readers behind it."""
 _ALL_STATEMENTS = 15
 """Of a Galera node: whichever kind a statement is of, it sees what was committed on any node before it began. The next
@@ -134,7 +134,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
         "unique_checks": 1,
         "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
-        "innodb_lock_wait_timeout": _LOCK_WAIT_SECONDS,
+        "innodb_lock_wait_timeout": LOCK_WAIT_SECONDS,
         "net_read_timeout": SILENCE_SECONDS,
         "net_write_timeout": SILENCE_SECONDS,
         # A statement's own connection goes before the transaction that guards it (see lease.py).
@@ -152,7 +152,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         if settings.as_of:
             values["tidb_snapshot"] = str(settings.as_of)  # rows and columns, until the session ends
     else:
-        values["lock_wait_timeout"] = _LOCK_WAIT_SECONDS
+        values["lock_wait_timeout"] = LOCK_WAIT_SECONDS
     if flavor.name == "mariadb" and purpose == "ddl":
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so

@@ -107,6 +107,6 @@ class Driver:
         if time.monotonic() - self._used > SILENCE_SECONDS / 2:
             self.close()
         if self._connection is None or not self._connection.open:
-            self._connection = connect(self._settings, "dml")
+            self._connection = connect(self._settings, "dml", loads=self._settings.staged)
         self._used = time.monotonic()
         return self._connection

@@ -58,6 +58,9 @@ ERRORS: dict[int, type[ConsumerError]] = {
 }
 """Error number -> what it means while rows are written. `translate` bends it for a start and for DDL."""
 
+TOO_LARGE = frozenset({1197, 3100, 8004})
+"""The transaction has more rows or bytes than the binary log's cache, the group or TiDB takes."""
+
 LOCAL_INFILE_OFF = frozenset({1148, 3948, 4166})
 """LOAD DATA LOCAL is switched off on the server."""
 

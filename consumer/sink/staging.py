@@ -3,12 +3,16 @@ each epoch."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
-from consumer.errors import LeaseHeld, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
+from consumer.model.names import TableName
 
 _ENDED = ".ended"
 
@@ -19,11 +23,8 @@ def epoch_folder(staging: str, epoch: int) -> str:
 
 
 def begin_load(staging: str, epoch: int) -> str:
-    """The folder in which the writers of one load stage; without it they cannot write any more. Folders of loads that
-    have ended are removed."""
+    """The folder in which the writers of one load stage; without it they cannot write any more."""
     try:
-        for ended in Path(epoch_folder(staging, epoch)).glob(f"*{_ENDED}"):
-            shutil.rmtree(ended, ignore_errors=True)
         return tempfile.mkdtemp(dir=epoch_folder(staging, epoch))
     except OSError as error:
         raise TargetUnavailable(f"the staging folder {staging} cannot be written: {error}") from error
@@ -37,6 +38,12 @@ def end_load(folder: str) -> None:
         return
     except OSError as error:
         raise TargetUnavailable(f"the staging folder {folder} cannot be written: {error}") from error
+
+
+def end_loads(staging: str, epoch: int) -> None:
+    """Remove what is staged by loads that have ended: nobody publishes it any more."""
+    for ended in Path(epoch_folder(staging, epoch)).glob(f"*{_ENDED}"):
+        shutil.rmtree(ended, ignore_errors=True)
 
 
 def staged_file(staging: str, epoch: int, path: str) -> str:
@@ -62,3 +69,35 @@ def begin_staging(staging: str, epoch: int) -> None:
 def end_staging(staging: str, epoch: int) -> None:
     """Remove the folder of `epoch`, with what was not published of it."""
     shutil.rmtree(epoch_folder(staging, epoch), ignore_errors=True)
+
+
+def save(folder: str, table: TableName, content: Any, ending: str, hint: str) -> str:
+    """Stage `content` (bytes, or a buffer of them) of `table` in the folder of a load. The same content again is the
+    same file again, which counts once; that of another table is another file, which may be published apart. Returns its
+    path.
+
+    Raises LeaseHeld once the load's writers are locked out, TargetUnavailable where the disk does not take it, and
+    BadConfig with `hint` where this machine does not have the folder.
+    """
+    digest = hashlib.blake2b(str(table).encode() + b"\0", digest_size=16)
+    digest.update(content)
+    path = os.path.join(folder, digest.hexdigest() + ending)
+    written = f"{path}.{os.getpid()}.{threading.get_ident()}"
+    try:
+        with open(written, "wb") as file:
+            file.write(content)
+        os.replace(written, path)
+    except FileNotFoundError as error:
+        raise _without(folder, hint) from error
+    except OSError as error:
+        raise TargetUnavailable(
+            f"the staging folder {folder} cannot be written: {error}", hint="make room, then run again"
+        ) from error
+    return path
+
+
+def _without(folder: str, hint: str) -> ConsumerError:
+    staging = os.path.dirname(os.path.dirname(folder))
+    if os.path.isdir(staging):
+        return LeaseHeld(f"this writer was locked out: its folder {folder} is gone", hint="the load is tried again")
+    return BadConfig(f"a Spark worker does not see the folder {staging}, in which rows are staged", hint=hint)

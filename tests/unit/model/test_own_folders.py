@@ -1,4 +1,4 @@
-"""The temporary folders of JVMs: what a killed one left is removed by the next start, and nothing else."""
+"""The temporary folders of a process: what a killed one left is removed by the next start, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.spark.folders import new_folder
+from consumer.model.own_folders import new_folder
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def next_one() -> Path:
     """The folder of a start that ends at once."""
-    folder, lock = new_folder()
+    folder, lock = new_folder("spark")
     os.close(lock)
     return Path(folder)
 
@@ -37,7 +37,7 @@ def test_what_was_left_behind_is_removed_by_the_next_start(temporary: Path) -> N
 
 
 def test_a_folder_stays_as_long_as_its_process_lives(temporary: Path) -> None:
-    folder, lock = new_folder()
+    folder, lock = new_folder("spark")
     process = subprocess.Popen(["/bin/sleep", "100"], pass_fds=(lock,))
     os.close(lock)
     next_one()
@@ -72,7 +72,7 @@ def test_a_folder_that_another_start_took_is_made_anew(temporary: Path, monkeypa
         os.rmdir(path)
         return os.open(path, flags)
 
-    monkeypatch.setattr("consumer.spark.folders.os.open", taken)
+    monkeypatch.setattr("consumer.model.own_folders.os.open", taken)
     assert next_one().is_dir()
 
 

@@ -1,5 +1,5 @@
-"""Temporary folders of our JVMs. Each is locked as long as its JVM lives, so that a later start knows which are left
-behind by one that was killed together with its driver."""
+"""Temporary folders of one process (or of its JVM). Each is locked as long as that lives, so that a later start knows
+which are left behind by one that was killed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from pathlib import Path
 
 from consumer.model.user_cache import is_ours
 
-_PREFIX = "storage-consumer-spark-"
 
-
-def new_folder() -> tuple[str, int]:
-    """A folder that only we can read, and a handle that holds its lock until every process that has it is gone.
-    Folders that are left behind are removed. Raises OSError."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+def new_folder(kind: str, within: str | None = None) -> tuple[str, int]:
+    """A folder that only we can read, in `within` (None: where temporary files go), and a handle that holds its lock
+    until every process that has it is gone. Folders of this kind that are left behind are removed. Raises OSError."""
+    prefix, within = f"storage-consumer-{kind}-", within or tempfile.gettempdir()
+    for left in Path(within).glob(f"{prefix}*"):
         with suppress(OSError):
             _remove_forsaken(left)
-    folder = tempfile.mkdtemp(prefix=_PREFIX)
+    folder = tempfile.mkdtemp(prefix=prefix, dir=within)
     try:
         return folder, _locked(Path(folder))
     except (BlockingIOError, FileNotFoundError):  # another start took it for one that is left behind
-        return new_folder()
+        return new_folder(kind, within)
     except OSError:  # a file system without locks: no start can take one for left behind
         return folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 

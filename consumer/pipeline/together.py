@@ -1,0 +1,142 @@
+"""Rounds of which readers of the target see all rows at once: what they need, and where each of them ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from consumer.codec.registry import protocol_of
+from consumer.errors import BadConfig, LoadFailed
+from consumer.model.consistency import Consistency
+from consumer.model.files import Bounds, DataFile, Listing
+from consumer.model.load import LoadOutcome
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import Progress, State
+from consumer.model.steps import LoadRows
+from consumer.pipeline.options import RoundOptions
+from consumer.plan.assembly import Assembly
+from consumer.plan.moments import Stretch, next_moment, seen_versions
+from consumer.plan.unread import Unread, unread_files
+from consumer.ports import StorageReader
+
+
+def check_times(options: RoundOptions, checkpoint: int) -> None:
+    """Raises BadConfig where no moment is known at which a table is complete."""
+    if options.consistency is Consistency.ROW:
+        return
+    if options.dialect.timeless:
+        raise BadConfig(
+            f"--consistency {options.consistency} needs to know when rows were committed, and this CSV changefeed"
+            " does not say it",
+            hint=_without_times(options),
+        )
+    if checkpoint == MAX_TSO:
+        raise BadConfig(
+            f"--consistency {options.consistency} needs a checkpoint: without `metadata` no moment is known at which"
+            " the rows are complete",
+            hint="use --consistency row, or --checkpoint-ts with a TSO up to which the files are complete",
+        )
+
+
+def check_rows(options: RoundOptions, outcomes: list[LoadOutcome]) -> None:
+    """Raises BadConfig for rows that have only milliseconds: a transaction may be cut in two."""
+    if options.consistency is Consistency.ROW:
+        return
+    for outcome in outcomes:
+        if any(stat.coarse_ts for stat in outcome.files):
+            raise BadConfig(
+                f"--consistency {options.consistency} needs to know when rows were committed, and rows of"
+                f" {outcome.table} tell only the millisecond",
+                hint=_without_times(options),
+            )
+
+
+def _without_times(options: RoundOptions) -> str:
+    return f"use --consistency row, or a changefeed with {protocol_of(options.dialect).commit_ts}"
+
+
+def too_much(options: RoundOptions, load: LoadRows, round_bytes: int) -> LoadFailed | None:
+    """Why a table's load is not published in one transaction; None if it is. A load of about `round_bytes` has at most
+    one file more."""
+    if options.consistency is not Consistency.TABLE or not load.files:
+        return None
+    if load.bytes - max(planned.file.size for planned in load.files) <= round_bytes:
+        return None
+    return LoadFailed(
+        f"the rows up to {load.window.upto} can only be applied together, and have {load.bytes} bytes of change files,"
+        f" more than publish-bytes ({options.publish_bytes})",
+        hint=f"set publish-bytes to {load.bytes} or more, or use --consistency row, then run again",
+        table=str(load.table),
+    )
+
+
+def refused_together(error: LoadFailed) -> BadConfig:
+    """The error where the target does not take the rows of one moment in one transaction."""
+    return BadConfig(error.sentence(), hint=error.hint)
+
+
+def part_of(listing: Listing, end: int) -> Listing:
+    """`listing` as it is at an earlier checkpoint."""
+    if end >= listing.checkpoint:
+        return listing
+    return replace(listing, checkpoint=end, settled=True, reached=max(listing.reached, listing.checkpoint))
+
+
+def end_of_round(
+    reader: StorageReader,
+    assembly: Assembly,
+    progress: Progress,
+    options: RoundOptions,
+    after: int,
+    known: dict[DataFile, Bounds],
+) -> int:
+    """Where the round ends in which all tables go from `after` on. `known` are the bounds of files, and gets what is
+    learnt of them. Raises BadConfig where the rows of the next transaction are more than one of the target's is to
+    have."""
+    upto = assembly.checkpoint
+    if upto <= after:
+        return upto
+    versions = seen_versions(assembly.timeline, after)
+    unread = dict(_unread(assembly, progress))
+    size = sum(entry.file.size for entries in unread.values() for entry in entries)
+    if not versions and size <= options.publish_bytes:
+        return upto
+    found = [*_stretches(reader, unread, after, upto, known)]
+    end = next_moment(found, versions, after, upto, options.publish_bytes)
+    if end > after:
+        return end
+    sizes = Counter[TableName]()
+    for stretch in found:
+        sizes[stretch.table] += stretch.bytes_in(after, after + 1)
+    (table, most), *_ = sizes.most_common(1)
+    raise BadConfig(
+        f"{table}: the transaction {after + 1} has about {sizes.total()} bytes of change files ({most} of this table),"
+        f" more than publish-bytes ({options.publish_bytes})",
+        hint=f"set publish-bytes to {sizes.total()} or more, or use --consistency row, then run again",
+        table=str(table),
+    )
+
+
+def _unread(assembly: Assembly, progress: Progress) -> Iterator[tuple[TableName, list[Unread]]]:
+    for name in filter(assembly.wanted, assembly.tables):
+        if progress.table(name).state is not State.STOPPED:
+            yield name, unread_files(assembly.files.get(name, ()), progress.folders, whole=assembly.whole)
+
+
+def _stretches(
+    reader: StorageReader,
+    unread: dict[TableName, list[Unread]],
+    after: int,
+    upto: int,
+    known: dict[DataFile, Bounds],
+) -> Iterator[Stretch]:
+    """A file of which the ends are not known can have rows anywhere."""
+    files = [entry.file for entries in unread.values() for entry in entries if entry.file not in known]
+    found = reader.bounds(files)
+    known.update((file, bounds) for file in files if isinstance(bounds := found.get(file.path), Bounds))
+    anywhere = Bounds(after + 1, upto, exact=True)
+    for name, entries in unread.items():
+        for entry in entries:
+            bounds = known.get(entry.file, anywhere)
+            yield Stretch(name, entry.file.size, bounds.first, max(bounds.first, bounds.last), entry.next_ts)

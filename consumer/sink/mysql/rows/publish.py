@@ -1,0 +1,171 @@
+"""What writers have staged in files, written by the driver in the transaction that records it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pymysql
+
+from consumer.errors import LoadFailed
+from consumer.fold.identity import identities
+from consumer.model.load import LoadOutcome, LoadTarget
+from consumer.model.texts import count_text
+from consumer.sink.mysql.rows import multiset
+from consumer.sink.mysql.rows import replace as statements
+from consumer.sink.mysql.rows.batches import pieces
+from consumer.sink.mysql.rows.load_data import NotLoaded
+from consumer.sink.mysql.rows.no_values import rows_told
+from consumer.sink.mysql.rows.staged import drop_stage, is_staged, make_stage
+from consumer.sink.mysql.rows.values import mysql_target
+from consumer.sink.mysql.rows.waiting import Kind, waiting
+from consumer.sink.mysql.rows.write import DELETE_ROWS, PUT_BYTES, by_load_data, can_load, write_rows
+from consumer.sink.mysql.rows.writer import puts_and_deletes
+from consumer.sink.mysql.server import connection as server
+from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
+from consumer.sink.mysql.settings import MySqlSettings
+
+
+@dataclass
+class Publication:
+    """The staged rows of one outcome, in the files `paths`. `number` tells its stage from others' in the session."""
+
+    outcome: LoadOutcome
+    paths: Sequence[str]
+    number: int
+
+    @cached_property
+    def target(self) -> LoadTarget:
+        target = self.outcome.task.target
+        return replace(target, settings=replace(mysql_target(target), stage=self.number))
+
+    @cached_property
+    def _needs_stage(self) -> bool:
+        return is_staged(self.target)
+
+    def prepare(self, cursor: pymysql.cursors.Cursor) -> None:
+        """What a session needs before the transaction; it ends the one at hand."""
+        try:
+            if self._needs_stage:
+                make_stage(cursor, self.target)
+        except pymysql.MySQLError as error:
+            raise translate(error, "rows", table=str(self.outcome.table)) from error
+
+    def clear(self, cursor: pymysql.cursors.Cursor) -> None:
+        """Behind the transaction."""
+        if self._needs_stage:
+            with suppress(pymysql.MySQLError):  # it goes with its session
+                drop_stage(cursor, self.target)
+
+    def write(
+        self, cursor: pymysql.cursors.Cursor, settings: MySqlSettings, epoch: int, packet: int, loads: bool
+    ) -> int:
+        """Write the rows in the transaction at hand, but for those that are left out; how many took the target's
+        defaults. `loads`: LOAD DATA may be tried. Raises NotLoaded, RowRefused, RowsCollide, SchemaDrift,
+        CannotBeExact, and what a write of the server meets."""
+        try:
+            return self._write(cursor, settings, epoch, packet, loads)
+        except pymysql.MySQLError as error:
+            if errno(error) in TOO_LARGE:
+                raise
+            raise translate(error, "rows", table=str(self.outcome.table)) from error
+
+    def _write(
+        self, cursor: pymysql.cursors.Cursor, settings: MySqlSettings, epoch: int, packet: int, loads: bool
+    ) -> int:
+        target, puts, deletes = self.target, [], []
+        for path in self.paths:
+            kind, rows = waiting(path)
+            rows = self._chosen(rows)
+            if not rows.num_rows:
+                continue
+            with rows_told(target, rows):
+                match kind:
+                    case Kind.CHANGES:
+                        put, delete = puts_and_deletes(target, rows)
+                        puts += [put] if put.num_rows else []
+                        deletes += [delete] if delete.num_rows else []
+                    case Kind.NET:
+                        window = self.outcome.task.window
+                        multiset.apply(cursor, settings, epoch, target, rows, window, packet)
+                    case Kind.COPIES:
+                        for piece in pieces(rows, DELETE_ROWS, PUT_BYTES):
+                            multiset.make_copies(cursor, target, piece, packet)
+        put_by = by_load_data if loads and can_load(target) else statements.put
+        return write_rows(cursor, target, puts, deletes, packet, put_by)
+
+    def _chosen(self, rows: pa.Table) -> pa.Table:
+        left_out = self.outcome.left_out
+        if not left_out:
+            return rows
+        stays = ~np.isin(identities(rows, self.target.key), np.array(sorted(left_out), np.uint64))
+        return rows.filter(pa.array(stays))
+
+
+class Publisher:
+    """Writes what outcomes have staged, on the driver's connection. It learns which tables LOAD DATA does not write as
+    they are, so a transaction that ended with NotLoaded is begun anew."""
+
+    def __init__(self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]]) -> None:
+        self.settings = settings
+        found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, 1) if paths]
+        self.publications = sorted(found, key=lambda one: one.outcome.table)
+        self._by_statements: set[int] = set()
+        self._lock_wait = 0
+        self._none_by_load_data = False
+
+    def prepare(self, cursor: pymysql.cursors.Cursor) -> None:
+        """Before the transaction. The driver waits long for writers that it locks out, but rows may be locked by a
+        reader."""
+        cursor.execute("SELECT @@SESSION.innodb_lock_wait_timeout")
+        (self._lock_wait,) = cursor.fetchone()
+        cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (server.LOCK_WAIT_SECONDS,))
+        for one in self.publications:
+            one.prepare(cursor)
+
+    def clear(self, cursor: pymysql.cursors.Cursor) -> None:
+        """Behind it."""
+        with suppress(pymysql.MySQLError):  # another session waits as it should
+            cursor.execute("SET SESSION innodb_lock_wait_timeout = %s", (self._lock_wait,))
+        for one in self.publications:
+            one.clear(cursor)
+
+    @contextmanager
+    def bounded(self) -> Iterator[None]:
+        """Around the transaction: raises LoadFailed where it is too large for the server."""
+        try:
+            yield
+        except pymysql.MySQLError as error:
+            if errno(error) not in TOO_LARGE:
+                raise
+            raise _too_large([one.outcome for one in self.publications], str(error.args[-1])) from error
+
+    def write(self, cursor: pymysql.cursors.Cursor, epoch: int) -> list[tuple[LoadOutcome, int]]:
+        """In the transaction at hand: each outcome, with how many of its rows took the target's defaults. Raises
+        NotLoaded, and what `Publication.write` does."""
+        cursor.execute("SELECT @@max_allowed_packet")
+        packet = int(cursor.fetchone()[0])
+        found = []
+        for one in self.publications:
+            loads = not self._none_by_load_data and one.number not in self._by_statements
+            try:
+                found.append((one.outcome, one.write(cursor, self.settings, epoch, packet, loads)))
+            except NotLoaded as reason:
+                self._none_by_load_data |= reason.switched_off
+                self._by_statements.add(one.number)
+                raise
+        return found
+
+
+def _too_large(outcomes: Sequence[LoadOutcome], said: str) -> LoadFailed:
+    rows = sum(outcome.puts + outcome.deletes for outcome in outcomes)
+    largest = max(outcomes, key=lambda outcome: outcome.puts + outcome.deletes)
+    return LoadFailed(
+        f"the target does not take {count_text(rows, 'row')} in one transaction: {said}",
+        hint="set a smaller publish-bytes, or raise the server's limit, then run again; nothing is lost",
+        table=str(largest.table),
+    )

@@ -1,0 +1,74 @@
+"""Puts and deletes of one table by key, in the transaction at hand: of a task's session, or of the one that publishes
+a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pymysql
+
+from consumer.model.load import LoadTarget
+from consumer.sink.mysql.rows import load_data, replace
+from consumer.sink.mysql.rows.batches import pieces
+from consumer.sink.mysql.rows.blank_puts import end_in_blanks, record_blanks
+from consumer.sink.mysql.rows.deletes import delete_statements
+from consumer.sink.mysql.rows.staged import is_staged, staged, write_staged
+from consumer.sink.mysql.rows.values import error_values, mysql_target
+
+PUT_ROWS = 100_000
+PUT_BYTES = 32 << 20
+DELETE_ROWS = 20_000
+
+Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
+"""Writes rows into a target: by LOAD DATA, or by statements."""
+
+
+def can_load(target: LoadTarget) -> bool:
+    """Whether LOAD DATA may write its puts. It is quicker for any number of rows. TiDB's is optimistic: it fails where
+    two meet at a key."""
+    settings = mysql_target(target)
+    safe = settings.flavor != "tidb" or not (settings.secondary_unique or is_staged(target))
+    return safe and settings.local_infile
+
+
+def by_load_data(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
+    """`Put` by LOAD DATA. Raises NotLoaded."""
+    odd = pc.greater(error_values(target, puts), 0)
+    if pc.any(odd).as_py():
+        replace.put(cursor, target, puts.filter(odd), packet)
+        puts = puts.filter(pc.invert(odd))
+    load_data.load(cursor.connection, target, puts)
+
+
+def write_rows(
+    cursor: pymysql.cursors.Cursor,
+    target: LoadTarget,
+    puts: Sequence[pa.Table],
+    deletes: Sequence[pa.Table],
+    packet: int,
+    put: Put,
+) -> int:
+    """All deletes (columns of the key), then all puts (``c0 .. cN``). `packet` is the server's max_allowed_packet.
+    Returns how many puts took the target's defaults. For puts of a target that is_staged the session's stage is there,
+    and empty."""
+    for part in deletes:
+        for piece in pieces(part, DELETE_ROWS, PUT_BYTES):
+            for statement in delete_statements(target, piece):
+                cursor.execute(statement)
+    there = staged(target) if is_staged(target) else target
+    for part in puts:
+        for piece in pieces(part, PUT_ROWS, PUT_BYTES):
+            put(cursor, there, piece, packet)
+    if not puts or not is_staged(target):
+        return 0
+    if any(end_in_blanks(target, part) for part in puts):
+        record_blanks(cursor, target, True)
+    with replace.not_strict(cursor) if any(_has_odd(target, part) for part in puts) else nullcontext():
+        return write_staged(cursor, target)
+
+
+def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:
+    return bool(pc.any(pc.greater(error_values(target, puts), 0)).as_py())

@@ -1,0 +1,61 @@
+"""The folder in which rows wait until they are published."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+
+from consumer.errors import BadConfig, TargetUnavailable
+from consumer.model.load import LoadOutcome
+from consumer.model.own_folders import new_folder
+from consumer.sink.staging import begin_load, begin_staging, end_loads, staged_file
+
+
+class WaitingRoom:
+    """A folder of this process, within `staging` ("": where temporary files go). What a killed process left there goes
+    with the next start. Each epoch and each load have a folder of their own in it (`sink.staging`)."""
+
+    def __init__(self, staging: str) -> None:
+        """Raises BadConfig, TargetUnavailable."""
+        within = staging or tempfile.gettempdir()
+        try:
+            self._folder, self._lock = new_folder("rows", within)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
+            raise BadConfig(
+                f"rows cannot be staged in {within}: {error.strerror}",
+                hint="name a folder that this user can write to: staging=.. in --downstream-uri",
+            ) from error
+        except OSError as error:
+            raise TargetUnavailable(
+                f"rows cannot be staged in {within}: {error.strerror}", hint="make room, then run again"
+            ) from error
+        self._epoch = 0
+
+    def begin(self, epoch: int) -> None:
+        """From now on writers of `epoch` stage; what others have staged is removed."""
+        begin_staging(self._folder, epoch)
+        self._epoch = epoch
+
+    def begin_load(self) -> str:
+        return begin_load(self._folder, self._epoch)
+
+    def end_loads(self) -> None:
+        """The round is over."""
+        end_loads(self._folder, self._epoch)
+
+    def paths(self, outcome: LoadOutcome) -> list[str]:
+        """Where the files of an outcome are. Raises LeaseHeld for those of a writer that was locked out."""
+        staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
+        return [staged_file(self._folder, self._epoch, path) for path in staged]
+
+    def remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            with suppress(OSError):  # what stays goes with its folder
+                os.unlink(path)
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)

@@ -1,0 +1,279 @@
+"""`--consistency`: what is refused, what a fault leaves behind, and readers beside a live `run`."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+
+from consumer.errors import BadConfig, Retryable
+from consumer.model.actions import Action
+from consumer.sink.mysql.rows.publish import Publisher
+from consumer.sink.mysql.server.wire import Connection
+from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
+from tests.servers import MariaDb, SqlServer, mariadb_template
+from tests.support.build import VALUE
+from tests.support.feed import Feed, Replica
+from tests.support.moments import every_state, held
+
+
+@pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    found: SqlServer = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    """Two tables of a bank, with 50 each."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 5)
+    for table in ("d.a", "d.b"):
+        feed.create(table, 10)
+        feed.puts(table, 10, {20: (1, "50")})
+    return feed
+
+
+@pytest.fixture
+def file(feed: Feed, tmp_path: Path) -> Replica:
+    return Replica(feed, f"duckdb:///{tmp_path}/replica.duckdb")
+
+
+def move(feed: Feed, ts: int, money: int) -> None:
+    for table, now in (("d.a", 50 - money), ("d.b", 50 + money)):
+        feed.puts(table, 10, {ts: (1, str(now))})
+
+
+def both(server: SqlServer) -> list[int]:
+    return [int(v) for (v,) in server.execute("SELECT v FROM d.a UNION ALL SELECT v FROM d.b")]
+
+
+@pytest.mark.parametrize("level", ["table", "snapshot"])
+def test_levels_that_need_times(feed: Feed, file: Replica, level: str, tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="needs a checkpoint") as refused:
+        file.once(consistency=level, checkpoint_ts="max")
+    assert "use --consistency row" in refused.value.hint
+    assert file.once(checkpoint_ts="max").exit_code == 0
+    csv = Replica(feed, f"duckdb:///{tmp_path}/csv.duckdb")
+    feed.checkpoint(30)
+    with pytest.raises(BadConfig, match="this CSV changefeed does not say it"):
+        csv.once(upstream_uri=f"file://{feed.folder}?protocol=csv", consistency=level)
+    line = feed._line("d.b", 0, 1, "7").replace(b'"es": 0', b'"es": 1000').replace(b', "_tidb": {"commitTs": 0}', b"")
+    feed.file("d.b", 10, line)
+    with pytest.raises(BadConfig, match=r"rows of d\.b tell only the millisecond") as refused:
+        csv.once(checkpoint=1001 << 18, consistency=level)
+    assert "use --consistency row" in refused.value.hint
+    assert csv.once().exit_code == 0
+
+
+def test_a_transaction_that_is_too_large(feed: Feed, file: Replica) -> None:
+    file.once(25)
+    feed.puts("d.a", 10, {30: (1, "1")})
+    feed.puts("d.b", 10, {30: (1, "2")})
+    with pytest.raises(BadConfig, match=r"the transaction 30 has about \d+ bytes of change files") as refused:
+        file.once(40, consistency="snapshot", publish_bytes="500")
+    wanted = re.search(r"set publish-bytes to (\d+)", refused.value.hint)
+    assert wanted is not None
+    assert file.once(consistency="snapshot", publish_bytes=wanted[1]).exit_code == 0
+
+
+def test_a_table_whose_transaction_is_too_large_stops_alone(feed: Feed, file: Replica) -> None:
+    file.once(25)
+    for key in range(4):
+        feed.puts("d.a", 10, {30: (key, "1")})
+    feed.puts("d.b", 10, {30: (1, "2")})
+    flags: dict[str, object] = {"consistency": "table", "publish_bytes": "500"}
+    result = file.once(40, **flags)
+    states = {name.table: table for name, table in result.tables.items()}
+    assert result.exit_code == 3
+    assert [states["a"].state, states["b"].state] == ["stopped", "ok"]
+    wanted = re.search(r"set publish-bytes to (\d+)", states["a"].hint)
+    assert wanted is not None
+    assert file.once(**{**flags, "publish_bytes": wanted[1]}).exit_code == 0
+
+
+@pytest.fixture(params=["MariaDB", "MySQL"])
+def small_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlServer]:
+    """A server whose binary log takes transactions of 64 KiB."""
+    options = ("--log-bin=bin", "--server-id=1", "--binlog-cache-size=65536", "--max-binlog-cache-size=65536")
+    if request.param == "MySQL" and not has_mysql():
+        pytest.skip(NO_MYSQL)
+    made = (
+        MySql(mysql_template(), options) if request.param == "MySQL" else MariaDb(mariadb_template(tmp_path), options)
+    )
+    yield made.start()
+    made.stop()
+
+
+@pytest.mark.parametrize("level", ["table", "snapshot"])
+def test_a_transaction_that_the_server_does_not_take(feed: Feed, small_log: SqlServer, level: str) -> None:
+    replica = Replica(feed, small_log.url())
+    assert replica.once(25, consistency=level).exit_code == 0
+    for begin in range(0, 20000, 2000):
+        for table in ("d.a", "d.b"):
+            feed.puts(table, 10, {1000 + key: (key, str(key)) for key in range(begin, begin + 2000)})
+    if level == "snapshot":
+        with pytest.raises(BadConfig, match=r"does not take 40,?000 rows in one transaction") as refused:
+            replica.once(30000, consistency=level)
+        hint = refused.value.hint
+    else:
+        result = replica.once(30000, consistency=level)
+        assert [table.state for table in result.tables.values() if table.watermark < 30000] == ["stopped"] * 2
+        hint = next(table.hint for table in result.tables.values() if table.error)
+    assert "set a smaller publish-bytes, or raise the server's limit" in hint
+    assert both(small_log) == [50, 50]
+    assert replica.once(consistency=level, publish_bytes="100KiB").exit_code == 0
+    assert small_log.execute("SELECT COUNT(*) FROM d.a") == [(20000,)]
+
+
+def test_an_answer_of_commit_that_is_lost(feed: Feed, server: SqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each transaction in turn; a table with no key shows what is applied twice."""
+    feed.statement("d.log", 11, Action.CREATE_TABLE, "CREATE TABLE `log` (`v` INT)", (VALUE,))
+    replica = Replica(feed, server.url())
+    lost = 0
+    for number in range(40):
+        server.drop_all()
+        left = [number]
+
+        def commit(connection: Connection, left: list[int] = left) -> None:
+            pymysql.Connection.commit(connection)
+            left[0] -= 1
+            if left[0] == -1:
+                connection._force_close()
+                raise pymysql.OperationalError(2013, "Lost connection to MySQL server during query")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Connection, "commit", commit)
+            result = replica.once(25, consistency="snapshot")
+        lost += left[0] < 0
+        assert result.exit_code == 0
+        assert both(server) == [50, 50]
+        if left[0] >= 0:
+            break
+    assert 2 < lost < 40
+
+
+def test_a_table_that_waits_holds_up_all(feed: Feed, server: SqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = Replica(feed, server.url())
+    replica.once(25)
+    move(feed, 30, 5)
+    monkeypatch.setattr("consumer.sink.mysql.server.connection.LOCK_WAIT_SECONDS", 1)
+    holder = server.connect(autocommit=False)
+    with holder.cursor() as cursor:
+        cursor.execute("SELECT * FROM d.b FOR UPDATE")
+    with pytest.raises(Retryable, match="the target is busy"):
+        replica.once(40, consistency="snapshot", max_wait="0")
+    assert both(server) == [50, 50]
+    holder.rollback()
+    assert replica.once(consistency="snapshot").exit_code == 0
+    assert both(server) == [45, 55]
+
+
+def test_a_stopped_table_comes_to_the_others_and_goes_on_with_them(
+    feed: Feed, server: SqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = Replica(feed, server.url())
+    replica.once(25, consistency="snapshot")
+    move(feed, 30, 5)
+    damaged = feed.damaged("d.b", 10)
+    assert replica.once(40, consistency="snapshot").exit_code == 3
+    assert both(server) == [45, 50]
+    damaged.unlink()
+    move(feed, 50, 9)
+    with every_state(server, monkeypatch) as seen:
+        assert replica.once(60, consistency="snapshot", accept_gap=True).exit_code == 0
+    sums = [sum(rows[0][1] for _, rows in state) for state in seen]
+    assert sums == [95, 100, 100]
+    assert both(server) == [41, 59]
+
+
+def test_rows_that_the_target_refuses(feed: Feed, server: SqlServer, tmp_path: Path) -> None:
+    replica = Replica(feed, server.url())
+    replica.once(25, consistency="snapshot")
+    server.execute("ALTER TABLE d.b ADD CONSTRAINT few CHECK (v < 100)")
+    feed.puts("d.a", 10, {30: (2, "7")})
+    feed.puts("d.b", 10, {30: (2, "700"), 31: (3, "8")})
+    result = replica.once(40, consistency="snapshot")
+    assert result.exit_code == 3
+    assert "CDC00000000000000000002.json:1" in next(t.error for t in result.tables.values() if t.error)
+    assert both(server) == [50, 7, 50]
+    letters = tmp_path / "letters"
+    letters.mkdir()
+    flags: dict[str, object] = {"on_bad_row": "quarantine", "dead_letters": f"file://{letters}"}
+    result = replica.once(consistency="snapshot", **flags)
+    assert result.exit_code == 3
+    assert both(server) == [50, 7, 50, 8]
+    assert len(list(letters.rglob("*.json"))) == 1
+
+
+def test_what_a_killed_run_left_is_removed(
+    feed: Feed, server: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    left = staging / "storage-consumer-rows-left" / "7" / "load"
+    left.mkdir(parents=True)
+    left.joinpath("rows.arrow").write_bytes(b"of another run")
+    for folder in (staging, left.parent.parent):
+        folder.chmod(0o700)
+    seen: list[list[str]] = []
+    write = Publisher.write
+
+    def watched(*given: Any) -> Any:
+        seen.append([path.name for path in staging.rglob("*.arrow")])
+        return write(*given)
+
+    monkeypatch.setattr(Publisher, "write", watched)
+    replica = Replica(feed, f"{server.url()}?staging={staging}")
+    assert replica.once(25, consistency="snapshot").exit_code == 0
+    assert [len(names) for names in seen] == [2]
+    assert os.listdir(staging) == []
+    missing = Replica(feed, f"{server.url()}?staging={tmp_path}/none")
+    with pytest.raises(BadConfig, match="rows cannot be staged in"):
+        missing.once(consistency="snapshot")
+    (tmp_path / "none").mkdir()
+    assert missing.once(consistency="snapshot").exit_code == 0
+
+
+def test_a_reader_beside_a_live_run(feed: Feed, fresh_mariadb: SqlServer, tmp_path: Path) -> None:
+    """The program itself, with Spark; killed in the middle and started again. Money moves between the two tables."""
+    words = [
+        str(Path(sys.executable).with_name("storage-consumer")), "run", "--tz", "UTC", "--flush-interval", "100ms",
+        "--upstream-uri", f"file://{feed.folder}?protocol=canal-json", "--downstream-uri", fresh_mariadb.url(),
+        "--consistency", "snapshot", "--master", "local[2]",
+    ]  # fmt: skip
+    feed.checkpoint(25)
+    log = (tmp_path / "log").open("wb")
+    seen: list[int] = []
+    ts, moves = 100, random.Random(3)
+    with log, closing(fresh_mariadb.connect()) as reader:
+        for end in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+            process = subprocess.Popen(words, stderr=log, stdout=log, start_new_session=True)
+            deadline, states = time.monotonic() + 60, len(set(seen))
+            while len(set(seen)) < states + 4:
+                assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+                ts += 10
+                move(feed, ts, moves.randint(-50, 50))
+                feed.checkpoint(ts + moves.randint(-4, 5))
+                for _ in range(5):
+                    if state := held(reader):
+                        assert sum(rows[0][1] for _, rows in state) == 100
+                        seen.append(state[0][1][0][1])
+                    time.sleep(0.02)
+            os.killpg(process.pid, end) if end is signal.SIGKILL else process.send_signal(end)
+            process.wait(60)
+    assert process.returncode == 0
+    feed.checkpoint(ts + 5)
+    assert Replica(feed, fresh_mariadb.url()).once(consistency="snapshot").exit_code == 0
+    assert sum(both(fresh_mariadb)) == 100
