@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,15 +67,16 @@ class Catalog:
 
     def is_over(self, folder: Folder, version: int) -> bool:
         """Whether no row above `version`, at which the table's rows began anew, is in the older `folder`. TiCDC writes
-        rows where the newest schema file with their columns is. That is the one of `version` itself if it has the
-        folder's columns. If not, a statement that TiCDC filtered out can give the table the old columns again. Folders
-        that ids name, and those of the old form, are never written again."""
+        rows where the newest schema file with their columns is. That is the one with which the table began anew, the
+        first from `version` on, if it has the folder's columns. If not, a statement that TiCDC filtered out can give
+        the table the old columns again. Folders that ids name, and those of the old form, are never written again."""
         file = self.schema(folder)
         if is_table_id(folder.root) or (file is not None and file.path.endswith("/schema.json")):
             return True
         checksum = self.damaged.get((folder.root, folder.version)) if file is None else file.checksum
-        began = self.by_folder.get((folder.root, version))
-        return checksum is not None and began is not None and began.checksum == checksum
+        history = self.by_root.get(folder.root, ())
+        at = bisect_left(history, version, key=lambda file: file.version)
+        return checksum is not None and at < len(history) and history[at].checksum == checksum
 
     def shape(self, file: SchemaFile) -> Shape:
         """What the statements up to `file` tell of its table."""
