@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,15 +20,19 @@ from typing import Any
 import pymysql
 import pytest
 
+from consumer import app
 from consumer.errors import BadConfig, Retryable
 from consumer.model.actions import Action
+from consumer.model.events import Event, Retrying, RoundFinished, RoundStarted
 from consumer.sink.mysql.rows.publish import Publisher
 from consumer.sink.mysql.server.wire import Connection
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.build import VALUE
 from tests.support.feed import Feed, Replica
+from tests.support.inline_loader import InlineLoader
 from tests.support.moments import every_state, held
+from tests.support.observers import Recorder
 
 
 @pytest.fixture(params=["fresh_mariadb", "fresh_mysql"])
@@ -244,6 +251,48 @@ def test_what_a_killed_run_left_is_removed(
         missing.once(consistency="snapshot")
     (tmp_path / "none").mkdir()
     assert missing.once(consistency="snapshot").exit_code == 0
+
+
+class Removes(Recorder):
+    """Takes the folder of rows away as the first round begins, then all around it, and brings that back."""
+
+    def __init__(self, staging: Path) -> None:
+        super().__init__()
+        self._staging, self._gone, self.stop = staging, staging.with_name("gone"), threading.Event()
+        self._left = deque([RoundStarted, Retrying, Retrying, RoundFinished])
+
+    def tell(self, event: Event) -> None:
+        if isinstance(event, self._left[0]):
+            self._left.popleft()
+            match len(self._left):
+                case 3:
+                    shutil.rmtree(next(self._staging.iterdir()))
+                case 2:
+                    self._staging.rename(self._gone)
+                case 1:
+                    self._gone.rename(self._staging)
+                case _:
+                    self.stop.set()
+                    self._left.append(type(None))
+        super().tell(event)
+
+
+def test_a_staging_folder_that_is_removed_under_a_run(feed: Feed, server: SqlServer, tmp_path: Path) -> None:
+    """As whoever tidies up temporary files does, or a share that is gone for a while."""
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    replica = Replica(feed, f"{server.url()}?staging={staging}")
+    replica.once(25, consistency="snapshot")
+    move(feed, 30, 5)
+    feed.checkpoint(40)
+    seen = Removes(staging)
+    end = threading.Timer(60, seen.stop.set)
+    end.start()
+    settings = replica.settings(consistency="snapshot", flush_interval="10ms", max_wait="0")
+    assert app.run(settings, seen, seen.stop, InlineLoader()).exit_code == 0
+    end.cancel()
+    assert any("rows cannot be staged in" in told for told in seen.retries)
+    assert both(server) == [45, 55]
 
 
 def test_a_reader_beside_a_live_run(feed: Feed, fresh_mariadb: SqlServer, tmp_path: Path) -> None:

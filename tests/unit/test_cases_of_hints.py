@@ -429,6 +429,9 @@ FOLLOWED = {
         "sink/mysql/rows/publish.py:_too_large",
         "pipeline/together.py:refused_together",
     ],
+    "test_consistency.py::test_a_staging_folder_that_is_removed_under_a_run": [
+        "sink/mysql/waiting_room.py:_unavailable",
+    ],
     "test_consistency.py::test_what_a_killed_run_left_is_removed": ["sink/mysql/waiting_room.py:__init__"],
     "test_verify.py::test_what_was_changed_by_hand_is_named_and_mended": ["model/check.py:verdict"],
     "test_verify.py::test_nothing_was_applied_yet": ["app/verify.py:_check_name"],

@@ -20,22 +20,21 @@ class WaitingRoom:
 
     def __init__(self, staging: str) -> None:
         """Raises BadConfig, TargetUnavailable."""
-        within = staging or tempfile.gettempdir()
+        self._within = staging or tempfile.gettempdir()
         try:
-            self._folder, self._lock = new_folder("rows", within)
+            self._folder, self._lock = new_folder("rows", self._within)
         except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
             raise BadConfig(
-                f"rows cannot be staged in {within}: {error.strerror}",
+                f"rows cannot be staged in {self._within}: {error.strerror}",
                 hint="name a folder that this user can write to: staging=.. in --downstream-uri",
             ) from error
         except OSError as error:
-            raise TargetUnavailable(
-                f"rows cannot be staged in {within}: {error.strerror}", hint="make room, then run again"
-            ) from error
+            raise self._unavailable(error) from error
         self._epoch = 0
 
     def begin(self, epoch: int) -> None:
-        """From now on writers of `epoch` stage; what others have staged is removed."""
+        """From now on writers of `epoch` stage; what others have staged is removed. Raises TargetUnavailable."""
+        self._come_back()
         begin_staging(self._folder, epoch)
         self._epoch = epoch
 
@@ -59,3 +58,20 @@ class WaitingRoom:
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
         os.close(self._lock)
+
+    def _come_back(self) -> None:
+        """Make another folder where somebody has removed this one. What was in it is staged again."""
+        if os.path.isdir(self._folder):
+            return
+        try:
+            folder, lock = new_folder("rows", self._within)
+        except OSError as error:
+            raise self._unavailable(error) from error
+        os.close(self._lock)
+        self._folder, self._lock = folder, lock
+
+    def _unavailable(self, error: OSError) -> TargetUnavailable:
+        return TargetUnavailable(
+            f"rows cannot be staged in {self._within}: {error.strerror}",
+            hint="see to it that the folder is there and has room, then run again",
+        )
