@@ -3,6 +3,7 @@ again where it is rewritten."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from consumer.ddl.charsets import declared_charset
@@ -13,6 +14,7 @@ from consumer.ddl.partition_clauses import TAKES_ROWS
 from consumer.ddl.partitions import PartitionChanges, partition_changes
 from consumer.ddl.references import Role, TableReference
 from consumer.model.actions import TAKING_ACTIONS
+from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.forms import Form
 from consumer.model.indexes import Charset
@@ -40,10 +42,12 @@ def changes_of(file: SchemaFile) -> Changes:
     return file.once(_compiled)
 
 
-def columns_said(file: SchemaFile, form: Form | None) -> Definitions:
-    """What the file's statement declares of columns, in the names that a table of `form` has in the target."""
+def columns_said(file: SchemaFile, form: Form | None, before: Iterable[Column]) -> Definitions:
+    """What the file's statement declares of columns, in the names that a table of `form` has in the target; `before`
+    are its columns before the statement, in these names."""
     found = changes_of(file).columns
-    return found if form is None or form.chosen is None else found.called(form.chosen)
+    called = found if form is None or form.chosen is None else found.called(form.chosen)
+    return called.beside(column.name for column in before)
 
 
 def compiled(statement: ParsedStatement) -> Changes:

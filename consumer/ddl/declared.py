@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
 from consumer.ddl.tokens import TokenKind, Tokens, closing, starts, string_value
@@ -44,6 +44,15 @@ class Definitions:
         lowered = same_name(column)
         return None if lowered in self.added else self.renamed.get(lowered, lowered)
 
+    def beside(self, there: Iterable[str]) -> Definitions:
+        """What it says to a table that has the columns `there`. Upstream has executed it: one of them that it adds, and
+        neither drops nor renames, stays as it is (IF NOT EXISTS)."""
+        stayed = (self.added & same_names(there)) - self.dropped - {*self.renamed.values()}
+        if not stayed:
+            return self
+        told = {name: found for name, found in self.columns.items() if name not in stayed}
+        return replace(self, columns=told, added=self.added - stayed)
+
     def called(self, chosen: Chosen) -> Definitions:
         """The same in the names of a target that has the `chosen` columns."""
 
@@ -62,7 +71,7 @@ class Definitions:
         """What is known of the columns once the statement has run."""
         moved = {new: known[old] for new, old in self.renamed.items() if old in known}
         kept = {name: found for name, found in known.items() if name not in {*self.renamed.values(), *self.dropped}}
-        return {**kept, **moved, **self.columns}
+        return {**kept, **moved, **self.beside(known).columns}
 
 
 def declared(statement: ParsedStatement) -> Definitions:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Protocol
 
-from consumer.ddl.changes import changes_of, columns_said, recovered_table, takes_rows, written_tables
+from consumer.ddl.changes import columns_said, recovered_table, takes_rows, written_tables
 from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import BadConfig, CannotBeExact, DdlRefused
@@ -142,7 +142,8 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             f"[[consumer.columns]] gives columns of it that it does not have ({', '.join(lost)})",
             hint="correct the name, or write it with a * where the column comes later",
         )
-    old_name, left = changes_of(file).columns.old_name, same_names(c.name for c in before if not chosen.keeps(c.name))
+    old_name = columns_said(file, None, before).old_name
+    left = same_names(c.name for c in before if not chosen.keeps(c.name))
     for column in file.columns:
         if chosen.keeps(column.name) and (old := old_name(column.name)) in left:
             raise DdlRefused(
@@ -153,7 +154,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
 
 def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
     """Other tables have the columns of a merged one too, and not at the same time as this one."""
-    said = changes_of(file).columns
+    said = columns_said(file, found.form, found.before)
     before = {same_name(column.name): column for column in found.before}
     for column in found.after[: -len(found.form.added)]:
         old = before.get(said.old_name(column.name) or "")
@@ -274,7 +275,7 @@ def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
 
 
 def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
-    old_name = columns_said(file, found.form).old_name
+    old_name = columns_said(file, found.form, found.before).old_name
     before = same_names(column.name for column in found.before if column.is_pk)
     added = {column.name for column in found.form.added}
     key = (column.name for column in found.after if column.is_pk)

@@ -191,6 +191,21 @@ def test_statements_go_on_under_the_rule(feed: Feed, made: tuple[str, Query]) ->
     assert listed(query, "d", "t") == []
 
 
+@pytest.mark.parametrize("form", ["", "append", "soft-delete"])
+def test_a_column_that_is_added_where_it_was_there_keeps_its_values(
+    feed: Feed, made: tuple[str, Query], form: str
+) -> None:
+    url, query = made
+    first_rows(feed)
+    new = Column("w", "INT", default="4")
+    text = "ALTER TABLE `t` ADD COLUMN IF NOT EXISTS `V` INT DEFAULT 9, ADD COLUMN IF NOT EXISTS `w` INT DEFAULT 4"
+    feed.statement("d.t", 25, Action.MULTI_SCHEMA_CHANGE, text, (ID, VALUE, NOTE, new))
+    forms = [f"d.t = {form}"] if form else []
+    assert once(feed, url, {"tables": ["d.t"], "rename": {"v": "worth"}}, forms=forms).exit_code == 0
+    present = {"": "", "append": " WHERE _commit_ts IN (20, 13)", "soft-delete": " WHERE _deleted_at IS NULL"}[form]
+    assert sorted(query(f"SELECT id, worth, note, w FROM d.t{present}")) == [(1, 7, "m", 4), (3, 15, "n3", 4)]
+
+
 @pytest.mark.parametrize(
     ("rule", "why"),
     [

@@ -136,6 +136,14 @@ def test_columns_come_and_go_for_each_table_at_its_time(make: Make) -> None:
     assert "s1.t cannot be merged into shop.t: its column note would be" in result.tables[S1].error
 
 
+def test_a_column_that_is_added_where_it_was_there_keeps_its_values(make: Make) -> None:
+    replica = make()
+    clause = "ADD COLUMN IF NOT EXISTS `v` INT DEFAULT 9, ADD COLUMN `note` VARCHAR(20) DEFAULT 'n'"
+    replica.alter("s1.t", 11, clause, NOTED, Action.MULTI_SCHEMA_CHANGE)
+    assert replica.once(20 * MS).exit_code == 0
+    assert replica.rows() == FIRST
+
+
 def test_a_table_of_another_definition_stops_alone(make: Make) -> None:
     replica = make()
     feed = replica.feed

@@ -93,7 +93,9 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
-    said = columns_said(step.file, None if step.formed is None else step.formed.form)
+    formed = step.formed
+    before = formed.before if formed else step.columns_before or ()
+    said = columns_said(step.file, formed.form if formed else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows

@@ -90,3 +90,16 @@ def test_a_column_that_gets_the_name_of_one_to_be_added_where_there_is_none_is_t
         schema_file("d.t", 5, query="ALTER TABLE `t` CHANGE COLUMN `w` `k` INT, ADD COLUMN IF NOT EXISTS `K` INT")
     ).columns
     assert (said.old_name("k"), said.added) == ("w", frozenset())
+
+
+def test_a_column_that_was_there_is_not_added() -> None:
+    query = (
+        "ALTER TABLE `t` ADD COLUMN IF NOT EXISTS `A` ENUM('x'), ADD COLUMN IF NOT EXISTS `n` INT, DROP COLUMN `b`,"
+        " ADD COLUMN `b` INT, RENAME COLUMN `c` TO `d`, ADD COLUMN `c` INT"
+    )
+    said = changes_of(schema_file("d.t", 1, Action.MULTI_SCHEMA_CHANGE, query)).columns
+    found = said.beside(["a", "B", "C"])
+    assert [found.old_name(name) for name in ("A", "n", "b", "c", "d")] == ["a", None, None, None, "c"]
+    assert set(found.columns) == {"n", "b", "c"}
+    known = Definition(elements=("y",))
+    assert said.after({"a": known})["a"] == known

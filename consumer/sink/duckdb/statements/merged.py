@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import tzinfo
 
 from consumer.ddl.backfill import NotExact
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import columns_said
 from consumer.ddl.declared import Definition
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.forms import SOURCE, FormedDdl, source_of
@@ -50,7 +50,7 @@ def merged_into(
 
 def _values(step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo) -> list[str]:
     """The values of the table's rows in columns that come, and none in those that go."""
-    said = changes_of(step.file).columns
+    said = columns_said(step.file, formed.form, formed.before)
     before, after = ({same_name(column.name) for column in columns} for columns in (formed.before, formed.after))
     found = []
     for column in formed.after[: -len(formed.form.added)]:

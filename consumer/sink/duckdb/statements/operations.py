@@ -217,7 +217,8 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
     table, formed = _existing(step, step.name, tables), step.formed
-    definitions = columns_said(step.file, None if formed is None else formed.form)
+    there = formed.before if formed else step.columns_before or ()
+    definitions = columns_said(step.file, formed.form if formed else None, there)
     if formed is not None and formed.form.keeps_ended and action == Action.TRUNCATE_TABLE:
         return Operations((_closing(step, formed, written.table(table.name)),))
     before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))

@@ -43,7 +43,7 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
 
 def merged_of(step: ApplyDdl, formed: FormedDdl, zone: str) -> Merged:
     """A statement about a table that others are merged with."""
-    said = columns_said(step.file, formed.form)
+    said = columns_said(step.file, formed.form, formed.before)
     return Merged(step, formed, _declared, lambda column: _assigned(step, column, said, zone))
 
 
@@ -63,7 +63,7 @@ def _declared(column: Column) -> str:
 
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
-    said = columns_said(step.file, formed.form)
+    said = columns_said(step.file, formed.form, formed.before)
     before = by_name(formed.before)
     clauses, fills, stayed = list[str](), list[str](), set[str]()
     place = "FIRST"

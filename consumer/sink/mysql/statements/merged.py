@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pymysql
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import columns_said
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.forms import SOURCE, FormedDdl, source_of
@@ -60,7 +60,7 @@ class Merged:
     @property
     def brought(self) -> tuple[Column, ...]:
         """The columns that are new to the statement's table."""
-        old_name = changes_of(self.step.file).columns.old_name
+        old_name = columns_said(self.step.file, self.formed.form, self.formed.before).old_name
         before = {same_name(column.name) for column in self.formed.before}
         own = self.formed.after[: -len(self.formed.form.added)]
         return tuple(column for column in own if old_name(column.name) not in before)
