@@ -72,6 +72,10 @@ class Form:
         """The columns that it adds behind upstream's."""
         return tuple(replace(column, name=self.name(column.name)) for column in _ADDED[self.kind])
 
+    def keeps(self, column: str) -> bool:
+        """Whether the target has upstream's `column`."""
+        return self.chosen is None or self.chosen.keeps(column)
+
     def called(self, column: str) -> str:
         """What upstream's `column` is called in the target."""
         return column if self.chosen is None else self.chosen.name(column)

@@ -97,11 +97,12 @@ class TableVersionConsumer:
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )
+        labels = self._labels(columns, shape)
         return LoadRequest(
             table,
             form_columns(form, table, columns, shape),
             absent=absent,
-            labels={same_name(form.called(name)): found for name, found in self._labels(columns, shape).items()},
+            labels={same_name(form.called(name)): found for name, found in labels.items() if form.keeps(name)},
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
             routed=self._routed,

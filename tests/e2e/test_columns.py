@@ -253,6 +253,17 @@ def test_a_column_without_values_does_not_come_to_be_kept(feed: Feed, made: tupl
     assert rows(query, "d", "t", ["id", "worth"]) == ["(1, 7)", "(3, 15)"]
 
 
+def test_labels_are_not_those_of_a_column_that_is_left_out(feed: Feed, place: tuple[str, Query]) -> None:
+    url, query = place
+    feed.database("d", 1)
+    text = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `size` ENUM('s','m','l'), `state` ENUM('on','off'))"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, text, (ID, Column("size", "ENUM"), Column("state", "ENUM")))
+    feed.file("d.t", 2, line(10, "INSERT", id="1", size="2", state="1"))
+    feed.checkpoint(30)
+    assert once(feed, url, {"tables": ["d.t"], "exclude": ["state"], "rename": {"size": "state"}}).exit_code == 0
+    assert query("SELECT id, state FROM d.t") == [(1, "m")]
+
+
 def test_a_column_that_comes_to_be_left_out_goes(feed: Feed, made: tuple[str, Query]) -> None:
     url, query = made
     first_rows(feed)
