@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from consumer.model.names import same_name
@@ -15,12 +15,12 @@ from consumer.model.names import same_name
 class Chosen:
     """`include` (() for all) and `exclude` are names of columns, with ``*`` as wildcard; `renames` are upstream's and
     the target's names. Case does not matter. `named` are whole names that rules for just this table give: one that the
-    table does not have was mistyped, and a column would be there that nobody wants."""
+    table does not have was mistyped, and a column would be there that nobody wants. They make no other rule."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     renames: tuple[tuple[str, str], ...] = ()
-    named: tuple[str, ...] = ()
+    named: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         """The same for the same rules; the progress keeps it."""

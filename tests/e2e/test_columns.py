@@ -283,6 +283,15 @@ def test_another_rule_for_a_table_that_has_begun_is_refused(feed: Feed, made: tu
             once(feed, url, other)
 
 
+def test_a_renamed_table_goes_on_under_an_equal_rule(feed: Feed, made: tuple[str, Query]) -> None:
+    url, query = made
+    first_rows(feed)
+    text = "RENAME TABLE `d`.`t` TO `d`.`other`"
+    feed.statement("d.other", 25, Action.RENAME_TABLE, text, (ID, VALUE, NOTE))
+    assert once(feed, url, RULE, {**RULE, "tables": ["d.*"]}).exit_code == 0
+    assert rows(query, "d", "other", ["id", "worth"]) == ["(1, 7)", "(3, 15)"]
+
+
 def test_filters_and_masks_see_upstreams_columns(feed: Feed, made: tuple[str, Query]) -> None:
     url, query = made
     first_rows(feed)
