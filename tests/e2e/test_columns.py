@@ -7,9 +7,11 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from consumer import app
@@ -320,6 +322,24 @@ def test_rows_that_lack_columns_are_not_for_a_rule(feed: Feed, made: tuple[str, 
     assert "its rows lack columns (note)" in result.tables[TableName("d", "t")].error
     assert once(feed, url, name="second", routes=["d.* -> e.*"]).exit_code == 0
     assert rows(query, "e", "t", ["id", "v"]) == ["(9, 9)"]
+
+
+def test_columns_of_a_restored_table_are_converted_by_their_own_types(feed: Feed, tmp_path: Path) -> None:
+    feed.database("d", 1)
+    moment, time = Column("moment", "TIMESTAMP"), Column("time", "DATETIME")
+    feed.describe("d.t", 2, (ID, moment, time))
+    with duckdb.connect(tmp_path / "r.duckdb") as connection:
+        connection.execute("CREATE SCHEMA d")
+        connection.execute("CREATE TABLE d.t (id INTEGER, time TIMESTAMP, moment TIMESTAMP)")  # TIMESTAMPs are in UTC
+        connection.execute("INSERT INTO d.t VALUES (1, '2024-06-01 04:00:00', '2020-01-01 00:00:00')")
+    text = "ALTER TABLE `t` MODIFY COLUMN `moment` DATETIME"
+    feed.statement("d.t", 25, Action.MODIFY_COLUMN, text, (ID, replace(moment, type="DATETIME"), time))
+    feed.checkpoint(30)
+    swapped = {"tables": ["d.t"], "rename": {"moment": "time", "time": "moment"}}
+    assert once(feed, f"duckdb:///{tmp_path}/r.duckdb", swapped, start_ts="5", tz="Asia/Shanghai").exit_code == 0
+    assert rows(Duck(tmp_path / "r.duckdb"), "d", "t", ["id", "time", "moment"]) == [
+        "(1, datetime.datetime(2024, 6, 1, 12, 0), datetime.datetime(2020, 1, 1, 0, 0))"
+    ]
 
 
 def test_a_table_with_no_key_stops(feed: Feed, made: tuple[str, Query]) -> None:

@@ -221,7 +221,7 @@ def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, writt
     definitions = columns_said(step.file, formed.form if formed else None, there)
     if formed is not None and formed.form.keeps_ended and action == Action.TRUNCATE_TABLE:
         return Operations((_closing(step, formed, written.table(table.name)),))
-    before = table.upstream or Upstream(visible(step.columns_before or step.file.columns))
+    before = table.upstream or Upstream(visible(there or step.file.columns))
     after = _upstream(step.file.columns if formed is None else formed.after, definitions, before)
     found = changes(step, table, before, after, definitions, zone)
     emptied = (f"TRUNCATE {written.table(table.name)}",) if action == Action.TRUNCATE_TABLE else ()
