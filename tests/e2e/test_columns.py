@@ -266,6 +266,21 @@ def test_labels_are_not_those_of_a_column_that_is_left_out(feed: Feed, place: tu
     assert query("SELECT id, state FROM d.t") == [(1, "m")]
 
 
+def test_a_time_that_is_left_out_needs_no_zone(feed: Feed, place: tuple[str, Query]) -> None:
+    url, query = place
+    feed.database("d", 1)
+    text = "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT, `seen` TIMESTAMP NULL)"
+    seen = Column("seen", "TIMESTAMP")
+    feed.statement("d.t", 2, Action.CREATE_TABLE, text, (ID, VALUE, seen))
+    feed.file("d.t", 2, line(10, "INSERT", id="1", v="5", seen="2024-06-01 12:00:00"))
+    text = "ALTER TABLE `t` MODIFY COLUMN `seen` DATETIME"
+    feed.statement("d.t", 25, Action.MODIFY_COLUMN, text, (ID, VALUE, replace(seen, type="DATETIME")))
+    feed.checkpoint(30)
+    rule = {"tables": ["d.t"], "exclude": ["seen"]}
+    assert once(feed, url, rule, tz="Asia/Shanghai").exit_code == 0
+    assert query("SELECT * FROM d.t") == [(1, 5)]
+
+
 def test_a_column_that_comes_to_be_left_out_goes(feed: Feed, made: tuple[str, Query]) -> None:
     url, query = made
     first_rows(feed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import columns_said
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.tokens import TokenKind, starts
 from consumer.errors import DdlRefused
@@ -85,12 +85,14 @@ def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
         return True
     if step.file.type not in _CONVERTING:
         return False
-    times = [c for c in (*step.file.columns, *(step.columns_before or ())) if _is_time(c)]
-    if not times or step.columns_before is None:
+    formed = step.formed
+    before, after = (formed.before, formed.after) if formed else (step.columns_before, step.file.columns)
+    times = [c for c in (*after, *(before or ())) if _is_time(c)]
+    if not times or before is None:
         return bool(times)
-    said = changes_of(step.file).columns
-    before = by_name(step.columns_before)
-    pairs = ((before.get(said.old_name(column.name) or ""), column) for column in step.file.columns)
+    said = columns_said(step.file, formed.form if formed else None, before)
+    known = by_name(before)
+    pairs = ((known.get(said.old_name(column.name) or ""), column) for column in after)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)
 
 
