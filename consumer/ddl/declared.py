@@ -30,13 +30,15 @@ _PLAIN = Definition()
 class Definitions:
     """All that one CREATE TABLE or ALTER TABLE declares. Column names are in lower case.
 
-    `renamed` maps a column's new name to its old one, `dropped` are columns that are gone, `added` those that come.
+    `renamed` maps a column's new name to its old one, `dropped` are columns that are gone, `added` those that come,
+    those of `unless_there` only if no column has the name.
     """
 
     columns: Mapping[str, Definition] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
     added: frozenset[str] = frozenset()
+    unless_there: frozenset[str] = frozenset()
 
     def old_name(self, column: str) -> str | None:
         """The name, in lower case, that a column of the table had before the statement; None for one that it adds,
@@ -45,9 +47,9 @@ class Definitions:
         return None if lowered in self.added else self.renamed.get(lowered, lowered)
 
     def beside(self, there: Iterable[str]) -> Definitions:
-        """What it says to a table that has the columns `there`. Upstream has executed it: one of them that it adds, and
-        neither drops nor renames, stays as it is (IF NOT EXISTS)."""
-        stayed = (self.added & same_names(there)) - self.dropped - {*self.renamed.values()}
+        """What it says to a table that has the columns `there`: one that it adds IF NOT EXISTS, and neither drops nor
+        renames, stays as it is."""
+        stayed = (self.unless_there & self.added & same_names(there)) - self.dropped - {*self.renamed.values()}
         if not stayed:
             return self
         told = {name: found for name, found in self.columns.items() if name not in stayed}
@@ -65,6 +67,7 @@ class Definitions:
             {new: same_name(chosen.name(self.renamed[name])) for name, new in names(self.renamed)},
             frozenset(new for _, new in names({*self.dropped, *left})),
             frozenset(new for _, new in names(self.added)),
+            frozenset(new for _, new in names(self.unless_there)),
         )
 
     def after(self, known: Mapping[str, Definition]) -> dict[str, Definition]:
@@ -84,6 +87,7 @@ def declared(statement: ParsedStatement) -> Definitions:
         frozenset(same_name(name_in(m.tokens, 2)) for m in statement.members if starts(m.tokens, "DROP", "COLUMN")),
         # Upstream has executed it: what it adds under a name that it also gives was there (IF NOT EXISTS).
         same_names(statement.added_columns()) - renamed.keys(),
+        same_names(statement.added_columns(unless_there=True)),
     )
 
 

@@ -107,10 +107,11 @@ class ParsedStatement:
             elif member.tokens and member.tokens[0].word in _COLUMN_VERBS:
                 yield from _defined(member.tokens)
 
-    def added_columns(self) -> list[str]:
-        """The names of the columns that an ALTER TABLE adds."""
+    def added_columns(self, unless_there: bool = False) -> list[str]:
+        """The names of the columns that an ALTER TABLE adds; `unless_there`: with IF NOT EXISTS alone."""
         adding = (member.tokens for member in self.members if self.is_alter and starts(member.tokens, "ADD"))
-        found = (_column(tokens) for spec in adding for tokens in _defined(spec))
+        meant = (spec for spec in adding if not unless_there or _unless_there(spec))
+        found = (_column(tokens) for spec in meant for tokens in _defined(spec))
         return [column.name for column in found if column]
 
     @cached_property
@@ -129,6 +130,11 @@ class ParsedStatement:
     def indexes(self) -> tuple[Index, ...]:
         sources = [self.tokens[1:]] if self.kind == "CREATE INDEX" else self.definitions()
         return tuple(filter(None, map(_index, sources)))
+
+
+def _unless_there(spec: Tokens) -> bool:
+    """Whether it is ``ADD [COLUMN] IF NOT EXISTS ..``."""
+    return starts(spec, "IF", "NOT", "EXISTS", at=1 + starts(spec, "COLUMN", at=1))
 
 
 def statement_of(text: str) -> ParsedStatement:

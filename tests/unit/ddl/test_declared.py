@@ -103,3 +103,9 @@ def test_a_column_that_was_there_is_not_added() -> None:
     assert set(found.columns) == {"n", "b", "c"}
     known = Definition(elements=("y",))
     assert said.after({"a": known})["a"] == known
+
+
+def test_a_column_that_is_added_without_a_condition_was_not_there() -> None:
+    """Where one of its name is known, a statement that dropped it was filtered out: its values are gone upstream."""
+    said = changes_of(schema_file("d.t", 1, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `a` INT")).columns
+    assert said.beside(["id", "a"]).old_name("a") is None
