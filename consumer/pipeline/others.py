@@ -183,7 +183,8 @@ def belongs_to(table: TableName, owned: Owned, naming: Naming, later: TableName 
 def drops_database_of(table: TableName, other: str, statement: Statement) -> DdlRefused:
     """Why a DROP DATABASE does not run: it would also drop what belongs to another consumer."""
     database, version = statement.file.name, statement.version
-    return DdlRefused(
+    return statement_refused(
+        statement.file,
         f"it would also drop {table}, which belongs to the consumer {other!r} of this target: {statement.file.query}",
         hint=f"drop this consumer's own tables in {database} by hand, then: {skip_ddl_command(database, version)}",
     )

@@ -11,7 +11,7 @@ from shlex import quote
 from consumer.ddl.changes import written_tables
 from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
-from consumer.model.commands import skip_ddl_command
+from consumer.model.commands import skip_ddl_command, statement_refused
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.routes import naming_from
@@ -100,7 +100,8 @@ class SharedNames:
         there = same_name(self._naming.target(database).database)
         tables = (name for (found, _), names in self._known.items() if found == there for name in names)
         other = min((name for name in tables if same_name(name.database) != same_name(database.database)), default=None)
-        return None if other is None else DdlRefused(
+        return None if other is None else statement_refused(
+            statement.file,
             f"it would also drop {self._naming.shown(other)}: {statement.file.query}",
             hint=f"drop the tables of {database} by hand in the target, then: {skip_ddl_command(database, version)}",
         )  # fmt: skip
