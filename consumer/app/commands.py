@@ -74,8 +74,9 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for files"))
         listing = listed(settings, parts.reader, checkpoint)
-        tables = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
-        full = [] if settings.start_ts else parts.sink.has_rows(parts.options.naming.targets(tables))
+        known = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
+        tables = [name for name in known if parts.options.starts.of(name) is None]
+        full = [] if settings.start_ts.whole else parts.sink.has_rows(parts.options.naming.targets(tables))
         if full:
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"

@@ -78,6 +78,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         syncpoints=settings.syncpoints,
         consistency=settings.consistency,
         publish_bytes=settings.publish_bytes,
+        starts=settings.starts,
     )
     letters = None
     if settings.dead_letters is not None:
@@ -120,13 +121,11 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
     """What the first run with --start-ts records: every table is there already. Raises BadConfig for any later run that
     begins elsewhere."""
     start_ts = settings.start_tso
+    if settings.start_ts.rules:
+        _check_times(dialect)
     if not start_ts or start_ts == progress.start_ts:
         return None
-    if dialect.timeless:
-        raise BadConfig(
-            "rows of this CSV changefeed do not say when they were committed: --start-ts cannot tell old from new ones",
-            hint=f"set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
-        )
+    _check_times(dialect)
     if not progress.is_empty:
         began = f"began at --start-ts {progress.start_ts}" if progress.start_ts else "began without --start-ts"
         raise BadConfig(
@@ -134,6 +133,14 @@ def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> Progre
             hint="leave --start-ts out to go on, or fill a new target under another --name",
         )
     return ProgressChange(applied_ts=start_ts, start_ts=start_ts)
+
+
+def _check_times(dialect: Dialect) -> None:
+    if dialect.timeless:
+        raise BadConfig(
+            "rows of this CSV changefeed do not say when they were committed: --start-ts cannot tell old from new ones",
+            hint=f"set {protocol_of(dialect).commit_ts}, and have it write to a new prefix",
+        )
 
 
 def one_round(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_parts
 from consumer.codec.registry import protocol_of
 from consumer.config.settings import Settings
+from consumer.config.start_rules import StartRules
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
 from consumer.model.commands import in_a_replay
@@ -73,7 +74,7 @@ def _of_a_replay(result: RunResult, name: str) -> RunResult:
 
 
 def _check(settings: Settings, first: int, last: int | None) -> None:
-    if settings.start_ts is not None:
+    if settings.start_ts != StartRules():
         raise BadConfig(
             "--start-ts is for a replica that goes on", hint="replay begins at --from-ts: give that instead"
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from consumer.config.rule_values import Rules, TableRule, check_keys, names_just, names_of, rules_of, tables_of
-from consumer.model.chosen import Chosen
+from consumer.model.chosen import Chosen, in_order
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 
 _KEYS = ("tables", "include", "exclude", "rename")
@@ -39,7 +39,7 @@ def _rule(rule: Mapping[str, object], place: str) -> ColumnRule:
     check_keys(rule, _KEYS, place)
     if not {"include", "exclude", "rename"}.intersection(rule):
         raise ValueError(f"{place}give include, exclude or rename")
-    include, exclude = (tuple(names_of(rule, key, place, optional=True)) for key in ("include", "exclude"))
+    include, exclude = (in_order(names_of(rule, key, place, optional=True)) for key in ("include", "exclude"))
     return ColumnRule(tables_of(rule, "tables", place), Chosen(include, exclude, _renames(rule, place)))
 
 

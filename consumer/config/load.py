@@ -70,13 +70,13 @@ def load(
                 hint=f"set {PROTOCOLS[settings.protocol].commit_ts}, and have it write to a new prefix;"
                 " or leave syncpoints out",
             )
-        if settings.masks.rules and settings.start_ts is not None:
+        if settings.masks.rules and settings.start_ts.whole is not None:
             raise BadConfig(
                 "--start-ts says that the target has the tables already, and [[consumer.masks]] would leave the values"
                 " that they have",
                 hint="fill the target from the storage, or leave the masks out",
             )
-        if settings.start_ts is not None and (route := next((r for r in settings.routes if r.merge), None)):
+        if settings.start_ts.whole is not None and (route := next((r for r in settings.routes if r.merge), None)):
             raise BadConfig(
                 f"--start-ts says that the target has the tables already, and '{route}' merges tables: which rows of"
                 " which table are there would not be known",

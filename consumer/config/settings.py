@@ -19,6 +19,7 @@ from consumer.config.fields import ProtocolSettings, field_of, setting, unproven
 from consumer.config.form_rules import FormRules, form_rules
 from consumer.config.mask_rules import MaskRules, mask_rules, with_masks
 from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter_rules, row_filter_rules, shaping_of
+from consumer.config.start_rules import StartRules, start_rules
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
@@ -30,6 +31,7 @@ from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
 from consumer.model.shaping import ShapingOf, unshaped
+from consumer.model.starts import Starts
 from consumer.model.targets import Naming
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
@@ -181,10 +183,13 @@ class Settings(_OfProtocols):
         DdlRules(), "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
         flag=False,
     )  # fmt: skip
-    start_ts: Annotated[str | None, BeforeValidator(moments.moment)] = setting(
-        None,
-        "For the first run: the target already holds the tables as they were at this moment (a Dumpling or BR export).",
-        metavar="TSO|TIME",
+    start_ts: Annotated[StartRules, BeforeValidator(start_rules)] = setting(
+        StartRules(),
+        "For the first run: the target already holds the tables as they were at this moment (a Dumpling or BR export)."
+        " `RULE=MOMENT` is for tables that are new to this `--name`, `RULE=now` for those that begin at the present"
+        " checkpoint; the last match decides. Can be given several times.",
+        metavar="[RULE=]TSO|TIME",
+        several=True,
     )
     file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = setting(
         None,
@@ -317,8 +322,13 @@ class Settings(_OfProtocols):
 
     @property
     def start_tso(self) -> int:
-        """The TSO of `start_ts`, 0 where it is not set. Raises BadConfig."""
-        return 0 if self.start_ts is None else self.tso("--start-ts", self.start_ts)
+        """The TSO of `start_ts` for all tables, 0 where it is not set. Raises BadConfig."""
+        return 0 if self.start_ts.whole is None else self.tso("--start-ts", self.start_ts.whole)
+
+    @property
+    def starts(self) -> Starts:
+        """The compiled form of `start_ts` for single tables. Raises BadConfig."""
+        return self.start_ts.starts(partial(self.tso, "--start-ts"), self.case_sensitive)
 
     def tso(self, flag: str, moment: str) -> int:
         """The TSO of a moment that `flag` gives; times are in the changefeed's zone. Raises BadConfig."""

@@ -37,9 +37,11 @@ class OwnedTables(Mapping[TableName, Owned]):
         wanted = self._key(TableName(database, ""))
         return sorted(name for name in self._owned if self._key(TableName(name.database, "")) == wanted)
 
-    def beyond(self, ts: int) -> OwnedTables:
-        """Those that are further than `ts`."""
-        return OwnedTables({name: owned for name, owned in self._owned.items() if owned.applied_ts > ts}, self._case)
+    def beyond(self, ts: int, some: Mapping[TableName, int]) -> OwnedTables:
+        """Those that are further than `ts`, or what `some` gives instead."""
+        own = {self._key(name): start for name, start in some.items()}
+        found = {n: owned for n, owned in self._owned.items() if owned.applied_ts > own.get(self._key(n), ts)}
+        return OwnedTables(found, self._case)
 
     def _key(self, name: TableName) -> TableName:
         return name if self._case else name.folded

@@ -124,6 +124,10 @@ class DdlState(enum.StrEnum):
     SKIPPED = "skipped"
 
 
+GIVEN = "the target was given its table as of --start-ts "
+"""The beginning of the reason of a statement whose effect the target had when its table began."""
+
+
 @dataclass(frozen=True, slots=True)
 class DdlRecord:
     """`before` is the sink's own text: after a crash it shows whether the statement ran, and how much of a refused
@@ -175,6 +179,7 @@ class ProgressChange:
     forget_ddls: tuple[DdlId, ...] = ()
     audit: tuple[AuditRow, ...] = ()
     start_ts: int | None = None
+    starts: Mapping[TableName, int] = field(default_factory=dict)
     rewind: bool = False
     by_hand: tuple[TableName, ...] = ()
     routes: str | None = None
@@ -197,6 +202,7 @@ class ProgressChange:
         return ProgressChange(
             applied_ts=applied[-1] if applied else None,
             start_ts=starts[-1] if starts else None,
+            starts={name: ts for change in changes for name, ts in change.starts.items()},
             tables={name: place for change in changes for name, place in change.tables.items()},
             folders={folder: place for change in changes for folder, place in change.folders.items()},
             ddls=tuple(record for change in changes for record in change.ddls),
@@ -240,7 +246,8 @@ class Progress:
     """The progress of one consumer name. `upstream` is None before the first run.
 
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
-    for a target that began empty. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
+    for a target that began empty. `starts`: the same for some tables, by the names that they had then, with a commit-ts
+    that is not below `start_ts`. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
     that were set aside, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`).
     `routes` are those by which its tables have their names (see `Naming`), `forms` what
     its tables are that are no mirrors (see `consumer.plan.forms`), `filters` the rules of its tables (see
@@ -253,6 +260,7 @@ class Progress:
     folders: Mapping[Folder, FolderProgress] = field(default_factory=dict)
     ddls: Mapping[DdlId, DdlRecord] = field(default_factory=dict)
     start_ts: int = 0
+    starts: Mapping[TableName, int] = field(default_factory=dict)
     time_zone: str = field(default="", compare=False)
     bad_rows: BadRows = field(default_factory=dict)
     routes: str = ""
@@ -287,6 +295,17 @@ class Progress:
     def table(self, name: TableName) -> TableProgress:
         return self.tables.get(name) or TableProgress(self.applied_ts)
 
+    def start_of(self, name: TableName) -> int:
+        """The commit-ts at which the target was given the table that had `name` then; 0 where it was given none."""
+        return self.starts.get(name, self.start_ts)
+
+    def was_given(self, statement: DdlId) -> bool:
+        """Whether the target had its effect when its table, or all of them, began."""
+        record = self.ddls.get(statement)
+        if record is not None:
+            return record.reason.startswith(GIVEN)
+        return statement.version <= self.start_of(TableName(statement.database, statement.table))
+
     def after(self, change: ProgressChange) -> Progress:
         """The progress once `change` is durable."""
         ddls = {**self.ddls, **{record.id: record for record in change.ddls}}
@@ -296,6 +315,7 @@ class Progress:
             self,
             applied_ts=self.applied_ts if change.applied_ts is None else change.applied_ts,
             start_ts=self.start_ts if change.start_ts is None else change.start_ts,
+            starts={**self.starts, **change.starts},
             tables={n: t for n, t in {**self.tables, **change.tables}.items() if t is not None},
             folders={f: p for f, p in {**self.folders, **change.folders}.items() if p is not None},
             ddls=ddls,

@@ -12,7 +12,7 @@ from consumer.model.targets import Naming
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life
+from consumer.plan.lives import Life, given_at
 from consumer.target import Sink
 
 
@@ -25,8 +25,9 @@ def gone(
         return error
     anew = table in offered(sink, [table], assembly, progress, options)
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
-    if progress.start_ts and not read and not _ran(table, progress):
-        return _not_there_at_start(table, progress.start_ts, anew, options.naming)
+    start = progress.start_of(table)
+    if start and not read and not _ran(table, progress):
+        return _not_there_at_start(table, start, table in progress.starts, anew, options.naming)
     return _told(table, error, anew, read, options.naming)
 
 
@@ -50,18 +51,18 @@ def _told(table: TableName, error: TableMissing, anew: bool, read: bool, naming:
     return error
 
 
-def _not_there_at_start(table: TableName, start_ts: int, anew: bool, naming: Naming) -> TableMissing:
+def _not_there_at_start(table: TableName, start_ts: int, alone: bool, anew: bool, naming: Naming) -> TableMissing:
     again = f", or load it from the storage: {resync_command(table)}" if anew else ""
     return TableMissing(
-        f"the target has no table {naming.shown(table)}, though --start-ts says that it holds all tables as of"
-        f" {start_ts}",
+        f"the target has no table {naming.shown(table)}, though --start-ts says that it holds"
+        f" {'it' if alone else 'all tables'} as of {start_ts}",
         hint=f"copy it from upstream as of {start_ts} and run again{again}",
         table=str(table),
     )
 
 
 def _ran(table: TableName, progress: Progress) -> bool:
-    return any((ddl.database, ddl.table) == table for ddl in progress.ddls)
+    return any((ddl.database, ddl.table) == table and not progress.was_given(ddl) for ddl in progress.ddls)
 
 
 def all_gone(
@@ -97,9 +98,9 @@ def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:
 
 
 def _was_there(life: Life, read: int, progress: Progress) -> bool:
-    """Whether its rows were applied, or its CREATE TABLE was executed; `read` is the newest version of its files that
-    were read. A view has no rows."""
-    if read >= (life.birth.version if life.birth is not None else 0):
+    """Whether its rows were applied, its CREATE TABLE was executed, or the target was given it; `read` is the newest
+    version of its files that were read. A view has no rows."""
+    if given_at(life, progress) or read >= (life.birth.version if life.birth is not None else 0):
         return True
     if life.birth is None or len(life.names) > 1 or life.birth.type == Action.CREATE_VIEW:
         return False

@@ -32,6 +32,7 @@ from consumer.plan.date_order import check_dates
 from consumer.plan.moments import reached
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
+from consumer.plan.starting import start_notes, unfit_notes
 
 _LONGEST_LINGER = 0.2
 
@@ -146,7 +147,7 @@ class ConsumerManager:
         """The round. Tables that cannot begin are stopped."""
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
-        for note in notes(assembly, ledger.progress, options.naming):
+        for note in (*notes(assembly, ledger.progress, options.naming), *unfit_notes(assembly, options.starts)):
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
@@ -186,10 +187,13 @@ class ConsumerManager:
         check_routes(options.naming, ledger.progress, ledger.marked)
         ledger.empty_marked()
         assembly = options.assembly(reader, listing, ledger.progress)
-        if (change := options.opening(assembly, ledger.progress)) is not None:
-            ledger.record(change)
-            ledger.empty_marked()
-            assembly = options.assembly(reader, listing, ledger.progress)
+        for opening in (options.starting, options.opening):
+            if (change := opening(assembly, ledger.progress)) is not None:
+                ledger.record(change)
+                for note in start_notes(change):
+                    self.ports.observer.tell(note)
+                ledger.empty_marked()
+                assembly = options.assembly(reader, listing, ledger.progress)
         return assembly
 
     def _consumer(self, name: TableName, assembly: Assembly) -> TableConsumer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from consumer.codec.protocol import Undecided
@@ -16,6 +16,7 @@ from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.shaping import ShapingOf, unshaped
+from consumer.model.starts import NO_STARTS, Starts
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Accepts, Assembly
 from consumer.plan.forms import keeping, recorded
@@ -25,6 +26,7 @@ from consumer.plan.retention import NOT_KNOWN, Retention
 from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping, shaping_refusal
 from consumer.plan.shaping import recorded as recorded_rules
+from consumer.plan.starting import check_exchanged, starting
 from consumer.plan.statement import Statement, refusal
 from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader
@@ -42,7 +44,8 @@ class RoundOptions:
     "date", or "" if it is not set. `undecided` are options that are missing. `max_wait`: for how many seconds a call
     to the target is retried. `naming` is what the tables are in the target: their names and forms. `syncpoints`: how
     many moments are kept at which all tables were complete, 0 for none.
-    `consistency`: which rows readers see at once; of these, `publish_bytes` bounds the change files."""
+    `consistency`: which rows readers see at once; of these, `publish_bytes` bounds the change files. `starts` says
+    which tables begin at a moment of their own."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -62,6 +65,7 @@ class RoundOptions:
     syncpoints: int = 0
     consistency: Consistency = Consistency.ROW
     publish_bytes: int = 128 << 20
+    starts: Starts = NO_STARTS
 
     @property
     def load_bytes(self) -> int:
@@ -138,14 +142,30 @@ class RoundOptions:
 
     def opening(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
         """What to record before the round of `assembly` begins. The assembly is made again after that."""
-        routes = ProgressChange(routes=self.naming.routes) if self.naming.routes != progress.routes else None
-        told = recorded(self.naming, assembly.catalog.by_table)
-        forms = ProgressChange(forms=told) if told != progress.forms else None
-        rules = "" if self.shaping_of is unshaped else recorded_rules(self.shaping_of, assembly.catalog.by_table)
-        filters = ProgressChange(filters=rules) if rules != progress.filters else None
+        if progress.starts:
+            check_exchanged(assembly, progress)
         let = let_in(assembly, progress, self._policy_of, self.naming)
-        changes = (settle_moved(assembly.files, progress), let, routes, forms, filters)
+        changes = (settle_moved(assembly.files, progress), let, *self._rules(assembly, progress))
         return ProgressChange().merged(*filter(None, changes)) if any(changes) else None
+
+    def starting(self, assembly: Assembly, progress: Progress) -> ProgressChange | None:
+        """What to record before `opening`, of tables that begin at a moment of their own. The assembly is made again
+        after that. Raises BadConfig."""
+        change = starting(assembly, progress, self.starts, self.shaping_of, self._policy_of)
+        if change is None:
+            return None
+        check_exchanged(assembly, progress.after(change))
+        return change.merged(*self._rules(assembly, progress))
+
+    def _rules(self, assembly: Assembly, progress: Progress) -> Iterator[ProgressChange]:
+        """The rules of tables, where others are recorded."""
+        if self.naming.routes != progress.routes:
+            yield ProgressChange(routes=self.naming.routes)
+        if (told := recorded(self.naming, assembly.catalog.by_table)) != progress.forms:
+            yield ProgressChange(forms=told)
+        rules = "" if self.shaping_of is unshaped else recorded_rules(self.shaping_of, assembly.catalog.by_table)
+        if rules != progress.filters:
+            yield ProgressChange(filters=rules)
 
     @property
     def _policy_of(self) -> PolicyOf:

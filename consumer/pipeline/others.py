@@ -135,8 +135,9 @@ class Others:
         return any(name.table and self._naming.target(name).database == wanted for name in self._own)
 
     def _not_continued(self) -> OwnedTables:
-        start, others = self._progress().start_ts, self._of_others()
-        return others.beyond(start) if start else others
+        progress, others = self._progress(), self._of_others()
+        starts = {self._naming.target(name): ts for name, ts in progress.starts.items()}
+        return others.beyond(progress.start_ts, starts) if progress.start_ts or starts else others
 
     def _refused(self, tables: Iterable[TableName], others: OwnedTables) -> dict[TableName, DdlRefused]:
         found = {

@@ -10,6 +10,7 @@ from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.actions import REMOVING_ACTIONS, Action
 from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import DdlPolicy
+from consumer.model.events import Note
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
@@ -26,6 +27,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
+from consumer.plan.starting import start_notes, unfit_notes
 from consumer.plan.statement import Statement
 from consumer.ports import StorageReader
 from consumer.target import LoadRequest, Sink
@@ -42,9 +44,12 @@ def preview(
     Where a file's lowest row above a window is not known, the next window is taken to read it too.
     """
     assembly = options.assembly(reader, listing, progress)
-    if (change := options.opening(assembly, progress)) is not None:
-        progress = progress.after(change)
-        assembly = options.assembly(reader, listing, progress)
+    begun: list[Note] = []
+    for opening in (options.starting, options.opening):
+        if (change := opening(assembly, progress)) is not None:
+            begun += start_notes(change)
+            progress = progress.after(change)
+            assembly = options.assembly(reader, listing, progress)
     if (stays := spared(sink, progress, options.naming)) is not None:
         progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
@@ -62,7 +67,9 @@ def preview(
         (
             *_together(options),
             *_rules(planned, options),
+            *(note.text for note in begun),
             *(note.text for note in notes(found.assembly, progress, options.naming)),
+            *(note.text for note in unfit_notes(found.assembly, options.starts)),
         ),
         tuple(_stopped(found, sink, options)),
     )

@@ -195,7 +195,7 @@ class Assembly:
         listed = {file.folder for file in self.files.get(name, ())}
         known = {folder for root in roots for folder in self.read.get(root, ())}
         places = {folder: progress.folders.get(folder, FolderProgress()) for folder in (*listed, *known)}
-        return seen_rows(places, max(progress.start_ts, self._begun(name, position)), position)
+        return seen_rows(places, max(progress.start_of(name), self._begun(name, position)), position)
 
     def _begun(self, name: TableName, version: int) -> int:
         """The last new beginning of the table up to `version`, 0 for none."""
@@ -211,7 +211,7 @@ class Assembly:
         history = tuple(file for file in history if file.version >= since)
         own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
         return (
-            find_gap(name, files, progress.folders, progress.start_ts)
+            find_gap(name, files, progress.folders, progress.start_of(name))
             or find_lost_rest(name, files, {f: place for f, place in own.items() if f.version >= since}, applied_ts)
             or self.clean_up.gap(name, history, applied_ts)
         )
@@ -278,7 +278,7 @@ def _tables(
 def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName) -> Sequence[DataFile]:
     """`files` without date folders that were over when the target was given as it was upstream: no later row is in
     them. One more day stays: nodes name folders by their own clocks and zones."""
-    known = min(progress.start_ts, progress.table(name).applied_ts)
+    known = min(progress.start_of(name), progress.table(name).applied_ts)
     if not known:
         return files
     first = (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d")

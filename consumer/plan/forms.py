@@ -13,7 +13,7 @@ from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import BadConfig, CannotBeExact, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.chosen import Chosen
+from consumer.model.chosen import Chosen, canonical
 from consumer.model.columns import Column
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
@@ -266,7 +266,7 @@ def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
     for name in begun:
         form = naming.form(name)
         was, now = before.get(name.folded, ""), "" if form is None else str(form)
-        if name.table and was != now:
+        if name.table and canonical(was) != canonical(now):
             raise BadConfig(
                 f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
                 hint="give what the target was filled with, in [consumer.forms], with --form or as the route that"

@@ -81,7 +81,7 @@ class History:
 
     def follow(self, file: SchemaFile, statement: Statement | None) -> None:
         """Take the file in, with its statement."""
-        origin = None if statement is None else self._origin(statement)
+        origin = None if statement is None else self.origin(statement)
         if origin is not None:
             self.origins[file.path] = origin
         follow(self.tables, file, statement)
@@ -89,7 +89,7 @@ class History:
         if statement is not None and statement.action in _ENDS:
             self._ends[file.name.folded] = file
 
-    def _origin(self, statement: Statement) -> TableName | None:
+    def origin(self, statement: Statement) -> TableName | None:
         """The table that a RENAME moves or a LIKE copies."""
         file = statement.file
         if statement.old_name is not None or statement.action not in CREATE_ACTIONS or "LIKE" not in file.query.upper():

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from consumer.ddl.changes import changes_of
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import Progress
 from consumer.plan.catalog import Catalog
 from consumer.plan.renames import Renames
 from consumer.plan.statement import action_of
@@ -42,6 +43,13 @@ class Life:
         if changes_of(self.birth).named("like") is not None:
             return f"it began as a copy of a table that may have changed since ({self.birth.query})"
         return None
+
+
+def given_at(life: Life, progress: Progress) -> int:
+    """The commit-ts at which the target was given just this table; 0 where it was not."""
+    times = zip(life.names, life.since, (*life.since[1:], MAX_TSO), strict=True)
+    starts = ((progress.starts.get(name, -1), since, upto) for name, since, upto in times)
+    return max((ts for ts, since, upto in starts if since <= ts < upto), default=0)
 
 
 class Lives:

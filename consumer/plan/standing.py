@@ -124,7 +124,7 @@ def was_executed(file: SchemaFile, progress: Progress) -> bool:
         return False
     record = progress.ddls.get(ddl_id(file))
     if record is None:
-        return file.version <= progress.start_ts
+        return file.version <= progress.start_of(file.name)
     if record.state is DdlState.SKIPPED:
         return not record.reason.startswith(_NOT_EXECUTED)
     return record.state is not DdlState.REFUSED
@@ -134,7 +134,7 @@ def is_settled(file: SchemaFile, progress: Progress) -> bool:
     """Whether a statement needs no more work."""
     record = progress.ddls.get(ddl_id(file))
     if record is None:
-        return not file.query or file.version <= progress.start_ts
+        return not file.query or file.version <= progress.start_of(file.name)
     return record.state in (DdlState.DONE, DdlState.SKIPPED)
 
 

@@ -36,10 +36,11 @@ class Statement:
     itself where the statement is about one. `drops` are the names that no longer exist after it. `trash` is where its
     table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
     whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
-    have the table that had the name then. `former`: the names from which pending RENAMEs give a DROP its table, the
-    last one first, each with its RENAME's version; `begun` is that of its CREATE, if that is pending. `shapes` is what
-    the statements before it and up to it tell. `behind`, `indexes`, `charset`: see ApplyDdl. All names are the
-    upstream's but `trash`, which is the target's as `naming` has it."""
+    have the table that had the name then; `given`: or that began there at this later commit-ts. `former`: the names
+    from which pending RENAMEs give a DROP its table, the last one first, each with its RENAME's version; `begun` is
+    that of its CREATE, if that is pending. `shapes` is what the statements before it and up to it tell. `behind`,
+    `indexes`, `charset`: see ApplyDdl. All names are the upstream's but `trash`, which is the target's as `naming` has
+    it."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
@@ -51,6 +52,7 @@ class Statement:
     partitioning: Partitioning | None = None
     left_out: TableName | None = None
     never_made: bool = False
+    given: int = 0
     former: tuple[tuple[TableName, int], ...] = ()
     begun: int = 0
     behind: tuple[TableName, ...] = ()
@@ -243,6 +245,13 @@ def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused
     """The error of a statement that moves rows of a table that the filter leaves out: they were never read."""
     name = statement.file.name
     way = "copy the wanted table from upstream as of"
+    if statement.given:
+        return statement_refused(
+            statement.file,
+            f"{left_out} begins at --start-ts {statement.given}, so the target does not have it as it was before this"
+            f" statement: {cut(statement.file.query)}",
+            hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+        )
     if statement.never_made:
         why = f"the table rules left out {left_out} when it was there, so the target has no such table"
     else:

@@ -128,4 +128,5 @@ class TableBook:
 def _fate(statement: Statement, progress: Progress) -> Fate:
     record = progress.ddls.get(ddl_id(statement.file))
     skipped = record is not None and record.state is DdlState.SKIPPED
-    return Fate(skipped or statement.policy is DdlPolicy.IGNORE, statement.version <= progress.start_ts)
+    given = progress.was_given(ddl_id(statement.file))
+    return Fate((skipped and not given) or statement.policy is DdlPolicy.IGNORE, given)

@@ -122,9 +122,16 @@ class _Agenda:
     def _prepared(self, statement: Statement, moved: Sequence[TableName], history: History) -> Statement:
         """A pending statement with all that is known of it before it runs."""
         lost = next((name for name in moved if not self._wanted(name) or name in self._unmade), None)
-        never_made = lost is not None and self._wanted(lost)
+        never_made, begun = lost is not None and self._wanted(lost), 0
+        if lost is None and (lost := self._given_later(statement, moved, history)) is not None:
+            begun = self._progress.starts[lost]
         statement = replace(
-            statement, left_out=lost, never_made=never_made, naming=self._naming, shapes=history.book.shapes
+            statement,
+            left_out=lost,
+            never_made=never_made,
+            given=begun,
+            naming=self._naming,
+            shapes=history.book.shapes,
         )
         statement = _with_policy(history.touching(statement, self._wanted), self._policy_of)
         if lost is not None:
@@ -134,6 +141,15 @@ class _Agenda:
         statement = history.book.about(history.recovering(statement, self._wanted))
         behind = {name for name in self._keys.behind(statement) if self._wanted(name)} - {*statement.touches}
         return _touching(replace(statement, behind=tuple(sorted(behind))), behind)
+
+    def _given_later(self, statement: Statement, moved: Sequence[TableName], history: History) -> TableName | None:
+        """A table that the statement moves or copies as it was then, and of which the target has only later states."""
+        starts = self._progress.starts
+        if not starts:
+            return None
+        copied = history.origin(statement)
+        names = (*moved, *([copied] if copied is not None else []))
+        return next((name for name in names if starts.get(name, -1) >= statement.version), None)
 
     def _add(self, statement: Statement) -> None:
         statement = self._formerly(statement)
@@ -147,7 +163,7 @@ class _Agenda:
         """A statement that is not to be executed: it was, or it will not be. `made` are the tables that it drops
         upstream and that were made here."""
         file, progress = statement.file, self._progress
-        if is_wanted and ddl_id(file) not in progress.ddls and file.version > progress.start_ts:
+        if is_wanted and ddl_id(file) not in progress.ddls and file.version > progress.start_of(file.name):
             self.overdue.append(file)
             self._unmade |= {file.name} if statement.creates is not None else set()
         if is_left_undone(file, progress):
@@ -192,7 +208,7 @@ def is_pending(file: SchemaFile, progress: Progress) -> bool:
     if record is not None:
         return record.state in (DdlState.INTENT, DdlState.REFUSED)
     applied_ts = progress.table(file.name).applied_ts
-    return file.version > applied_ts or file.version == applied_ts != progress.start_ts
+    return file.version > applied_ts or file.version == applied_ts != progress.start_of(file.name)
 
 
 def _touching(statement: Statement, tables: Iterable[TableName]) -> Statement:

@@ -29,6 +29,7 @@ ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
         ("consumer", "routes"): "''",
         ("consumer", "forms"): "''",
         ("consumer", "filters"): "''",
+        ("consumer", "starts"): "''",
         ("folder_progress", "index_stamp"): "''",
         ("folder_progress", "first_ts"): "0",
         ("folder_progress", "last_ts"): str(MAX_TSO),

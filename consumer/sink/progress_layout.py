@@ -30,6 +30,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "routes": "long text",
         "forms": "long text",
         "filters": "long text",
+        "starts": "long text",
     },
     "table_progress": {**_TABLE, "applied_ts": "tso", "state": 16, "reason": "long text", "hint": "long text"},
     "folder_progress": {

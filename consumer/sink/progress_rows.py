@@ -111,6 +111,7 @@ def progress_of(select: Select) -> Progress:
     records = [DdlRecord(DdlId(*row[:4]), DdlState(row[4]), *row[5:]) for row in ddls]
     return Progress(
         **{field: known[field] for field in _OF_CONSUMER},
+        starts=starts_in(known["starts"]),
         tables={TableName(*row[:2]): TableProgress(row[2], State(row[3]), *row[4:]) for row in tables},
         folders={Folder(*row[:5]): _folder(*row[5:]) for row in folders},
         ddls={record.id: record for record in records},
@@ -125,6 +126,15 @@ _NONE_OPEN = "[]"
 def open_files(kept: FolderProgress) -> str:
     """What the column `open_files` holds."""
     return json.dumps([astuple(file) for file in kept.open])
+
+
+def starts_text(starts: Mapping[TableName, int]) -> str:
+    """What the column `starts` holds."""
+    return json.dumps(sorted((*name, ts) for name, ts in starts.items())) if starts else ""
+
+
+def starts_in(text: str) -> dict[TableName, int]:
+    return {TableName(database, table): ts for database, table, ts in json.loads(text or "[]")}
 
 
 def _folder(done: int, size: int, stamp: str, opened: str, *rest: Any) -> FolderProgress:

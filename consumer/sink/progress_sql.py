@@ -35,6 +35,8 @@ from consumer.sink.progress_rows import (
     open_files,
     others_of,
     progress_of,
+    starts_in,
+    starts_text,
 )
 
 Row = Mapping[str, Any]
@@ -116,7 +118,7 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
     if not found:
         tables.run(
             f"INSERT INTO storage_consumer.consumer ({', '.join(COLUMNS['consumer'])}) "
-            f"VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '', '')",
+            f"VALUES (?, ?, ?, 0, 0, {tables.now}, ?, ?, '', '', '', '')",
             *(name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
@@ -156,6 +158,8 @@ def store(
     for column, value in (("start_ts", change.start_ts), *rules):
         if value is not None:
             tables.run(f"UPDATE storage_consumer.consumer SET {column} = ? WHERE name = ?", value, name)
+    if change.starts:
+        _store_starts(tables, name, change.starts)
     gone = [table for table, place in change.tables.items() if place is None]
     # A tombstone that goes away takes its row of the public view along.
     ended = [table for table in gone if table in own and own[table][1] is State.DROPPED]
@@ -177,6 +181,12 @@ def store(
     if change.audit:
         ((now,),) = tables.run(f"SELECT {tables.now}")
         tables.append("audit", [_audit_row(name, epoch, str(now), row) for row in change.audit])
+
+
+def _store_starts(tables: ProgressTables, name: str, starts: Mapping[TableName, int]) -> None:
+    ((known,),) = tables.run("SELECT starts FROM storage_consumer.consumer WHERE name = ?", name)
+    text = starts_text({**starts_in(known), **starts})
+    tables.run("UPDATE storage_consumer.consumer SET starts = ? WHERE name = ?", text, name)
 
 
 def _leave(tables: ProgressTables, name: str) -> None:

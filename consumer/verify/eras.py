@@ -25,7 +25,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from consumer.plan.lives import Life, exchanges
+from consumer.plan.lives import Life, exchanges, given_at
 from consumer.plan.statement import action_of
 from consumer.plan.unread import Unread, unread_files
 from consumer.plan.windows import plan_load, plan_timeless_load
@@ -73,7 +73,7 @@ class TableHistory:
     def untold(self) -> str:
         """Why the storage does not tell of all rows, "" where it does."""
         begins = self.begins
-        if begins <= self.progress.start_ts:
+        if begins <= self._given:
             return (
                 "it is older than the storage's rows that were applied" if begins else "it is older than the changefeed"
             )
@@ -93,7 +93,11 @@ class TableHistory:
         for file in self._statements:
             record = self.progress.ddls.get(ddl_id(file))
             skipped = record is not None and record.state is DdlState.SKIPPED
-            if skipped and (action_of(file) is Action.TRUNCATE_TABLE or _takes_rows(file)):
+            if (
+                skipped
+                and file.version > self._given
+                and (action_of(file) is Action.TRUNCATE_TABLE or _takes_rows(file))
+            ):
                 return f"the statement of version {file.version}, which takes rows away, was not executed"
         return ""
 
@@ -143,7 +147,7 @@ class TableHistory:
 
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
-        after = max(self.begins, self.progress.start_ts)
+        after = max(self.begins, self._given)
         known, upto, kept = Known.now(target.columns), self.upto, True
         cuts = [file for file in self._cuts if file.version > after]
         for number in range(len(cuts) - 1, -1, -1):
@@ -236,6 +240,11 @@ class TableHistory:
             return {}
         files = [file for name in dict.fromkeys(span.name for span in spans) for file in self._files(name)]
         return {path: found for path, found in reader.bounds(files).items() if isinstance(found, Bounds)}
+
+    @cached_property
+    def _given(self) -> int:
+        """The moment as of which the target was given the table, 0 for none."""
+        return max(self.progress.start_ts, given_at(self.life, self.progress))
 
     @property
     def _statements(self) -> list[SchemaFile]:

@@ -53,6 +53,7 @@ CHANGE = ProgressChange(
     ),
     audit=(AuditRow("load", SHOP, 1, 2, 3, 4, 5, 6, "text"),),
     start_ts=470611625733521408,
+    starts={SHOP: 470611625733521409, LOG: 1 << 62},
     set_aside={
         SHOP: {
             "a" * 32: BadRow(

@@ -300,6 +300,24 @@ def test_another_rule_for_a_table_that_has_begun_is_refused(feed: Feed, made: tu
             once(feed, url, other)
 
 
+def test_the_order_of_names_makes_no_other_rule(feed: Feed, made: tuple[str, Query]) -> None:
+    url, query = made
+    first_rows(feed)
+    assert once(feed, url, {**RULE, "include": ["id", "v", "x*"], "exclude": ["note", "a*"]}).exit_code == 0
+    other = {**RULE, "include": ["X*", "V", "ID", "id"], "exclude": ["A*", "Note"]}
+    assert once(feed, url, other).exit_code == 0
+    ((kept,),) = query("SELECT forms FROM storage_consumer.consumer")
+    assert '\\"id\\", \\"v\\"' in str(kept).lower()
+    turned = re.sub(r'(\\"\w+\\"), (\\"\w+\\")', r"\2, \1", str(kept), flags=re.IGNORECASE)
+    assert turned != kept
+    literal = turned if url.startswith("duckdb") else turned.replace("\\", "\\\\")
+    query(f"UPDATE storage_consumer.consumer SET forms = '{literal}'")
+    assert once(feed, url, other).exit_code == 0, "as an earlier release wrote it"
+    with pytest.raises(BadConfig, match="and the settings say"):
+        once(feed, url, {**other, "exclude": ["a*"]})
+    assert rows(query, "d", "t", ["id", "worth"]) == ["(1, 7)", "(3, 15)"]
+
+
 def test_a_renamed_table_goes_on_under_an_equal_rule(feed: Feed, made: tuple[str, Query]) -> None:
     url, query = made
     first_rows(feed)

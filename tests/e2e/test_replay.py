@@ -59,11 +59,12 @@ def test_two_replays_are_the_recorded_states_on_either_side(case: Case, target: 
     assert not any(table.rows or table.ddl for table in again.tables.values())
 
 
-def test_a_snapshot_goes_on_from_its_moment(case: Case, target: Target) -> None:
+@pytest.mark.parametrize("each", ["", "*.*="], ids=["all", "table by table"])
+def test_a_snapshot_goes_on_from_its_moment(case: Case, target: Target, each: str) -> None:
     target.prepare(case)
     storage, middle = case.folder / "storage", recorded_checkpoint(case)
     app.replay(case.settings(storage, target.url), Recorder(), None, middle, InlineLoader())
-    settings = case.settings(storage, target.url, name="after-export", start_ts=middle)
+    settings = case.settings(storage, target.url, name="after-export", start_ts=each + middle)
     assert app.once(settings, Recorder(), InlineLoader()).exit_code == 0
     assert target.differences(case, None) == []
     assert not any(t.rows or t.ddl for t in app.once(settings, Recorder(), InlineLoader()).tables.values())

@@ -18,6 +18,18 @@ FOLLOWED = {
     "../integration/mysql/test_pooling_proxy.py::test_it_is_refused_and_nothing_is_wrong_behind_it": [
         "sink/mysql/server/connection.py:check_session",
     ],
+    "test_starts.py::test_a_table_let_in_later_begins_at_its_snapshot": [
+        "plan/starting.py:_refused",
+    ],
+    "test_starts.py::test_a_database_whose_drop_would_take_others_too": [
+        "plan/starting.py:_last_drop",
+    ],
+    "test_starts_on_targets.py::test_rows_without_a_time_are_refused": [
+        "app/parts.py:_check_times",
+    ],
+    "test_starts.py::test_an_exchange_before_the_moment": [
+        "plan/starting.py:check_exchanged",
+    ],
     "test_bad_input.py::test_a_gap_can_be_accepted": [
         "plan/gaps.py:find_gap",
     ],

@@ -1,0 +1,253 @@
+"""Tables that begin at a moment of their own (--start-ts RULE=MOMENT): the target was given them as upstream had them
+then. What came before is not done again, and nothing that needs them as they were before is done at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from consumer.ddl.changes import changes_of
+from consumer.errors import BadConfig
+from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.ddl_policy import DdlPolicy, PolicyOf
+from consumer.model.events import Note, NoteKind
+from consumer.model.files import SchemaFile
+from consumer.model.names import MAX_TSO, TableName
+from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
+from consumer.model.shaping import ShapingOf
+from consumer.model.starts import NOW, Starts
+from consumer.model.steps import ddl_id
+from consumer.plan.assembly import Assembly
+from consumer.plan.lives import Life, Lives
+from consumer.plan.standing import LEFT_OVER, PASSED_OVER, Standings, is_settled, was_executed
+from consumer.plan.statement import action_of
+
+
+def starting(
+    assembly: Assembly, progress: Progress, starts: Starts, shaping_of: ShapingOf, policy_of: PolicyOf
+) -> ProgressChange | None:
+    """What to record before a round in which tables begin where `starts` says; None where there are none.
+
+    A table begins so if it is new to this consumer, or was left out until now, and existed upstream at that moment.
+    Raises BadConfig for a moment that it cannot have.
+    """
+    wanted = (name for name in assembly.catalog.by_table if name.table and assembly.wanted(name))
+    given = ((name, starts.of(name)) for name in wanted)
+    asked = {name: ts for name, ts in given if ts is not None and (ts == NOW or progress.starts.get(name) != ts)}
+    if not asked:
+        return None
+    found = _Starting(assembly, progress, asked)
+    begins = {name: ts for name in sorted(asked) if (ts := found.moment(name)) is not None}
+    for name, ts in begins.items():
+        _check(name, ts, assembly, progress, shaping_of)
+    return found.change(begins, policy_of) if begins else None
+
+
+def start_notes(change: ProgressChange) -> Iterator[Note]:
+    """Where tables begin."""
+    for name, ts in change.starts.items():
+        text = f"{name} begins at --start-ts {ts}: the target must have it as upstream had it then"
+        yield Note(NoteKind.START, text, name)
+
+
+def unfit_notes(assembly: Assembly, starts: Starts) -> Iterator[Note]:
+    """Rules that say nothing about any table."""
+    tables = [name for name in assembly.catalog.by_table if name.table]
+    for rule in starts.unfit(tables) if tables else ():
+        yield Note(NoteKind.START, f"--start-ts '{rule}' fits no table of the storage")
+
+
+def check_exchanged(assembly: Assembly, progress: Progress) -> None:
+    """Raises BadConfig where a table lacks rows that an EXCHANGE PARTITION gave it, because that is not done again for
+    the sake of the other one, which has begun behind it."""
+    files = [file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION]
+    given = [file for file in files if progress.was_given(ddl_id(file))]
+    alive = assembly.lives(progress)[0].values() if given else ()
+    for file in given:
+        other = changes_of(file).named("exchange")
+        moved = {file.name.folded, *([other.within(file.database).folded] if other is not None else [])}
+        for life in alive:
+            own = (n for n, since in zip(life.names, life.since, strict=True) if since < file.version)
+            name = life.names[-1]
+            if not assembly.wanted(name) or moved.isdisjoint(n.folded for n in own):
+                continue
+            if max(map(progress.start_of, life.names)) < file.version:
+                raise BadConfig(
+                    f"{name} exchanged a partition with a table that begins behind that, by --start-ts: {file.query}"
+                    f" (version {file.version})",
+                    hint=f"give {name} a --start-ts of its own that is not below {file.version}, or leave it out with"
+                    " --tables",
+                )
+
+
+class _Starting:
+    """Where the tables `asked` for were at their moments."""
+
+    def __init__(self, assembly: Assembly, progress: Progress, asked: Mapping[TableName, int]) -> None:
+        self._assembly, self._progress, self._asked = assembly, progress, asked
+        self._files = assembly.statements_due(progress)
+        past = assembly.checkpoint if progress.is_empty else progress.applied_ts
+        moments = {name: past if ts == NOW else ts for name, ts in asked.items()}
+        self._upstream = _Upstream(moments, self._files, assembly.timeline.origins)
+
+    def moment(self, name: TableName) -> int | None:
+        """Where the table begins; None where the rule has no effect on it. Raises BadConfig for one that has begun
+        elsewhere."""
+        life, place, asked = self._upstream.at.get(name), self._progress.table(name), self._asked[name]
+        if life is None:
+            return None  # the table that has this name is younger, or older
+        begun, left_out = self._has_begun(name, life), place.state in (State.EXCLUDED, State.DROPPED)
+        if asked == NOW:
+            now = self._assembly.checkpoint
+            new = self._progress.is_empty or place.state is State.EXCLUDED or (life.birth is None and not begun)
+            return now if new and now >= place.applied_ts else None
+        if place.state is State.DROPPED and asked < place.applied_ts:
+            return None
+        if begun and not (left_out and asked >= place.applied_ts):
+            known = self._progress.starts.get(name)
+            where = f"began at --start-ts {known}" if known else "began without a --start-ts of its own"
+            upto = f", and is complete up to {place.applied_ts}" if left_out else ""
+            raise _refused(name, f"it {where}{upto}, and {asked} is another moment", "to go on")
+        return asked
+
+    def _has_begun(self, name: TableName, life: Life) -> bool:
+        """Whether a statement of the table ran, or rows of it were read."""
+        since = 0 if life.birth is None else life.birth.version
+        ran = (file for file in life.statements if file.name == name)
+        if any(was_executed(file, self._progress) and not self._progress.was_given(ddl_id(file)) for file in ran):
+            return True
+        folders = (folder for folder in self._progress.folders if folder.version >= since)
+        return any(self._assembly.catalog.owner(folder) == name for folder in folders)
+
+    def change(self, begins: Mapping[TableName, int], policy_of: PolicyOf) -> ProgressChange:
+        """What `begins` records."""
+        progress, standings = self._progress, self._assembly.standings(self._progress)
+        passed: dict[str, tuple[SchemaFile, str]] = {}
+        again: list[DdlId] = []
+        former: dict[TableName, TableProgress] = {}
+        for name, ts in begins.items():
+            for life in self._upstream.had(name, ts):
+                own = life is self._upstream.at[name]
+                over = own or (life.end is not None and life.end.version <= ts)
+                passed |= {f.path: (f, f"{GIVEN}{ts}" if own else PASSED_OVER) for f in _up_to(life, ts, over or name)}
+                again += self._done_again(life, ts) if name in progress.starts else []
+                if over and (there := _standing(life, standings)) not in (None, name):
+                    former |= self._taken_away(name, there, policy_of)
+            dropped = self._last_drop(name, ts, standings)
+            for file in self._files if dropped else ():
+                if file.database == name.database and file.version <= dropped:
+                    passed.setdefault(file.path, (file, PASSED_OVER))
+        records = (
+            DdlRecord(ddl_id(file), DdlState.SKIPPED, reason=why)
+            for file, why in passed.values()
+            if file.query and not is_settled(file, progress)
+        )
+        return ProgressChange(
+            tables={**former, **{name: TableProgress(ts) for name, ts in begins.items()}},
+            ddls=tuple(records),
+            forget_ddls=tuple(again),
+            starts=dict(begins),
+            moved_bad={name: () for name in begins if name in progress.bad_rows},
+            rewind=any(ts < progress.table(name).applied_ts for name, ts in begins.items()),
+        )
+
+    def _done_again(self, life: Life, ts: int) -> list[DdlId]:
+        """The statements above `ts` that were passed over, as the table was to begin later."""
+        known = ((ddl_id(file), self._progress.ddls.get(ddl_id(file))) for file in life.statements if file.version > ts)
+        return [ddl for ddl, record in known if record and record.reason.startswith((GIVEN, PASSED_OVER))]
+
+    def _taken_away(self, name: TableName, there: TableName, policy_of: PolicyOf) -> dict[TableName, TableProgress]:
+        """What becomes of `there`: the target has an older table of the name there, or the table as it was then."""
+        policy = policy_of(Action.DROP_TABLE, there)
+        if policy is DdlPolicy.IGNORE:
+            return {}
+        if policy is not DdlPolicy.EVOLVE or not self._assembly.wanted(there):
+            raise _refused(name, f"the target has a former state of it as {there}, which would have to be dropped")
+        return {there: TableProgress(self._progress.table(there).applied_ts, State.EMPTYING, LEFT_OVER)}
+
+    def _last_drop(self, name: TableName, ts: int, standings: Standings) -> int:
+        """The last DROP DATABASE up to `ts` that has not run and would take the table away."""
+        files = self._assembly.catalog.by_table.get(TableName(name.database, ""), ())
+        due = [f for f in files if action_of(f) == Action.DROP_SCHEMA and not is_settled(f, self._progress)]
+        last = max((file.version for file in due if file.version <= ts), default=0)
+        older = ((n, s) for n, s in standings.there.items() if n.database == name.database and n != name)
+        for other, standing in older if last else ():
+            if standing.sure and standing.since < last:
+                raise BadConfig(
+                    f"{name} begins behind a DROP DATABASE that is still to run (version {last}), which takes {other}"
+                    " out of the target too",
+                    hint=f"leave {name} out with --tables for one run, then let it in with its --start-ts",
+                    table=str(name),
+                )
+        return last
+
+
+class _Upstream:
+    """The tables that upstream has had. `at`: by name, the one that had it at its moment, none where there was none. A
+    table that the storage tells of only later was there all along, unless that made it."""
+
+    def __init__(
+        self, moments: Mapping[TableName, int], files: Sequence[SchemaFile], origins: Mapping[str, TableName]
+    ) -> None:
+        self.at: dict[TableName, Life] = {}
+        self._known: dict[int, Life] = {}
+        told: set[TableName] = set()
+        lives, waiting = Lives(), sorted(moments, key=lambda name: moments[name], reverse=True)
+        for file in files:
+            while waiting and moments[waiting[-1]] < file.version:
+                self._take(waiting.pop(), lives)
+            life, name = lives.follow(file, origins.get(file.path)), file.name
+            if life is not None:
+                self._known[id(life)] = life
+            made = file.query and action_of(file) in CREATE_ACTIONS | RENAME_ACTIONS
+            if name not in told and life is not None and not made and file.version > moments.get(name, MAX_TSO):
+                self.at[name] = life
+            told.add(name)
+        for name in waiting:
+            self._take(name, lives)
+
+    def _take(self, name: TableName, lives: Lives) -> None:
+        if name in lives.alive:
+            self.at[name] = lives.alive[name]
+
+    def had(self, name: TableName, ts: int) -> list[Life]:
+        """The tables that have had `name` up to `ts`."""
+        return [
+            life
+            for life in self._known.values()
+            if any(own == name and since <= ts for own, since in zip(life.names, life.since, strict=True))
+        ]
+
+
+def _up_to(life: Life, ts: int, name: TableName | bool) -> Iterator[SchemaFile]:
+    """The statements of the table, its end too: all up to `ts`, or only those under one name."""
+    for file in (*life.statements, *([life.end] if life.end is not None and life.end.table else [])):
+        if file.version <= ts and name in (True, file.name):
+            yield file
+
+
+def _standing(life: Life, standings: Standings) -> TableName | None:
+    """The name under which the target has the table, by a statement that ran there."""
+    paths = {file.path for file in life.statements}
+    for name, standing in standings.there.items():
+        if standing.sure and any(file.path in paths for file in standing.life.statements):
+            return name
+    return None
+
+
+def _check(name: TableName, ts: int, assembly: Assembly, progress: Progress, shaping_of: ShapingOf) -> None:
+    if ts < progress.start_ts:
+        raise _refused(name, f"all tables began at --start-ts {progress.start_ts}, and {ts} is before that")
+    if assembly.naming.merges(name):
+        raise _refused(name, "a route merges it with others, and which rows of it the target has is not known")
+    rules = shaping_of(name)
+    if rules is not None and rules.masks:
+        raise _refused(name, "it has masks, and --start-ts would leave the values that the target has")
+
+
+def _refused(name: TableName, why: str, end: str = "") -> BadConfig:
+    what = f"leave out what --start-ts says of it {end}".rstrip()
+    return BadConfig(
+        f"--start-ts cannot be followed for {name}: {why}",
+        hint=f"{what}, or fill the table anew under another --name",
+        table=str(name),
+    )

@@ -1,0 +1,75 @@
+"""--start-ts RULE=MOMENT on real targets: a table that is restored by hand goes on from its moment, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from consumer import app
+from consumer.config.load import load
+from consumer.errors import BadConfig
+from tests.e2e.test_row_filters import ROWS, chosen, database, once, settings, storage_of
+from tests.support.every_target import Duck
+from tests.support.feed import Feed
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+from tests.support.shop_changes import CREATE, Row, changes_of, rows_at
+
+__all__ = ["database"]
+
+Ask = Callable[[str], list[tuple[Any, ...]]]
+DUCK = "CREATE TABLE d.t (id INTEGER, region VARCHAR, amount INTEGER, note VARCHAR)"
+
+
+def restore(ask: Ask, rows: Sequence[Row], key: bool) -> None:
+    """d.t with `rows`, as an export has them."""
+    ask("CREATE SCHEMA IF NOT EXISTS d")
+    made = CREATE.format("t", " PRIMARY KEY" if key else "").replace("CREATE TABLE `t`", "CREATE TABLE d.`t`")
+    ask(DUCK if isinstance(ask, Duck) else made)
+    for row in rows:
+        ask(f"INSERT INTO d.t VALUES ({', '.join(map(_literal, row))})")
+
+
+def _literal(value: object) -> str:
+    text = str(value).replace("'", "''")
+    return "NULL" if value is None else text if isinstance(value, int) else f"'{text}'"
+
+
+@pytest.mark.parametrize("rules", [{}, {"rows": ROWS}], ids=["all rows", "some rows"])
+@pytest.mark.parametrize("key", [True, False], ids=["key", "no key"])
+@pytest.mark.parametrize("protocol", ["canal-json", "csv with old values"])
+def test_the_rows_at_every_checkpoint(
+    feed: Feed, database: tuple[str, Ask], protocol: str, key: bool, rules: dict[str, Any]
+) -> None:
+    (url, ask), start = database, 40
+    changes = changes_of(len(protocol) + key, copies=not key)
+
+    def there_at(ts: int) -> list[Row]:
+        return [row for row in rows_at(changes, ts) if not rules or chosen(row)]
+
+    flags = storage_of(feed, changes, protocol, key)
+    feed.create("e.u", 3)
+    once(feed, 30, settings(url, tables="e.*", **flags))
+    restore(ask, there_at(start), key)
+    first, later = settings(url, start_ts=f"d.t={start}", **rules, **flags), settings(url, **rules, **flags)
+    for checkpoint, own in ((60, first), (61, later), (100, first), (200, later)):
+        once(feed, checkpoint, own)
+        there = ask("SELECT id, region, amount, note FROM d.t")
+        assert sorted(there, key=repr) == there_at(checkpoint), checkpoint
+    found = app.verify(later, Recorder(), loader=InlineLoader())
+    table = next(table for table in found.tables if str(table.table) == "d.t")
+    assert table.state == ("equal in part" if key else "not compared"), "what it began with is not in the storage"
+
+
+def test_rows_without_a_time_are_refused(feed: Feed, database: tuple[str, Ask]) -> None:
+    feed.checkpoint(10)
+    own = {"upstream_uri": f"file://{feed.folder}?protocol=csv", "downstream_uri": database[0], "tz": "UTC"}
+    given = load({**own, "start_ts": "d.t=5"}, {}).settings
+    with pytest.raises(BadConfig, match="--start-ts cannot tell old from new ones") as caught:
+        app.once(given, Recorder(), InlineLoader())
+    assert (
+        "set include-commit-ts=true in the changefeed's [sink.csv], and have it write to a new prefix"
+        in caught.value.hint
+    )
