@@ -13,6 +13,7 @@ import pyarrow.parquet
 from tests.bench.rows import SYSBENCH, Change, inserts, updates
 from tests.bench.shapes.base import Shape
 from tests.bench.shapes.bulk import HotUpdates, Inserts
+from tests.bench.warm import WarmProcess
 from tests.spark_cluster import SparkCluster
 
 _NET = "QUALIFY row_number() OVER (PARTITION BY id ORDER BY number DESC) = 1"
@@ -72,17 +73,26 @@ class UpdatesIntoDuckDb(_IntoDuckDb, HotUpdates):
 
 
 class OnCluster(Inserts):
-    """Both as processes, as one process has one Spark."""
+    """Both in processes of their own, as one process has one Spark; both have started it, like that of the other
+    shapes."""
 
     name, title, reach = "X", "A on two workers of a standalone master, beside local[2]", 0.9
 
     def build(self) -> int:
-        self._cluster = SparkCluster(workers=2).__enter__()
-        atexit.register(self._cluster.__exit__)
-        return super().build()
+        cluster = SparkCluster(workers=2).__enter__()
+        atexit.register(cluster.__exit__)
+        size = super().build()
+        flags = {"downstream_uri": self.downstream, "tz": "UTC", "upstream_uri": self.upstream(self.storage)}
+        self._there = WarmProcess(cluster.url, flags, self.work / "X.cluster.log")
+        self._here = WarmProcess("local[2]", flags, self.work / "X.local.log")
+        for process in (self._there, self._here):
+            atexit.register(process.close)
+            self.before_round()
+            process.apply()
+        return size
 
     def round(self) -> None:
-        self.apply_as_process("--master", self._cluster.url)
+        self._there.apply()
 
     def limit(self) -> None:
-        self.apply_as_process("--master", "local[2]")
+        self._here.apply()

@@ -1,0 +1,56 @@
+"""A process with a Spark of its own, as one process has one: ``python -m tests.bench.warm FLAGS`` applies a storage for
+each line that it reads, and answers with its exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from consumer import app
+from consumer.config.load import load
+from consumer.spark.load import SparkLoader
+from consumer.spark.session import start_session
+from consumer.spark.settings import SparkSettings
+from tests.support.observers import Recorder
+
+
+class WarmProcess:
+    """Such a process with `master`. Its first round, which starts executors, is the caller's to leave out."""
+
+    def __init__(self, master: str, flags: dict[str, str], log: Path) -> None:
+        command = [sys.executable, "-m", "tests.bench.warm", json.dumps({**flags, "master": master})]
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self._log = log
+
+    def apply(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print("apply", file=self._process.stdin, flush=True)
+        if (answer := self._process.stdout.readline().strip()) != "0":
+            raise SystemExit(f"a warm process failed ({answer}): {self._log.read_text()[-2000:]}")
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def main() -> None:
+    flags = json.loads(sys.argv[1])
+    spark = SparkSettings(flags["master"])
+    session = start_session(spark)
+    loader = SparkLoader(spark)
+    settings = load(flags, {}, None).settings
+    for _ in sys.stdin:
+        result = app.once(settings, Recorder(), loader)
+        print(result.exit_code, [table.error for table in result.tables.values() if table.error] or "", flush=True)
+    session.close()
+
+
+if __name__ == "__main__":
+    main()
