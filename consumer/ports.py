@@ -95,10 +95,13 @@ class Loader(Protocol):
     """Runs loads through Spark, several at a time. One outcome a task, in order; an error in one task leaves the others
     alone. JobBroken is the error of tasks whose job ended before them."""
 
-    connections: int
-    """The maximum number of connections to the target for all running loads together."""
-    start_seconds: float
-    """How long the loader took to start, all of its starts together."""
+    @property
+    def connections(self) -> int:
+        """The maximum number of connections to the target for all running loads together."""
+
+    @property
+    def start_seconds(self) -> float:
+        """How long the loader took to start, all of its starts together."""
 
     def split(self, tasks: Sequence[LoadTask]) -> Sequence[Sequence[LoadTask]]:
         """Groups of the tasks, each for one call of `load`, so that no task waits for much larger ones."""

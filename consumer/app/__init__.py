@@ -6,10 +6,13 @@ from consumer.app.commands import backfill, forget, once, plan, resync, run, ski
 from consumer.app.inspect import inspect
 from consumer.app.replay import replay
 from consumer.app.retry import retry
+from consumer.app.several import AGAIN_AFTER, SharedLoader, run_all, shared_loader
 from consumer.app.status import status
 from consumer.app.verify import verify
 
 __all__ = [
+    "AGAIN_AFTER",
+    "SharedLoader",
     "backfill",
     "forget",
     "inspect",
@@ -19,6 +22,8 @@ __all__ = [
     "resync",
     "retry",
     "run",
+    "run_all",
+    "shared_loader",
     "skip_ddl",
     "status",
     "verify",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from consumer.app.parts import (
@@ -39,9 +41,12 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer
 from consumer.sink.progress_rows import is_replay
+from consumer.target import Sink
 
 LIVE_BYTES = SINGLE_TASK_BYTES
 """The most bytes that `run` reads of a table at a time: some seconds, for which the other tables may have to wait."""
+_FAIR = 0.01
+"""Seconds in which those who wait for their turn get it: a lock goes to whoever asks first behind its release."""
 _BACK_AND_FORTH = Note(
     NoteKind.CHECKPOINT,
     "checkpoint-ts in `metadata` has gone backwards more than once: check whether two changefeeds write to this prefix",
@@ -86,8 +91,15 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         return one_round(parts, manager, listing, started)
 
 
-def run(settings: Settings, observer: Observer, stop: threading.Event, loader: Loader | None = None) -> RunResult:
-    """Round after round until `stop` is set. Retryable errors are waited for."""
+def run(
+    settings: Settings,
+    observer: Observer,
+    stop: threading.Event,
+    loader: Loader | None = None,
+    turns: threading.Lock | None = None,
+) -> RunResult:
+    """Round after round until `stop` is set. Retryable errors are waited for. `turns`: others take the same target, one
+    of them at a time; it is given back after each round."""
     started = now()
     with open_parts(settings, loader) as parts:
         options = parts.options
@@ -97,15 +109,17 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
         try:
             while not stop.is_set():
                 try:
-                    manager = manager or manager_of(settings, parts, observer, wait=0.0)
-                    began = now()
-                    observer.tell(NowDoing("looks for new files"))
-                    listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
-                    backwards += listing.checkpoint < checkpoint
-                    checkpoint = listing.checkpoint
-                    if backwards > 1:
-                        observer.tell(_BACK_AND_FORTH)
-                    whole = manager.run_round(listing, since=began)
+                    with _turn(turns, parts.sink):
+                        if manager is None or turns is not None:
+                            manager = manager_of(settings, parts, observer, 0.0, manager)
+                        began = now()
+                        observer.tell(NowDoing("looks for new files"))
+                        listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
+                        backwards += listing.checkpoint < checkpoint
+                        checkpoint = listing.checkpoint
+                        if backwards > 1:
+                            observer.tell(_BACK_AND_FORTH)
+                        whole = manager.run_round(listing, since=began)
                     rounds += 1
                     observer.tell(RetryPassed("round"))
                     if not whole:
@@ -123,7 +137,22 @@ def run(settings: Settings, observer: Observer, stop: threading.Event, loader: L
             return left_behind(manager, parts, checkpoint, rounds, started)
         if manager is None:
             return RunResult(seconds=now() - started, unfinished=True)
-        return replace(result_of(manager, parts, checkpoint, rounds, started), unfinished=not whole)
+        with _turn(turns, parts.sink):
+            return replace(result_of(manager, parts, checkpoint, rounds, started), unfinished=not whole)
+
+
+@contextmanager
+def _turn(turns: threading.Lock | None, sink: Sink) -> Iterator[None]:
+    """While nobody else of this process has the target, which is given back at the end; None: nobody else wants it."""
+    if turns is None:
+        yield
+        return
+    with turns:
+        try:
+            yield
+        finally:
+            sink.close()
+    time.sleep(_FAIR)
 
 
 def plan(settings: Settings, observer: Observer) -> PlanResult:

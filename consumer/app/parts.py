@@ -58,7 +58,6 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     dialect = replace(settings.dialect, clock=clock_of(tz))
     reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
     sink = sink_of(settings)
-    spark = SparkSettings(settings.master, settings.spark_conf, settings.worker_count)
     options = RoundOptions(
         dialect,
         settings.table_filter.matches,
@@ -83,7 +82,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     letters = None
     if settings.dead_letters is not None:
         letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-    parts = Parts(reader, sink, loader or SparkLoader(spark), options, letters)
+    parts = Parts(reader, sink, loader or loader_of(settings), options, letters)
     try:
         yield parts
     except KeyboardInterrupt:
@@ -92,6 +91,11 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     finally:
         parts.loader.close()
         sink.close()
+
+
+def loader_of(settings: Settings) -> Loader:
+    """Spark, not yet started."""
+    return SparkLoader(SparkSettings(settings.master, settings.spark_conf, settings.worker_count))
 
 
 def sink_of(settings: Settings) -> Sink:
@@ -103,9 +107,15 @@ def sink_of(settings: Settings) -> Sink:
     )
 
 
-def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float | None = None) -> ConsumerManager:
+def manager_of(
+    settings: Settings,
+    parts: Parts,
+    observer: Observer,
+    wait: float | None = None,
+    before: ConsumerManager | None = None,
+) -> ConsumerManager:
     """Become the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
-    answer."""
+    answer. `before`: the last one of this run, which has given the target back."""
     wait = settings.max_wait if wait is None else wait
     if parts.letters is not None:
         patiently("reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, wait)
@@ -113,6 +123,8 @@ def manager_of(settings: Settings, parts: Parts, observer: Observer, wait: float
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
     ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters)
     manager = ConsumerManager(ports, parts.options, progress)
+    if before is not None:
+        manager.follow(before)
     manager.ledger.begin(partial(start_of, settings, parts.options.dialect))
     return manager
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from consumer.cli.session import execute
+from consumer.cli.session import OfAll, execute
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, is_several, metavar_of
 
@@ -19,13 +20,15 @@ Body = Callable[..., int]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command as `main` registers it: its name, its help (the body's docstring), an example to run."""
+    """A command as `main` registers it: its name, its help (the body's docstring), an example to run. `of_all` is what
+    takes the body's place for several consumers, with the body; None: the command is for one."""
 
     name: str
     body: Body
     example: str
     endless: bool = False
     settings: type[Settings] = Settings
+    of_all: OfAll | None = None
 
     @property
     def help(self) -> str:
@@ -45,9 +48,8 @@ class Command:
             extras = {parameter.name: given.pop(parameter.name) for parameter in own}
             # Switches that are off and lists with nothing in them were not given; an empty text was, and is refused.
             flags = {field: value for field, value in given.items() if value or value == ""}
-            raise typer.Exit(
-                execute(lambda call: self.body(call, **extras), flags, config, kind=self.settings, endless=self.endless)
-            )
+            body = partial(self.body, **extras)
+            raise typer.Exit(execute(body, flags, config, kind=self.settings, endless=self.endless, of_all=self.of_all))
 
         parameters = [_config_flag(), *own, *_setting_flags()]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

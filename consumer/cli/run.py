@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from consumer.cli.command import Command
 from consumer.cli.session import Invocation
+from consumer.cli.several import beside
 
 
 def run(call: Invocation) -> int:
@@ -19,4 +20,5 @@ COMMAND = Command(
     "storage-consumer run --upstream-uri 's3://bucket/cdc?protocol=canal-json' "
     "--downstream-uri mysql://root@127.0.0.1:3306/ --flush-interval 5s --log-format json",
     endless=True,
+    of_all=beside,
 )

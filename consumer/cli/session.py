@@ -5,29 +5,30 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from consumer.cli.json_form import NOBODY, Head, error_as_json, print_json, run_as_json
 from consumer.cli.run_text import masked_note, print_run, stopped_lines
 from consumer.cli.signals import Stop, stopping
 from consumer.cli.starved import starved
-from consumer.cli.text import readers_may_leave, say
-from consumer.config.load import load
+from consumer.cli.text import out, readers_may_leave, say
+from consumer.config.load import Loaded, load
 from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, follows
 from consumer.config.uri import redact, scrubber
-from consumer.errors import ConsumerError, Interrupted
+from consumer.errors import BadConfig, ConsumerError, Interrupted
 from consumer.model.events import Ended
 from consumer.model.result import RunResult
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places
+from consumer.ports import Loader
 
 BUG = 1
 DONE = 0
@@ -36,13 +37,18 @@ _URIS_ONLY = scrubber()
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked."""
+    """What a command's body gets. `options` are the flags of this call as a shell takes them, secrets masked. Where it
+    is one of several consumers of the command, `heading` stands above its result, `printed` gets its JSON, and
+    `loader` is Spark as they share it."""
 
     settings: Settings
     head: Head
     observer: CommandObserver
     options: str
-    stop: threading.Event
+    stop: Stop
+    heading: str = ""
+    printed: Callable[[dict[str, Any]], None] = print_json
+    loader: Loader | None = None
 
     def finish(self, result: RunResult) -> int:
         """Print a run's result; its exit code."""
@@ -61,43 +67,65 @@ class Invocation:
         self.observer.close_bar()
         with readers_may_leave():
             if self.settings.json_output:
-                print_json(self.head.around(as_json(), exit_code))
+                self.printed(self.head.around(as_json(), exit_code))
             else:
+                if self.heading:
+                    out(self.heading)
                 as_text()
         return exit_code
 
+    def failed(self, error: BaseException, seconds: float) -> int:
+        """Tell what ended this one of several consumers; its exit code."""
+        failure = self._failure(f"{self.settings.name}: ")
+        known = error if isinstance(error, ConsumerError) else starved(error) if isinstance(error, Exception) else None
+        return failure.report_bug(error, seconds) if known is None else failure.report(known, seconds)
+
+    def _failure(self, about: str) -> _Failure:
+        settings = self.settings
+        return _Failure(settings.verbose, settings.json_output, settings.scrub, self.head, about, self.printed)
+
+
+Body = Callable[[Invocation], int]
+OfAll = Callable[[Sequence[Invocation], Body], int]
+
 
 def execute(
-    body: Callable[[Invocation], int],
+    body: Body,
     flags: Mapping[str, Any],
     config: str | None,
     *,
     kind: type[Settings] = Settings,
     endless: bool = False,
+    of_all: OfAll | None = None,
 ) -> int:
     """Run one command and return its exit code. Nothing but KeyboardInterrupt and SystemExit leaves it.
 
     `kind` are the settings that the command needs. `endless`: a signal is how it is meant to end, so it is no error.
+    `of_all` takes the place of `body` where the settings tell of several consumers; None: the command is for one.
     """
     began, stop = time.monotonic(), Stop()
     failure = _Failure(verbose=bool(flags.get("verbose")), json=bool(flags.get("json_output")))
     try:
         loaded = load(flags, os.environ, config, kind)
         settings = loaded.settings
-        head = Head(settings.name, redact(str(settings.upstream_uri)))
-        failure = _Failure(settings.verbose, settings.json_output, settings.scrub, head)
-        options = options_of(flags, config)
-        call = Invocation(settings, head, _observer(settings, options, endless), options, stop)
+        several = len(loaded.several) > 1
+        head = NOBODY if several else Head(settings.name, redact(str(settings.upstream_uri)))
+        scrub = _scrub_of(loaded) if several else settings.scrub
+        failure = _Failure(settings.verbose, settings.json_output, scrub, head)
+        if several and of_all is None:
+            raise _for_one(loaded)
+        calls = _calls(loaded, head, flags, config, stop, endless)
         code = DONE if endless else Interrupted.exit_code
         with stopping(stop, code, endless=endless), _profiling(settings):
             try:
                 for note in loaded.notes:
-                    call.observer.tell(note)
-                return body(call)
+                    calls[0].observer.tell(note)
+                return of_all(calls, body) if several and of_all else body(calls[0])
             finally:
-                if endless and stop.by:
-                    call.observer.tell(Ended(stop.by))
-                call.observer.close()
+                for call in calls:
+                    if endless and stop.by:
+                        call.observer.tell(Ended(stop.by))
+                    call.observer.close()
     except KeyboardInterrupt as came:
         return _interrupted(failure, came, endless, time.monotonic() - began)
     except ConsumerError as error:
@@ -109,6 +137,37 @@ def execute(
         if stop.left:  # a native library tells of the KeyboardInterrupt in words of its own
             return _interrupted(failure, KeyboardInterrupt(stop.by), endless, time.monotonic() - began)
         return failure.report_bug(error, time.monotonic() - began)
+
+
+def _calls(
+    loaded: Loaded, head: Head, flags: Mapping[str, Any], config: str | None, stop: Stop, endless: bool
+) -> list[Invocation]:
+    """The one of the command, or one for each of several consumers."""
+    if len(loaded.several) < 2:
+        options = options_of(
+            {**flags, **dict.fromkeys(["only"] if loaded.several else [], loaded.settings.name)}, config
+        )
+        return [Invocation(loaded.settings, head, _observer(loaded.settings, options, endless), options, stop)]
+    found, scrub = [], _scrub_of(loaded)
+    for name, settings in loaded.several.items():
+        options = options_of({**flags, "only": name}, config)
+        upstream, target = redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri))
+        observer = _observer(settings, options, endless, scrub, name)
+        heading = f"{name}: {upstream} -> {target}"
+        found.append(Invocation(settings, Head(name, upstream), observer, options, stop, heading))
+    return found
+
+
+def _scrub_of(loaded: Loaded) -> Callable[[str], str]:
+    scrubs = [settings.scrub for settings in loaded.several.values()]
+    return lambda text: reduce(lambda scrubbed, scrub: scrub(scrubbed), scrubs, text)
+
+
+def _for_one(loaded: Loaded) -> BadConfig:
+    return BadConfig(
+        f"this command is for one upstream and one target, and there are several: {', '.join(loaded.several)}",
+        hint="give --only with one of these names",
+    )
 
 
 def _interrupted(failure: _Failure, came: KeyboardInterrupt, endless: bool, seconds: float) -> int:
@@ -123,13 +182,15 @@ def _profiling(settings: Settings) -> AbstractContextManager[object]:
     return serving()
 
 
-def _observer(settings: Settings, options: str, endless: bool) -> CommandObserver:
+def _observer(
+    settings: Settings, options: str, endless: bool, scrub: Callable[[str], str] | None = None, consumer: str = ""
+) -> CommandObserver:
     level = "debug" if settings.verbose else settings.log_level
-    on_terminal = settings.log_file is None and sys.stderr.isatty() and not settings.verbose
+    on_terminal = settings.log_file is None and sys.stderr.isatty() and not settings.verbose and not consumer
     with_bar = on_terminal and settings.log_format == "text" and level == "info"
     # Where a bar shows the progress, lines about it would only push it away.
     shown = "warning" if with_bar else level
-    log = Log(LogSettings(shown, settings.log_format, settings.log_file, settings.scrub))
+    log = Log(LogSettings(shown, settings.log_format, settings.log_file, scrub or settings.scrub, consumer))
     places = Places(redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri)), settings.master)
     summed_up = settings.log_file is None and settings.log_format == "text" and not endless
     return CommandObserver(log, with_bar, places, options, summed_up)
@@ -147,12 +208,15 @@ def options_of(flags: Mapping[str, Any], config: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """How an error is told: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for."""
+    """How an error is told: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
+    `about` stands before the sentence; `printed` gets the JSON."""
 
     verbose: bool = False
     json: bool = False
     scrub: Callable[[str], str] = _URIS_ONLY
     head: Head = NOBODY
+    about: str = ""
+    printed: Callable[[dict[str, Any]], None] = print_json
 
     def report(self, error: ConsumerError, seconds: float) -> int:
         self._say(error, error.sentence(), error.hint)
@@ -160,7 +224,7 @@ class _Failure:
         self._tell(body, error.exit_code)
         return error.exit_code
 
-    def report_bug(self, bug: Exception, seconds: float) -> int:
+    def report_bug(self, bug: BaseException, seconds: float) -> int:
         sentence = f"this is a bug in the consumer: {type(bug).__name__}: {bug}"
         hint = "" if self.verbose else "Run it again with -v to see the trace, and report it."
         self._say(bug, sentence, hint)
@@ -175,12 +239,12 @@ class _Failure:
     def _tell(self, body: dict[str, Any], exit_code: int) -> None:
         if self.json:
             with readers_may_leave():
-                print_json(self.head.around(body, exit_code))
+                self.printed(self.head.around(body, exit_code))
 
     def _say(self, error: BaseException, sentence: str, hint: str) -> None:
         if self.verbose:
             say(*self.scrub("".join(traceback.format_exception(error))).rstrip().split("\n"))
-        tell(sentence, hint, self.scrub)
+        tell(f"{self.about}{sentence}", hint, self.scrub)
 
 
 def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:

@@ -10,6 +10,7 @@ import typer
 from consumer.cli.command import Command
 from consumer.cli.json_form import status_as_json
 from consumer.cli.session import Invocation
+from consumer.cli.several import in_turn
 from consumer.cli.status_text import print_status
 from consumer.config.clocks import resolved_zone
 from consumer.config.values import duration
@@ -89,5 +90,8 @@ def _longest(max_lag: str | None, check: bool) -> float | None:
 
 
 COMMAND = Command(
-    "status", status, "storage-consumer status --upstream-uri 'file:///data/cdc?protocol=canal-json' --json"
+    "status",
+    status,
+    "storage-consumer status --upstream-uri 'file:///data/cdc?protocol=canal-json' --json",
+    of_all=in_turn,
 )

@@ -42,7 +42,11 @@ class FileValues:
 
 def read_changefeed(path: str) -> FileValues:
     """Settings of a changefeed TOML, with our own [consumer] table in it. Raises BadConfig."""
-    body = _parse(path)
+    return file_values(_parse(path), path)
+
+
+def file_values(body: Mapping[str, Any], path: str) -> FileValues:
+    """Settings of what stands in such a file; `path` is what messages call it. Raises BadConfig."""
     sink, filters, own = (_table(body, name, path) for name in ("sink", "filter", "consumer"))
     storage = _table(sink, "cloud-storage-config", path, "sink.")
     keys_of = {f"[sink.{p.name}]": [o.key for o in p.own_options] for p in PROTOCOLS.values() if p.own_options}

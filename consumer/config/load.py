@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,6 +17,7 @@ from consumer.config.fields import UNPROVEN
 from consumer.config.mask_rules import with_keys
 from consumer.config.secrets import resolved, resolved_pairs
 from consumer.config.settings import Settings
+from consumer.config.several import OF_THE_COMMAND, SEVERAL, check_pairs, several_of
 from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.errors import BadConfig
@@ -34,10 +36,14 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings, and notes about how they were read."""
+    """The settings, and notes about how they were read. `several` are those of each pair of an upstream and a target,
+    by the pair's name, where the settings tell of several; then `settings` are the first pair's. `of_all`: of so many
+    pairs these were chosen."""
 
     settings: Settings
     notes: tuple[Note, ...] = ()
+    several: Mapping[str, Settings] = dataclasses.field(default_factory=dict)
+    of_all: int = 1
 
 
 def load(
@@ -50,12 +56,40 @@ def load(
     from_env = _environment(env)
     raw = {**file.values, **from_env, **flags}
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
+    told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
+    told += [f"{path}: {effect}" for effect in file.effects]
+    several = several_of(raw, spelt)
+    if several is None:
+        return Loaded(_settings(kind, raw, spelt, file, env), _notes(told))
+    first = {f: value for f, value in raw.items() if f in from_env or f in flags}
+    found = {}
+    for pair in several.pairs:
+        own = {f: pair.values[f] for f in pair.values.keys() & OF_THE_COMMAND}
+        of_pair = {**file.values, **pair.values, **first, **own}
+        for taken in (*SEVERAL, "only"):
+            of_pair.pop(taken, None)
+        places = {**pair.places, **{f: spelt[f] for f in spelt if f in first or f not in pair.places}}
+        try:
+            found[pair.name] = _settings(kind, of_pair, {**places, **{f: pair.places[f] for f in own}}, file, env)
+        except BadConfig as error:
+            if not error.message.startswith(("--", "[")):
+                error.message = f"{pair.name}: {error.message}"
+            raise
+    check_pairs(found)
+    return Loaded(next(iter(found.values())), _notes([*told, *several.notes]), found, several.of_all)
+
+
+def _notes(texts: Iterable[str]) -> tuple[Note, ...]:
+    return tuple(Note(NoteKind.SETTING, text) for text in texts)
+
+
+def _settings(
+    kind: type[Settings], raw: dict[str, Any], spelt: dict[str, str], file: FileValues, env: Mapping[str, str]
+) -> Settings:
     _of_uri(raw, spelt)
     _check_secrets(raw, spelt)
     _read_secrets(raw, spelt, env)
     raw["unproven"] = _unsaid(raw, file)
-    told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
-    told += [f"{path}: {effect}" for effect in file.effects]
     settings = _checked(kind, raw, spelt)
     conf = resolved_pairs(settings.spark_conf, spelt.get("spark_conf", ""), env)
     settings = settings.model_copy(update={"spark_conf": conf})
@@ -87,7 +121,7 @@ def load(
                 "on-bad-row is quarantine, and dead-letters does not say where quarantined rows go",
                 hint="give --dead-letters, for example --dead-letters file:///data/dead-letters",
             )
-    return Loaded(settings, tuple(Note(NoteKind.SETTING, text) for text in told))
+    return settings
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:

@@ -49,8 +49,10 @@ class Settings(_OfProtocols):
 
     upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = setting(
         ...,
-        "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter.",
+        "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter. Can be"
+        " given several times, as `NAME=URI` (docs/several.md).",
         metavar="URI",
+        several=True,
         follows=True,
     )
     downstream_uri: Annotated[Uri, BeforeValidator(values.downstream)] = setting(
@@ -64,6 +66,16 @@ class Settings(_OfProtocols):
     )
     name: Annotated[str, BeforeValidator(values.consumer_name)] = setting(
         "default", "The name of the progress in the target. Each upstream needs its own.", metavar="NAME", follows=True
+    )
+    upstreams: tuple[Any, ...] = setting(
+        (), "Several storages: `[[consumer.upstreams]]` with `name`, `uri` and own settings (docs/several.md).",
+        flag=False,
+    )  # fmt: skip
+    targets: tuple[Any, ...] = setting(
+        (), "Several targets: `[[consumer.targets]]` with `name`, `uri` and own settings (docs/several.md).", flag=False
+    )
+    only: str | None = setting(
+        None, "Of several upstreams and targets: only those with this name.", metavar="NAME", follows=True
     )
     master: str = setting("local[*]", "The Spark master URL.", metavar="URL", follows=True)
     spark_conf: Annotated[tuple[tuple[str, str], ...], BeforeValidator(values.pairs)] = setting(

@@ -155,6 +155,14 @@ class Ended:
     signal: str
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One of several consumers in this process has ended by `error`, and is begun anew after `seconds`."""
+
+    error: ConsumerError
+    seconds: float
+
+
 Event = (
     Note
     | NowDoing
@@ -170,4 +178,5 @@ Event = (
     | Retrying
     | RetryPassed
     | Ended
+    | Failed
 )

@@ -7,6 +7,7 @@ from consumer.model.commands import completed
 from consumer.model.events import (
     Ended,
     Event,
+    Failed,
     RoundFinished,
     RoundStarted,
     StepFinished,
@@ -46,6 +47,9 @@ class Lines:
             case TableResumed(table):
                 self.reasons.pop(table, None)
                 self._log.info("table resumed", table=str(table))
+            case Failed(error, seconds):
+                hint = {"hint": completed(error.hint, self._options)} if error.hint else {}
+                self._log.error("ended by an error", error=error.sentence(), tried_again_in=f"{seconds:.0f}s", **hint)
             case Ended(signal):
                 self._log.info("ended by a signal", signal=signal)
 

@@ -34,12 +34,14 @@ Line = MutableMapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """`scrub` takes the secrets out of a text; it sees every text that is logged."""
+    """`scrub` takes the secrets out of a text; it sees every text that is logged. `consumer`: which one of several in
+    this process the lines are about."""
 
     level: str = "info"
     format: str = "text"
     file: str | None = None
     scrub: Callable[[str], str] = str
+    consumer: str = ""
 
 
 class Log:
@@ -69,7 +71,8 @@ class Log:
         if level != "debug":
             self.said = self._clock()
         if _LEVELS[level] >= _LEVELS[self._settings.level]:
-            getattr(_logger(self._settings, _Lines(self._file)), level)(event, **values)
+            about = {"consumer": self._settings.consumer} if self._settings.consumer else {}
+            getattr(_logger(self._settings, _Lines(self._file)), level)(event, **about, **values)
 
     def close(self) -> None:
         """Close the log file, if there is one."""
@@ -118,7 +121,8 @@ def _logger(settings: LogSettings, lines: _Lines) -> Any:
 
 
 def _as_text(_logger: object, _name: str, event: Line) -> str:
-    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {visible(event.pop('event'))}"
+    about = f"{event.pop('consumer')}: " if "consumer" in event else ""
+    head = f"{event.pop('timestamp')} {event.pop('level'):<7} {about}{visible(event.pop('event'))}"
     if "kind" in event:  # a note, whose text says all of it
         return head
     # A hint can hold a command: quoted like the other values it could not be pasted.

@@ -58,6 +58,10 @@ class ConsumerManager:
         self.context: RoundContext | None = None
         self._lessons = Lessons()
 
+    def follow(self, before: ConsumerManager) -> None:
+        """Go on with what another one of this run has counted and found out."""
+        self.results, self.stopped, self._lessons = before.results, before.stopped, before._lessons
+
     def run_round(self, listing: Listing, seconds: float = 0.0, since: float | None = None) -> bool:
         """Bring every table to ``listing.checkpoint``, or to where it must stop. A lock or an unreadable file holds up
         only its table. The step is retried for `seconds`; then the table is `deferred`.

@@ -17,6 +17,8 @@ TARGETS = {
     "memory": "consumer.sink.memory.sink",
 }
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
+ONE_AT_A_TIME = frozenset({"duckdb"})
+"""Schemes of targets that one consumer at a time can take, whatever its name."""
 OTHERS = dict.fromkeys(("mysql", "mariadb", "tidb"), "consumer.sink.mysql.other")
 """By scheme, the module whose ``open_other(uri, options)`` opens a server that a target can be compared with."""
 _TESTS_OWN = "memory"

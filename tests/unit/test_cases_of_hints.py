@@ -347,7 +347,16 @@ FOLLOWED = {
         "plan/statement.py:cannot_be_executed",
     ],
     "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
-        "config/load.py:load",
+        "config/load.py:_settings",
+    ],
+    "test_several.py::test_what_is_refused_goes_on_as_the_hint_says": [
+        "cli/session.py:_for_one",
+        "config/several.py:_check_names",
+        "config/several.py:_check_uris",
+        "config/several.py:_chosen",
+        "config/several.py:_entry",
+        "config/several.py:check_pairs",
+        "config/several.py:several_of",
     ],
     "test_quarantine.py::test_more_than_may_be_stop_the_table": [
         "model/bad_rows.py:too_many",

@@ -33,10 +33,10 @@ class FakeApp:
         self.calls.append((name, settings, rest))
         return self.action(observer, *rest) if self.action else self.result
 
-    def once(self, settings: Any, observer: Any) -> RunResult:
+    def once(self, settings: Any, observer: Any, loader: object = None) -> RunResult:
         return self.answer("once", settings, observer)
 
-    def backfill(self, settings: Any, observer: Any) -> RunResult:
+    def backfill(self, settings: Any, observer: Any, loader: object = None) -> RunResult:
         return self.answer("backfill", settings, observer)
 
     def run(self, settings: Any, observer: Any, stop: threading.Event) -> RunResult:

@@ -1,0 +1,195 @@
+"""[[consumer.upstreams]] and [[consumer.targets]]: several of them in one command. Each pair of an upstream and a
+target is a consumer of its own, with the settings of the file and those of its two entries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from consumer.config.changefeed import FileValues, file_values, nearest
+from consumer.config.rule_values import from_json
+from consumer.config.spelling import env_of, flag_of
+from consumer.errors import BadConfig
+from consumer.model.names import NAME_LIMIT
+from consumer.storage.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from consumer.config.settings import Settings
+
+SEVERAL = ("upstreams", "targets")
+OF_THE_COMMAND = frozenset(
+    {"upstream_uri", "downstream_uri", "name", "master", "spark_conf", "worker_count", *SEVERAL, "together"}
+    | {"together_max_wait", "only", "log_level", "log_format", "log_file", "enable_profiling", "verbose", "json_output"}
+)
+"""Settings that no entry can have: the process has one of each, or the entry says it by its name and uri."""
+_NAMED = re.compile(r"([\w.-]+)=(?=[A-Za-z][A-Za-z0-9+.-]*://)", re.ASCII)
+_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+_URI_OF = {"upstreams": "upstream_uri", "targets": "downstream_uri"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`values` and `places` are as in FileValues: what it sets, and how that is called in messages."""
+
+    name: str
+    values: Mapping[str, Any]
+    places: Mapping[str, str]
+    ignored: tuple[str, ...] = ()
+    effects: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An upstream and a target: the name of its progress, and what its entries set. `selects` are the names by which
+    --only finds it."""
+
+    name: str
+    values: Mapping[str, Any]
+    places: Mapping[str, str]
+    selects: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """`pairs` are those that were asked for, out of `of_all`. `notes` are sentences about keys of the entries."""
+
+    pairs: tuple[Pair, ...]
+    of_all: int
+    notes: tuple[str, ...] = ()
+
+
+def several_of(raw: dict[str, Any], spelt: Mapping[str, str]) -> Several | None:
+    """What the settings say of several upstreams and targets, taken out of `raw`; None where there is one of each.
+    Raises BadConfig."""
+    only = raw.pop("only", None)
+    found = {kind: _entries(kind, raw.pop(kind), spelt[kind]) for kind in SEVERAL if raw.get(kind)}
+    _check_uris(found, raw, spelt)
+    if given := _of_flags(raw, spelt):
+        found["upstreams"] = given
+    if not found:
+        if only is not None:
+            raise BadConfig(
+                f"{spelt['only']} {only} chooses one of several upstreams and targets, and there is one of each",
+                hint="leave it out, or give --config the file with [[consumer.upstreams]] or [[consumer.targets]]",
+            )
+        return None
+    pairs = [_pair(entries) for entries in product(*(found[kind] for kind in SEVERAL if kind in found))]
+    _check_names(pairs, raw, spelt, bool(given))
+    notes = [n for kind in found for entry in found[kind] for n in (*entry.ignored, *entry.effects)]
+    return Several(tuple(_chosen(pairs, only)), len(pairs), tuple(notes))
+
+
+def _entries(kind: str, value: object, place: str) -> list[Entry]:
+    tables = from_json(value)
+    if not isinstance(tables, Sequence) or not tables or not all(isinstance(table, Mapping) for table in tables):
+        raise BadConfig(f"{place} is refused: give tables in the file, each written [[consumer.{kind}]]")
+    return [_entry(kind, table, number) for number, table in enumerate(tables, 1)]
+
+
+def _entry(kind: str, table: Mapping[str, Any], number: int) -> Entry:
+    name, uri = table.get("name"), table.get("uri")
+    where = f"[[consumer.{kind}]] {name if isinstance(name, str) else number}"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise BadConfig(f"{where}: name must be a text of letters, digits, '_' or '-', at most {NAME_LIMIT}")
+    if not isinstance(uri, str):
+        raise BadConfig(f"{where}: uri must be a text")
+    body = {key: value for key, value in table.items() if key not in ("name", "uri")}
+    whole = ("sink", "filter", "case-sensitive") if kind == "upstreams" else ()
+    own = {key: value for key, value in body.items() if key not in whole}
+    found = file_values({**{key: body[key] for key in whole if key in body}, "consumer": own}, where)
+    for field in found.values.keys() & OF_THE_COMMAND:
+        raise BadConfig(
+            f"{where}: {found.places[field].rpartition(' ')[2]} is a setting of the whole command",
+            hint="set it in [consumer], or by its flag",
+        )
+    return _of_values(kind, name, uri, where, found)
+
+
+def _of_values(kind: str, name: str, uri: str, where: str, found: FileValues) -> Entry:
+    field = _URI_OF[kind]
+    places = {of: f"{where}: {place.removeprefix('[consumer] ')}" for of, place in found.places.items()}
+    ignored = (f"{where}: {key} is not a key this version knows; it has no effect here" for key in found.ignored)
+    effects = (f"{where}: {effect}" for effect in found.effects)
+    values = {**found.values, field: uri}
+    return Entry(name, values, {**places, field: f"{where}: uri"}, tuple(ignored), tuple(effects))
+
+
+def _check_uris(found: Mapping[str, object], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
+    for kind in found:
+        if _URI_OF[kind] in raw:
+            raise BadConfig(
+                f"{spelt[_URI_OF[kind]]} gives one URI, and [[consumer.{kind}]] gives others",
+                hint="leave it out; --only NAME chooses one of them",
+            )
+
+
+def _of_flags(raw: dict[str, Any], spelt: Mapping[str, str]) -> list[Entry]:
+    """The upstreams of several flags, or of one with a name; those without a name are numbered behind --name. One
+    plain URI stays in `raw`."""
+    given = raw.get("upstream_uri")
+    uris = [given] if isinstance(given, str) else list(given or ())
+    if not uris or (len(uris) == 1 and not _NAMED.match(uris[0])):
+        raw |= {"upstream_uri": uris[0]} if uris else {}
+        return []
+    del raw["upstream_uri"]
+    first = str(raw.get("name", "default"))
+    entries, place = [], spelt["upstream_uri"]
+    for number, text in enumerate(uris, 1):
+        named = _NAMED.match(text)
+        name = named[1] if named else f"{first}.{number}"
+        uri = text[named.end() :] if named else text
+        entries.append(Entry(name, {"upstream_uri": uri}, {"upstream_uri": f"{place} {name}"}))
+    return entries
+
+
+def _pair(entries: Sequence[Entry]) -> Pair:
+    """What a target says counts before what its upstream says."""
+    values = {field: value for entry in entries for field, value in entry.values.items()}
+    places = {field: place for entry in entries for field, place in entry.places.items()}
+    name = ".".join(entry.name for entry in entries)
+    return Pair(
+        name, {**values, "name": name}, {**places, "name": "name"}, frozenset({name, *(e.name for e in entries)})
+    )
+
+
+def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[str, str], by_flags: bool) -> None:
+    if "name" in raw and not (by_flags and any(pair.name.startswith(f"{raw['name']}.") for pair in pairs)):
+        raise BadConfig(
+            f"{spelt['name']} is one name, and there are several upstreams or targets, whose progress has the names"
+            f" {', '.join(pair.name for pair in pairs)}",
+            hint="leave it out; --only NAME chooses one of them",
+        )
+    seen: set[str] = set()
+    for pair in pairs:
+        if pair.name.lower() in seen:
+            raise BadConfig(f"two of the several upstreams and targets are called {pair.name}", hint="rename one")
+        seen.add(pair.name.lower())
+
+
+def _chosen(pairs: Sequence[Pair], only: object) -> Iterator[Pair]:
+    found = [pair for pair in pairs if only is None or only in pair.selects]
+    if not found:
+        names = sorted({name for pair in pairs for name in pair.selects})
+        close = nearest(str(only), names)
+        raise BadConfig(
+            f"{flag_of('only')} {only} is none of {', '.join(names)}" + (f"; did you mean {close}?" if close else ""),
+            hint=f"the names are those of the entries; it can also be set by {env_of('only')}",
+        )
+    yield from found
+
+
+def check_pairs(pairs: Mapping[str, Settings]) -> None:
+    """Raises BadConfig where two of them have one upstream and one target, by whatever entries."""
+    seen: dict[tuple[object, ...], str] = {}
+    for name, settings in pairs.items():
+        upstream = str(settings.upstream_uri)
+        storage = StorageSettings.from_uri(upstream).identity if upstream else ""
+        other = seen.setdefault((storage, str(settings.downstream_uri), settings.routes, settings.tables), name)
+        if other != name:
+            raise BadConfig(
+                f"{other} and {name} have one storage and one target, in which they would write the same tables",
+                hint="leave one of them out, or give it routes or tables of its own",
+            )
