@@ -61,7 +61,9 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for new files"))
-        return one_round(parts, manager, listed(settings, parts.reader, checkpoint, manager.ledger.progress), started)
+        listing = listed(settings, parts.reader, checkpoint, manager.ledger.progress)
+        parts.tell_together(observer)
+        return one_round(parts, manager, listing, started)
 
 
 def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
@@ -79,6 +81,7 @@ def backfill(settings: Settings, observer: Observer, loader: Loader | None = Non
         manager = manager_of(settings, parts, observer)
         observer.tell(NowDoing("looks for files"))
         listing = listed(settings, parts.reader, checkpoint)
+        parts.tell_together(observer)
         known = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
         tables = [name for name in known if parts.options.starts.of(name) is None]
         full = [] if settings.start_ts.whole else parts.sink.has_rows(parts.options.naming.targets(tables))
@@ -115,7 +118,8 @@ def run(
                         began = now()
                         observer.tell(NowDoing("looks for new files"))
                         listing = listing_of(settings, parts.reader, manager.ledger.confirmed())
-                        backwards += listing.checkpoint < checkpoint
+                        parts.tell_together(observer)
+                        backwards += listing.checkpoint < checkpoint and parts.together is None
                         checkpoint = listing.checkpoint
                         if backwards > 1:
                             observer.tell(_BACK_AND_FORTH)
@@ -165,7 +169,8 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, parts.reader, progress)
         found = preview(parts.reader, parts.sink, listing, progress, parts.options)
-        return replace(found, notes=(*other_upstream(settings, parts.reader, progress), *found.notes))
+        told = (*other_upstream(settings, parts.reader, progress), *parts.waits())
+        return replace(found, notes=(*told, *found.notes))
 
 
 def resync(settings: Settings, observer: Observer, table: TableName, loader: Loader | None = None) -> RunResult:

@@ -15,7 +15,7 @@ from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPers
 from consumer.model.bad_rows import first_of
 from consumer.model.clock import zone_of
 from consumer.model.consistency import Consistency
-from consumer.model.events import NowDoing, Retrying, RetryPassed
+from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO
@@ -35,6 +35,7 @@ from consumer.spark.settings import SparkSettings
 from consumer.storage.dead_letters import LetterFolder
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
+from consumer.storage.together import TogetherReader
 from consumer.target import Sink, TargetOptions
 
 READS_CHECKPOINT = "reads the storage's `metadata`"
@@ -49,6 +50,16 @@ class Parts:
     loader: Loader
     options: RoundOptions
     letters: DeadLetters | None
+    together: TogetherReader | None = None
+
+    def tell_together(self, observer: Observer) -> None:
+        """Warnings about the upstreams that hold up this one, or that it does not wait for any more."""
+        for text in () if self.together is None else self.together.warnings:
+            observer.tell(Note(NoteKind.TOGETHER, text))
+
+    def waits(self) -> list[str]:
+        """What there is to say of the upstreams that this one goes together with, as of the last look at them."""
+        return [] if self.together is None else self.together.holds
 
 
 @contextmanager
@@ -56,7 +67,8 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     storage = StorageSettings.from_uri(settings.upstream_uri)
     tz = resolved_zone(settings.tz)
     dialect = replace(settings.dialect, clock=clock_of(tz))
-    reader = FsspecReader(storage, settings.date_separator, dialect=dialect)
+    own = FsspecReader(storage, settings.date_separator, dialect=dialect)
+    together = _together(settings, own)
     sink = sink_of(settings)
     options = RoundOptions(
         dialect,
@@ -82,7 +94,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     letters = None
     if settings.dead_letters is not None:
         letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-    parts = Parts(reader, sink, loader or loader_of(settings), options, letters)
+    parts = Parts(together or own, sink, loader or loader_of(settings), options, letters, together)
     try:
         yield parts
     except KeyboardInterrupt:
@@ -91,6 +103,13 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     finally:
         parts.loader.close()
         sink.close()
+
+
+def _together(settings: Settings, own: StorageReader) -> TogetherReader | None:
+    if not settings.peers:
+        return None
+    peers = {name: FsspecReader(StorageSettings.from_uri(uri)) for name, uri in settings.peers.items()}
+    return TogetherReader(settings.upstream_name, own, peers, settings.together_max_wait)
 
 
 def loader_of(settings: Settings) -> Loader:

@@ -44,6 +44,7 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
         try:
             observer.tell(NowDoing("looks for new files"))
             found = replace(found, checkpoint_ts=parts.reader.checkpoint())
+            found = replace(found, notes=(*found.notes, *parts.waits()))
             ours = progress.upstream == parts.reader.identity
             return _beside_storage(found, parts, progress) if ours and not progress.is_empty else found
         except ConsumerError as error:

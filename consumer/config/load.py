@@ -17,7 +17,7 @@ from consumer.config.fields import UNPROVEN
 from consumer.config.mask_rules import with_keys
 from consumer.config.secrets import resolved, resolved_pairs
 from consumer.config.settings import Settings
-from consumer.config.several import OF_THE_COMMAND, SEVERAL, check_pairs, several_of
+from consumer.config.several import OF_THE_COMMAND, SEVERAL, Pair, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
 from consumer.errors import BadConfig
@@ -37,13 +37,11 @@ _HINTS = {
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The settings, and notes about how they were read. `several` are those of each pair of an upstream and a target,
-    by the pair's name, where the settings tell of several; then `settings` are the first pair's. `of_all`: of so many
-    pairs these were chosen."""
+    by the pair's name, where the settings tell of several; then `settings` are the first pair's."""
 
     settings: Settings
     notes: tuple[Note, ...] = ()
     several: Mapping[str, Settings] = dataclasses.field(default_factory=dict)
-    of_all: int = 1
 
 
 def load(
@@ -60,23 +58,39 @@ def load(
     told += [f"{path}: {effect}" for effect in file.effects]
     several = several_of(raw, spelt)
     if several is None:
-        return Loaded(_settings(kind, raw, spelt, file, env), _notes(told))
+        settings = _settings(kind, raw, spelt, file, env)
+        return Loaded(together({"": settings}, {"": ""})[""] if settings.together else settings, _notes(told))
     first = {f: value for f, value in raw.items() if f in from_env or f in flags}
-    found = {}
-    for pair in several.pairs:
-        own = {f: pair.values[f] for f in pair.values.keys() & OF_THE_COMMAND}
-        of_pair = {**file.values, **pair.values, **first, **own}
-        for taken in (*SEVERAL, "only"):
-            of_pair.pop(taken, None)
-        places = {**pair.places, **{f: spelt[f] for f in spelt if f in first or f not in pair.places}}
-        try:
-            found[pair.name] = _settings(kind, of_pair, {**places, **{f: pair.places[f] for f in own}}, file, env)
-        except BadConfig as error:
-            if not error.message.startswith(("--", "[")):
-                error.message = f"{pair.name}: {error.message}"
-            raise
+    # Those that go together must know all of them.
+    pairs = several.of_all if raw.get("together") else several.pairs
+    found = {pair.name: _of_pair(kind, pair, first, spelt, file, env) for pair in pairs}
     check_pairs(found)
-    return Loaded(next(iter(found.values())), _notes([*told, *several.notes]), found, several.of_all)
+    if next(iter(found.values())).together:
+        found = together(found, {pair.name: pair.upstream for pair in pairs})
+    chosen = {pair.name: found[pair.name] for pair in several.pairs}
+    return Loaded(next(iter(chosen.values())), _notes([*told, *several.notes]), chosen)
+
+
+def _of_pair(
+    kind: type[Settings],
+    pair: Pair,
+    first: Mapping[str, Any],
+    spelt: Mapping[str, str],
+    file: FileValues,
+    env: Mapping[str, str],
+) -> Settings:
+    """The settings of a pair; `first` are those of flags and the environment."""
+    own = {f: pair.values[f] for f in pair.values.keys() & OF_THE_COMMAND}
+    raw = {**file.values, **pair.values, **first, **own}
+    for taken in (*SEVERAL, "only"):
+        raw.pop(taken, None)
+    places = {**pair.places, **{f: spelt[f] for f in spelt if f in first or f not in pair.places}}
+    try:
+        return _settings(kind, raw, {**places, **{f: pair.places[f] for f in own}}, file, env)
+    except BadConfig as error:
+        if not error.message.startswith(("--", "[")):
+            error.message = f"{pair.name}: {error.message}"
+        raise
 
 
 def _notes(texts: Iterable[str]) -> tuple[Note, ...]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, PrivateAttr
 
 from consumer.codec.protocol import Undecided
 from consumer.codec.registry import PROTOCOLS
@@ -73,6 +73,18 @@ class Settings(_OfProtocols):
     )  # fmt: skip
     targets: tuple[Any, ...] = setting(
         (), "Several targets: `[[consumer.targets]]` with `name`, `uri` and own settings (docs/several.md).", flag=False
+    )
+    together: Switch = setting(
+        False,
+        "Several upstreams: no table goes further than the lowest of their checkpoints (docs/several.md).",
+        flag=False,
+    )
+    together_max_wait: Annotated[float, BeforeValidator(values.wait)] = setting(
+        "0",
+        "With `together`: an upstream whose checkpoint is further than this behind the first one is not waited for any"
+        " more. `0`: each is waited for.",
+        metavar="D",
+        flag=False,
     )
     only: str | None = setting(
         None, "Of several upstreams and targets: only those with this name.", metavar="NAME", follows=True
@@ -263,6 +275,25 @@ class Settings(_OfProtocols):
     verbose: Switch = setting(False, "Log debug messages and print the trace of an error.")
     json_output: Switch = setting(False, "End stdout with the result as one JSON object.", key="json")
 
+    _group: tuple[str, Mapping[str, Uri]] = PrivateAttr(("", {}))
+
+    @property
+    def upstream_name(self) -> str:
+        """What this upstream is called among those that it goes together with, "" for none."""
+        return self._group[0]
+
+    @property
+    def peers(self) -> Mapping[str, Uri]:
+        """By name, the other upstreams that this one goes together with."""
+        name, uris = self._group
+        return {peer: uri for peer, uri in uris.items() if peer != name}
+
+    def in_group(self, name: str, uris: Mapping[str, Uri]) -> Settings:
+        """These settings of the upstream `name`, which goes together with all of `uris`."""
+        found = self.model_copy()
+        found._group = name, uris
+        return found
+
     @property
     def scrub(self) -> Callable[[str], str]:
         """A function that takes these settings' secrets out of a text."""
@@ -270,6 +301,7 @@ class Settings(_OfProtocols):
             self.upstream_uri,
             self.downstream_uri,
             self.dead_letters or "",
+            *self.peers.values(),
             secrets=[*secret_values(self.spark_conf), *self.masks.secrets],
         )
 

@@ -43,12 +43,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """An upstream and a target: the name of its progress, and what its entries set. `selects` are the names by which
-    --only finds it."""
+    """An upstream and a target: the name of its progress, what its entries set, and the name of the upstream. `selects`
+    are the names by which --only finds it."""
 
     name: str
     values: Mapping[str, Any]
     places: Mapping[str, str]
+    upstream: str
     selects: frozenset[str]
 
 
@@ -57,7 +58,7 @@ class Several:
     """`pairs` are those that were asked for, out of `of_all`. `notes` are sentences about keys of the entries."""
 
     pairs: tuple[Pair, ...]
-    of_all: int
+    of_all: tuple[Pair, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -79,7 +80,7 @@ def several_of(raw: dict[str, Any], spelt: Mapping[str, str]) -> Several | None:
     pairs = [_pair(entries) for entries in product(*(found[kind] for kind in SEVERAL if kind in found))]
     _check_names(pairs, raw, spelt, bool(given))
     notes = [n for kind in found for entry in found[kind] for n in (*entry.ignored, *entry.effects)]
-    return Several(tuple(_chosen(pairs, only)), len(pairs), tuple(notes))
+    return Several(tuple(_chosen(pairs, only)), tuple(pairs), tuple(notes))
 
 
 def _entries(kind: str, value: object, place: str) -> list[Entry]:
@@ -150,9 +151,9 @@ def _pair(entries: Sequence[Entry]) -> Pair:
     values = {field: value for entry in entries for field, value in entry.values.items()}
     places = {field: place for entry in entries for field, place in entry.places.items()}
     name = ".".join(entry.name for entry in entries)
-    return Pair(
-        name, {**values, "name": name}, {**places, "name": "name"}, frozenset({name, *(e.name for e in entries)})
-    )
+    upstream = entries[0].name
+    selects = frozenset({name, *(entry.name for entry in entries)})
+    return Pair(name, {**values, "name": name}, {**places, "name": "name"}, upstream, selects)
 
 
 def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[str, str], by_flags: bool) -> None:
@@ -193,3 +194,24 @@ def check_pairs(pairs: Mapping[str, Settings]) -> None:
                 f"{other} and {name} have one storage and one target, in which they would write the same tables",
                 hint="leave one of them out, or give it routes or tables of its own",
             )
+
+
+def together(pairs: Mapping[str, Settings], upstream_of: Mapping[str, str]) -> dict[str, Settings]:
+    """The settings of all pairs, each with the upstreams that it goes together with. Raises BadConfig where no moment
+    is known at which an upstream is complete."""
+    uris = {upstream_of[name]: settings.upstream_uri for name, settings in pairs.items()}
+    for name, settings in pairs.items():
+        if settings.checkpoint_ts is not None or settings.dialect.timeless:
+            why = (
+                "a checkpoint in its `metadata`" if settings.checkpoint_ts is not None else "the commit-ts of its rows"
+            )
+            raise BadConfig(
+                f"{name}: `together` needs {why}, as upstreams go together from one moment to the next",
+                hint="leave `together` out, or leave this upstream out of the file",
+            )
+    if len(uris) < 2:
+        raise BadConfig(
+            "`together` is for several upstreams, and there is one",
+            hint="leave it out, or give more of them: [[consumer.upstreams]]",
+        )
+    return {name: settings.in_group(upstream_of[name], uris) for name, settings in pairs.items()}

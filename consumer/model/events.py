@@ -43,6 +43,7 @@ class NoteKind(StrEnum):
     LOST_TEXT = "lost-text"
     DOUBLED_TIME = "doubled-time"
     BAD_ROWS = "bad-rows"
+    TOGETHER = "together"
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,12 +332,13 @@ def examples() -> list[str]:
 
 
 def test_the_examples_of_the_docs(banks: Banks) -> None:
-    upstreams, targets = examples()
-    for name in ("eu", "us"):
-        upstreams = re.sub(rf"s3://{name}-bucket/cdc\?([^&]*)&[^\"]*", rf"file://{banks.folder}/{name}?\1", upstreams)
-    banks.config.write_text(upstreams, encoding="utf-8")
-    assert banks.run("once").code == 0
-    assert banks.rows("replica") == {"bank_eu.a": [(1, 1)], "bank_us.a": [(1, 2)]}
+    upstreams, targets, together = examples()
+    for text in (upstreams, together):
+        for name in ("eu", "us"):
+            text = re.sub(rf"s3://{name}-bucket/cdc\?([^&]*)&[^\"]*", rf"file://{banks.folder}/{name}?\1", text)
+        banks.config.write_text(text, encoding="utf-8")
+        assert banks.run("once").code == 0
+        assert banks.rows("replica") == {"bank_eu.a": [(1, 1)], "bank_us.a": [(1, 2)]}
     targets = re.sub(r"s3://bucket/cdc\?([^&]*)&[^\"]*", rf"file://{banks.folder}/eu?\1", targets)
     banks.config.write_text(targets.replace("shop.", "bank."), encoding="utf-8")
     assert banks.run("once").code == 0

@@ -358,6 +358,9 @@ FOLLOWED = {
         "config/several.py:check_pairs",
         "config/several.py:several_of",
     ],
+    "test_together.py::test_what_needs_moments_is_refused_without": [
+        "config/several.py:together",
+    ],
     "test_quarantine.py::test_more_than_may_be_stop_the_table": [
         "model/bad_rows.py:too_many",
     ],
