@@ -7,6 +7,7 @@ ConsumerError
 │   ├── CheckpointMissing      there is no `metadata` yet
 │   ├── CheckpointBehind       the changefeed has not come to where a replay is to end
 │   ├── TargetUnavailable      the target does not answer, or the connection broke
+│   │   └── StagedRowsGone         what was staged for it is gone or damaged: load it again
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
@@ -104,6 +105,10 @@ class CheckpointBehind(Retryable): ...
 
 
 class TargetUnavailable(Retryable): ...
+
+
+class StagedRowsGone(TargetUnavailable):
+    may_pass = False
 
 
 class TargetBusy(Retryable): ...

@@ -81,7 +81,8 @@ class LoadRunner:
                 replan = True
                 continue
             table = version.load.table
-            too_long = too_much(context.options, version.load, context.consumers[table].state.round_bytes)
+            most = context.consumers[table].state.round_bytes
+            too_long = too_much(context.options, version.load, context.lessons.bounds, most)
             if too_long is not None:
                 context.stop(table, too_long)
                 continue

@@ -68,10 +68,14 @@ class RoundOptions:
     starts: Starts = NO_STARTS
 
     @property
+    def published(self) -> bool:
+        """Whether readers see the rows of a load in one transaction."""
+        return self.consistency is not Consistency.ROW
+
+    @property
     def load_bytes(self) -> int:
         """The most bytes of change files that a table's load reads, where it does not go together with others."""
-        bounded = self.consistency is not Consistency.ROW
-        return min(self.round_bytes, self.publish_bytes) if bounded else self.round_bytes
+        return min(self.round_bytes, self.publish_bytes) if self.published else self.round_bytes
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing

@@ -122,12 +122,12 @@ class _Preview:
         self.others = Others(sink.of_others, assembly, lambda: progress, options.naming, sink.tables_in)
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
-        size, timeless = options.round_bytes, options.dialect.timeless
+        size, timeless = options.load_bytes, options.dialect.timeless
         states = {
             name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
             for name in assembly.tables
         }
-        self._round = assembly.round(states, timeless, options.date_order)
+        self._round = assembly.round(states, timeless, options.date_order, options.published)
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from consumer.codec.registry import protocol_of
@@ -16,7 +16,7 @@ from consumer.model.progress import Progress, State
 from consumer.model.steps import LoadRows
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.moments import Stretch, next_moment, seen_versions
+from consumer.plan.moments import Stretch, is_too_much, next_moment, seen_versions
 from consumer.plan.unread import Unread, unread_files
 from consumer.ports import StorageReader
 
@@ -56,17 +56,24 @@ def _without_times(options: RoundOptions) -> str:
     return f"use --consistency row, or a changefeed with {protocol_of(options.dialect).commit_ts}"
 
 
-def too_much(options: RoundOptions, load: LoadRows, round_bytes: int) -> LoadFailed | None:
-    """Why a table's load is not published in one transaction; None if it is. A load of about `round_bytes` has at most
-    one file more."""
-    if options.consistency is not Consistency.TABLE or not load.files:
+def too_much(
+    options: RoundOptions, load: LoadRows, bounds: Mapping[DataFile, Bounds], round_bytes: int
+) -> LoadFailed | None:
+    """Why a table's load is not published in one transaction; None if it is. `bounds` are of its files, as far as they
+    are known; their rows in its window may have about `round_bytes`."""
+    window = load.window
+    if options.consistency is not Consistency.TABLE:
         return None
-    if load.bytes - max(planned.file.size for planned in load.files) <= round_bytes:
+    sizes = [
+        Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.upto) if file in bounds else file.size
+        for file in (planned.file for planned in load.files)
+    ]
+    if not is_too_much(sizes, round_bytes):
         return None
     return LoadFailed(
-        f"the rows up to {load.window.upto} can only be applied together, and have {load.bytes} bytes of change files,"
+        f"the rows up to {window.upto} can only be applied together, and have about {sum(sizes)} bytes of change files,"
         f" more than publish-bytes ({options.publish_bytes})",
-        hint=f"set publish-bytes to {load.bytes} or more, or use --consistency row, then run again",
+        hint=f"set publish-bytes to {sum(sizes)} or more, or use --consistency row, then run again",
         table=str(load.table),
     )
 
@@ -103,11 +110,14 @@ def end_of_round(
     if not versions and size <= options.publish_bytes:
         return upto
     found = [*_stretches(reader, unread, after, upto, known)]
-    end = next_moment(found, versions, after, upto, options.publish_bytes)
-    if end > after:
-        return end
+    # What a table that waits has to read may wait longer, so it counts only where there is a moment with it.
+    going = [stretch for stretch in found if progress.table(stretch.table).state is not State.WAITS]
+    for rows in (found, going):
+        end = next_moment(rows, versions, after, upto, options.publish_bytes)
+        if end > after:
+            return end
     sizes = Counter[TableName]()
-    for stretch in found:
+    for stretch in going:
         sizes[stretch.table] += stretch.bytes_in(after, after + 1)
     (table, most), *_ = sizes.most_common(1)
     raise BadConfig(
@@ -139,4 +149,4 @@ def _stretches(
     for name, entries in unread.items():
         for entry in entries:
             bounds = known.get(entry.file, anywhere)
-            yield Stretch(name, entry.file.size, bounds.first, max(bounds.first, bounds.last), entry.next_ts)
+            yield Stretch.of(name, entry.file, bounds, entry.next_ts)

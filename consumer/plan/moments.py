@@ -6,10 +6,12 @@ more than one transaction is to write.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from consumer.model.actions import Action
+from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.plan.statement import Statement
@@ -28,10 +30,19 @@ class Stretch:
     last: int
     lowest: int = 0
 
+    @classmethod
+    def of(cls, table: TableName, file: DataFile, bounds: Bounds, lowest: int = 0) -> Stretch:
+        return cls(table, file.size, bounds.first, max(bounds.first, bounds.last), lowest)
+
     def bytes_in(self, after: int, upto: int) -> int:
         """About how many bytes its rows above `after` and up to `upto` have: as if they came evenly."""
         begin, end = max(self.first, after + 1), min(self.last, upto)
         return self.size * (end - begin + 1) // (self.last - self.first + 1) if begin <= end else 0
+
+
+def is_too_much(sizes: Collection[int], most: int, largest: int = sys.maxsize) -> bool:
+    """Whether files of `sizes` are more than about `most` bytes: one file more is not, if it has `largest` at most."""
+    return sum(sizes) - min(max(sizes, default=0), largest) > most
 
 
 def reached(progress: Progress) -> int:

@@ -9,6 +9,7 @@ from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName, ms_to_tso, tso_to_ms
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.plan.date_order import place, unordered_dates
+from consumer.plan.moments import Stretch, is_too_much, next_moment
 from consumer.plan.unread import Unread
 
 
@@ -20,16 +21,20 @@ def plan_load(
     boundaries: Collection[int],
     round_bytes: int,
     date_order: str = "",
+    published: bool = False,
 ) -> LoadRows:
     """The load that brings `table` towards ``window.upto``: all files with rows in it, or what `round_bytes` allows.
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
-    `date_order` is as in RoundOptions.
+    `date_order` is as in RoundOptions. `published`: rows of the window are written in one transaction, which
+    `round_bytes` bounds; files can be read for several of them.
     """
     needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.upto)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
-        needed, upto = _bounded(needed, window, bounds, round_bytes)
-        window = Window(window.after, upto)
+        bounded, upto = _bounded(needed, window, bounds, round_bytes)
+        if published and is_too_much([file.size for file in bounded], round_bytes, round_bytes):
+            bounded, upto = _divided(table, needed, window, bounds, round_bytes)
+        needed, window = bounded, Window(window.after, upto)
     return LoadRows(table, window, _planned(needed, window, boundaries, date_order))
 
 
@@ -62,6 +67,16 @@ def _bounded(
         if size >= round_bytes and end > window.after:
             return queue[:count], end
     return queue, window.upto
+
+
+def _divided(
+    table: TableName, files: Sequence[DataFile], window: Window, bounds: Mapping[str, Bounds], most: int
+) -> tuple[list[DataFile], int]:
+    """The files that have rows up to where they have about `most` bytes, and that moment; the next transaction alone,
+    where that has more."""
+    rows = [Stretch.of(table, file, bounds[file.path]) for file in files]
+    upto = max(next_moment(rows, (), window.after, window.upto, most), window.after + 1)
+    return [file for file in files if bounds[file.path].first <= upto], upto
 
 
 def _planned(

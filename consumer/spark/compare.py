@@ -151,7 +151,9 @@ def _codes(key: Sequence[int], *tables: pa.Table | None) -> tuple[Ints, int]:
     if not parts:
         return np.empty(0, np.int64), 0
     both = pa.concat_tables(parts)
-    return key_codes([both.column(name) for name in names])
+    columns = [both.column(name) for name in names]
+    # A hand can have made NULL of a key in the target, which is no key of upstream.
+    return row_codes(columns) if any(column.null_count for column in columns) else key_codes(columns)
 
 
 def _values(

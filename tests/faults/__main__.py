@@ -1,15 +1,19 @@
 """Each point of a round, each kind of fault, on each target: ``python -m tests.faults --runs 20``.
 
-Prints a table: for each point and kind, how many trials ended right, and how the commands that met the fault ended.
+Prints a table of each target: for each point and kind, how many trials ended right, and how the commands that met the
+fault ended. All points of all targets have had the same number of runs at any time; Ctrl-C prints those that are whole.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import shutil
 import sys
 import tempfile
 from collections import Counter, defaultdict
+from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 from tests.faults.points import Point, points_of
@@ -30,42 +34,52 @@ def main() -> int:
     parser.add_argument("--consistency", default="row", help="row, table or snapshot")
     given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="faults-"))
-    failed = 0
-    try:
-        for target in given.targets.split(","):
-            server = server_of(target, work)
-            try:
-                results, wrong = _played(target, server, work, given)
-            finally:
-                if server is not None:
-                    server.stop()
-            failed += wrong
-            print(f"\n{target}\n{_table(results)}", flush=True)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return 1 if failed else 0
+    names, seeds = given.targets.split(","), count(given.seed + 1)
+    results: dict[str, Results] = {name: defaultdict(Counter) for name in names}
+    whole, wrong, runs = copy.deepcopy(results), 0, 0
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, work, ignore_errors=True)
+        servers = {name: server_of(name, work) for name in names}
+        for server in filter(None, servers.values()):
+            stack.callback(server.stop)
+        try:
+            for run in range(given.runs):
+                for name, server in servers.items():
+                    wrong += _play(name, server, work, given, run, seeds, results[name])
+                whole, runs = copy.deepcopy(results), run + 1
+        except KeyboardInterrupt:
+            pass
+    for name, found in whole.items():
+        print(f"\n{name}, {runs} runs\n{_table(found)}", flush=True)
+    return 1 if wrong else 0
 
 
-def _played(target: str, server: SqlServer | None, work: Path, given: argparse.Namespace) -> tuple[Results, int]:
-    results: Results = defaultdict(Counter)
-    seed, wrong = given.seed, 0
-    flags = ("--consistency", given.consistency)
+def _play(
+    target: str,
+    server: SqlServer | None,
+    work: Path,
+    given: argparse.Namespace,
+    run: int,
+    seeds: count[int],
+    found: Results,
+) -> int:
+    """Each point and kind once; how many trials ended wrong."""
+    wrong, flags = 0, ("--consistency", given.consistency)
     points = [p for p in points_of(server is not None, given.consistency) if given.points in p.name]
     for point in points:
         for kind in KINDS if server is not None else OF_A_FILE:
-            for run in range(given.runs):
-                for times in _TIMES[run % 3 :]:
-                    seed += 1
-                    outcome = _trial(work, server, flags, seed, point, times, kind)
-                    if outcome.differences is not None:
-                        results[point.name, kind][outcome.first] += not outcome.differences
-                        break
-                else:
-                    raise AssertionError(f"no history came to the point: {point.name}")
-                if outcome.differences:
-                    wrong += 1
-                    print(f"{target}, seed {seed}, {point.name}, {kind}: {'; '.join(outcome.differences)}", flush=True)
-    return results, wrong
+            for times in _TIMES[run % 3 :]:
+                seed = next(seeds)
+                outcome = _trial(work, server, flags, seed, point, times, kind)
+                if outcome.differences is not None:
+                    found[point.name, kind][outcome.first] += not outcome.differences
+                    break
+            else:
+                raise AssertionError(f"no history came to the point: {point.name}")
+            if outcome.differences:
+                wrong += 1
+                print(f"{target}, seed {seed}, {point.name}, {kind}: {'; '.join(outcome.differences)}", flush=True)
+    return wrong
 
 
 def _trial(
@@ -73,7 +87,12 @@ def _trial(
 ) -> Outcome:
     folder = Path(tempfile.mkdtemp(dir=work))
     target: Target = FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
-    outcome = Trial(folder, target, seed).play(point, times, KINDS[kind])
+    trial = Trial(folder, target, seed)
+    try:
+        outcome = trial.play(point, times, KINDS[kind])
+    except KeyboardInterrupt:
+        trial.give_up()
+        raise
     if not outcome.differences:
         shutil.rmtree(folder)
     return outcome

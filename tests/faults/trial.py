@@ -154,6 +154,11 @@ class Trial:
         """A command with no fault; its exit code."""
         return self._end(self._start(None, 0, self._folder / "never"))
 
+    def give_up(self) -> None:
+        """End the command at the point, which cannot hear anything else."""
+        if self._process is not None:
+            self._process.kill()
+
     def send(self, number: signal.Signals) -> None:
         """To the command at the point."""
         assert self._process is not None

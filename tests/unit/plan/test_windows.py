@@ -110,3 +110,21 @@ def test_a_window_that_ends_with_its_millisecond_is_not_read_twice() -> None:
     assert ends_with_millisecond(6 * MS - 1)
     assert not ends_with_millisecond(6 * MS)
     assert coarse_window(Window(6 * MS - 1, 9 * MS), data_file(1), ()).after >= 5 * MS
+
+
+def test_rows_of_overlapping_files_are_published_a_few_at_a_time() -> None:
+    """Each file begins with the rows of all before it: no end lies between two of them."""
+    files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
+    bounds = {e.file.path: Bounds(101, 100 + 100 * i, True) for i, e in enumerate(files, 1)}
+    assert plan_load(TABLE, Window(100, 1000), files, bounds, (), 100).window == Window(100, 1000)
+    load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, published=True)
+    # Up to 148 the files have 48 + 24 + 16 + 12 bytes.
+    assert load.window == Window(100, 148)
+    assert len(load.files) == 4
+
+
+def test_one_transaction_of_too_many_bytes_is_published_alone() -> None:
+    files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
+    bounds = {e.file.path: Bounds(101, 101, True) for e in files[:3]} | {files[3].file.path: Bounds(101, 300, True)}
+    load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, published=True)
+    assert load.window == Window(100, 101)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, TargetUnavailable
+from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, StagedRowsGone
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
@@ -85,7 +85,7 @@ def _staged_columns(connection: duckdb.DuckDBPyConnection, target: LoadTarget, l
     try:
         names = connection.execute(f"SELECT DISTINCT name FROM parquet_schema({listed})").fetchall()
     except duckdb.Error as error:
-        raise TargetUnavailable(
+        raise StagedRowsGone(
             f"its staged rows are gone or damaged: {str(error).splitlines()[0]}",
             hint="run again: nothing was published, and the rows are staged again",
             table=str(target.table),

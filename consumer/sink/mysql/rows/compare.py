@@ -70,7 +70,8 @@ class MySqlComparer:
             return "", []
         name = _literal(quote(self.target.names[self.target.key[0]]))
         above = [(f"{name} > %s", self.bounds[number - 1])] if number else []
-        upto = [(f"{name} <= %s", self.bounds[number])] if number < len(self.bounds) else []
+        within = f"{name} <= %s" if number else f"({name} <= %s OR {name} IS NULL)"  # that a hand made of a key
+        upto = [(within, self.bounds[number])] if number < len(self.bounds) else []
         return f" WHERE {' AND '.join(text for text, _ in (*above, *upto))}", [value for _, value in (*above, *upto)]
 
 

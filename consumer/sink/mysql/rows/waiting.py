@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from consumer.errors import TargetUnavailable
+from consumer.errors import StagedRowsGone
 from consumer.model.names import TableName
 from consumer.sink.staging import save
 
@@ -34,12 +34,12 @@ def wait(folder: str, table: TableName, kind: Kind, rows: pa.Table) -> str:
 
 def waiting(path: str) -> tuple[Kind, pa.Table]:
     """The rows of a file. They are read where they lie: their pages are the system's to drop. Raises
-    TargetUnavailable."""
+    StagedRowsGone."""
     try:
         with pa.memory_map(path) as file:
             rows = pa.ipc.open_file(file).read_all()
     except (OSError, pa.ArrowInvalid) as error:
-        raise TargetUnavailable(
+        raise StagedRowsGone(
             f"staged rows are gone or damaged: {error}",
             hint="run again: nothing was published, and the rows are staged again",
         ) from error

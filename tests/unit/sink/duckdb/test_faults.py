@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
+from consumer.errors import BadConfig, ConsumerError, StagedRowsGone, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadOutcome, LoadTask
@@ -49,7 +49,7 @@ def test_a_staged_file_that_is_damaged_is_staged_again(replica: Replica) -> None
     outcome = _outcome(replica)
     path = Path(outcome.receipts[0].staged)
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(TargetUnavailable, match="gone or damaged") as caught:
+    with pytest.raises(StagedRowsGone, match="gone or damaged") as caught:
         replica.sink.commit([outcome], ProgressChange())
     assert "run again" in caught.value.hint
     replica.sink.fence()
