@@ -226,6 +226,14 @@ class TablePort(Protocol):
         """By table, the columns that foreign keys of other tables refer to; all names in lower case."""
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Some rows of a table: those that have one of `values`, or NULL, in the column of texts at `position`."""
+
+    position: int
+    values: tuple[str, ...]
+
+
 class Comparer(Protocol):
     """One table of the target, to be compared on executors. Picklable.
 
@@ -278,8 +286,12 @@ class ComparePort(Protocol):
     def turn(self) -> int:
         """A number that rises whenever a consumer of this name takes the target. Needs no `acquire`."""
 
-    def comparer(self, target: LoadTarget) -> Comparer:
-        """For a table that `prepare` has answered for. Of the one writer, it reads after `rest`."""
+    def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
+        """For a table that `prepare` has answered for, of `only` some of its rows. Of the one writer, it reads after
+        `rest`."""
+
+    def values(self, target: LoadTarget, position: int) -> Collection[str]:
+        """The different values, apart from NULL, in a column of texts."""
 
     def script(self, target: LoadTarget) -> Script:
         """For a table that `prepare` has answered for."""

@@ -24,9 +24,14 @@ _INSERT, _UPDATE, _DELETE, _OLD = range(4)
 def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
     """The changes of a table with a key that matter for its target; `final` as in `fold_keyed`. Folds can be folded
     again, in any grouping and order, up to the final one. Raises CannotBeExact."""
+    return folded(changes, task, task.source.key, final)
+
+
+def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = True) -> pa.Table:
+    """`fold` of rows with the values of upstream's key in the columns `key`. Raises CannotBeExact."""
     if task.forming is not None and task.forming.form.kind is FormKind.APPEND:
-        return _every_change(changes, task) if final else changes
-    return fold_keyed(changes, task.source.key, final, task.parts, protocol_of(task.dialect).commit_ts)
+        return _every_change(changes, key) if final else changes
+    return fold_keyed(changes, key, final, task.parts, protocol_of(task.dialect).commit_ts)
 
 
 def net_rows(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
@@ -40,12 +45,18 @@ def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
     return changes if task.forming is None else _rows(changes, task, task.forming)
 
 
-def _every_change(changes: pa.Table, task: LoadTask) -> pa.Table:
+def added(changes: pa.Table, task: LoadTask) -> list[pa.Array | pa.ChunkedArray]:
+    """The values of the columns that the task's form adds, for finally folded `changes`, of which the values of
+    upstream's columns do not matter."""
+    return [_VALUES[usual](changes, task, task.forming) for usual in task.forming.form.usual] if task.forming else []
+
+
+def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
     """One row for each change of upstream, however often it was written. Of one key a transaction has at most one row
     that is gone, and one that comes. The old row of an UPDATE remains only where it gave its key away."""
     if not changes.num_rows:
         return changes
-    codes, count = key_codes([changes.column(f"c{position}") for position in task.source.key])
+    codes, count = key_codes([changes.column(f"c{position}") for position in key])
     moments, count = row_codes([pa.chunked_array([codes]), changes.column("ts")])
     kinds = _kinds(changes)
     slots = moments * 4 + kinds
@@ -71,9 +82,8 @@ def _kinds(changes: pa.Table) -> Ints:
 
 
 def _rows(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
-    added = [_VALUES[usual](changes, task, forming) for usual in forming.form.usual]
     values = [changes.column(f"c{position}") for position in range(len(forming.source.columns))]
-    everything = [*values, *added]
+    everything = [*values, *added(changes, task)]
     meta = [changes.column(name) for name in ("ts", "series", "rank")]
     ended = pa.chunked_array([pa.array(np.ones(changes.num_rows, np.bool_))])
     puts = ended if forming.form.keeps_ended else changes.column("put")
@@ -105,13 +115,13 @@ def _version(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Array:
 
 
 def _deleted_at(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.ChunkedArray:
-    return pc.if_else(changes.column("put"), pa.scalar(None, pa.large_string()), _times(changes))
+    return times(np.where(changes.column("put").to_numpy(), 0, changes.column("ts").to_numpy()))
 
 
-def _times(changes: pa.Table) -> pa.ChunkedArray:
-    """The times of the commit-ts, in UTC."""
-    microseconds = (changes.column("ts").to_numpy() >> LOGICAL_BITS) * 1000
-    return pa.chunked_array([pa.array(microseconds).cast(pa.timestamp("us")).cast(pa.large_string())])
+def times(ts: Ints) -> pa.Array:
+    """The times of commit-ts, in UTC; of 0 NULL."""
+    moments = pa.array((ts >> LOGICAL_BITS) * 1000, mask=ts == 0)
+    return moments.cast(pa.timestamp("us")).cast(pa.large_string())
 
 
 _VALUES: Mapping[str, Callable[[pa.Table, LoadTask, Forming], pa.Array | pa.ChunkedArray]] = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
 from consumer.model.bad_rows import BadRow
+from consumer.model.forms import FormKind
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
 
@@ -44,11 +45,24 @@ Key = tuple[str | bytes | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Forms:
+    """What makes the rows of a table that is no mirror from upstream's changes. `key` are the positions of upstream's
+    key in the target, `added` says by position which of the columns that the form adds is there. `ends` are the
+    TRUNCATE TABLEs that ended its rows: version, and the table's name then."""
+
+    kind: FormKind
+    key: tuple[int, ...]
+    added: Mapping[int, int]
+    ends: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckTask:
     """One table: its eras in their order, and the target's table as `target`. `whole`: every row of the table is in the
     eras, so that a row that is not must not be in the target. `show` is the most differences to give. `mending`: the
     rows that differ are wanted too. `keys`: only rows with one of these are looked at: their values, as change tables
-    have them, in the columns of the target's key, in all columns of a table with no key."""
+    have them, in the columns of the target's key, in all columns of a table with no key. `forms` of a table that is no
+    mirror."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
@@ -56,6 +70,12 @@ class CheckTask:
     show: int
     mending: bool = False
     keys: tuple[Key, ...] | None = None
+    forms: Forms | None = None
+
+    @property
+    def upstream_key(self) -> tuple[int, ...]:
+        """The columns that say whose changes rows are of: all of one value come to one bucket."""
+        return self.target.key if self.forms is None else self.forms.key
 
     @property
     def bytes(self) -> int:

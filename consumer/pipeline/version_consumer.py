@@ -185,8 +185,12 @@ class TableVersionConsumer:
             events=form.keeps_ended,
         )
         found = (places.get(n, len(upstream) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
+        return self.forming(form, source, tuple(found))
+
+    def forming(self, form: Form, source: LoadTarget, places: tuple[int, ...]) -> Forming:
+        """How changes decoded for `source` become rows; see `Forming` for `places`."""
         versions = sorted(file.version for file in self._history(self.load.table))
-        return Forming(form, source, tuple(found), tuple(versions))
+        return Forming(form, source, places, tuple(versions))
 
     def _upstream(
         self, form: Form, target: LoadTarget, own: Mapping[int, str]

@@ -71,7 +71,7 @@ def compared(
             for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
         ]
         if rows:
-            yield _body_batch(compare_parts(rows, task))
+            yield _body_batch(compare_parts(rows, task, comparer))
 
     readers = max(1, min(at_a_time, comparer.ranges))
     parts = spark.range(0, readers, 1, readers).mapInArrow(held, _PART)

@@ -14,16 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.codec.batches import META, change_schema
-from consumer.codec.registry import protocol_of
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError, Retryable
-from consumer.fold.forms import net_rows
+from consumer.fold.forms import folded, net_rows
 from consumer.fold.identity import identities, row_codes
-from consumer.fold.keyed import fold_keyed
 from consumer.model.check import CheckTask, Counted, Era, Origin
 from consumer.model.columns import Family
 from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
+from consumer.spark.check_forms import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.exchange import SHUFFLED
 from consumer.spark.tasks import FAILED, decode_files, decode_folded, of_table
@@ -112,7 +111,7 @@ def held_buckets(numbers: Iterable[int], task: CheckTask, comparer: Comparer, bu
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
 
-def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Compared:
+def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask, comparer: Comparer) -> Compared:
     """What differs in one bucket. Raises CannotBeExact."""
     by_era: dict[int, list[pa.Table]] = {}
     for body in bodies:
@@ -124,21 +123,21 @@ def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask) -> Compared:
     later = [eras.pop(n).select(names) for n in sorted(eras) if task.eras[n].origin is Origin.LATER]
     moving = pa.concat_tables(later) if later else None
     if task.target.key:
-        return compare_keyed(task, _folded(task, eras), held, moving)
+        return compare_keyed(task, formed_eras(task, _folded(task, eras), comparer), held, moving)
     return compare_multisets(task, eras, held, moving)
 
 
 def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
     loads = {n: task.eras[n].task for n in eras}
     return {
-        n: rows
-        if task.eras[n].origin is Origin.OTHER
-        else fold_keyed(rows, task.target.key, True, loads[n].parts, protocol_of(loads[n].dialect).commit_ts)
+        n: rows if task.eras[n].origin is Origin.OTHER else folded(rows, loads[n], task.upstream_key)
         for n, rows in eras.items()
     }
 
 
-def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Compared | ConsumerError:
+def compare_parts(
+    parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask, comparer: Comparer
+) -> Compared | ConsumerError:
     """`compare_bucket` for all parts of one partition, which has one bucket."""
     failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
     aside = [pickle.loads(body) for bucket, body in parts if bucket == ASIDE]
@@ -146,7 +145,7 @@ def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask) -> Co
     try:
         if (error := first_error(failed)) is not None:
             return error
-        counted, rows = compare_bucket(bodies, task) if bodies else (Counted(), None)
+        counted, rows = compare_bucket(bodies, task, comparer) if bodies else (Counted(), None)
         for more in aside:
             counted = counted.plus(more, task.show)
         return counted, rows
@@ -186,7 +185,7 @@ def compare_alone(
         _raise_if_failed(bucket, body)
         parts.setdefault(bucket, []).append(body)
     for bucket in sorted(parts):
-        more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task)
+        more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task, comparer)
         counted = counted.plus(more, task.show)
         if rows is not None:
             found(rows)
@@ -255,7 +254,7 @@ def _chosen(rows: pa.Table, task: CheckTask, comparer: Comparer) -> pa.Table:
 
 
 def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[Part]:
-    """`rows` by the hash of their key, of a table with no key of all values that are compared."""
+    """`rows` by the hash of upstream's key, of a table with no key of all values that are compared."""
     if not rows.num_rows:
         return
     marked = rows.replace_schema_metadata({_ERA: str(era).encode()})
@@ -263,7 +262,7 @@ def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[
         yield 0, SHUFFLED.put(marked)
         return
     values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
-    bucket = (identities(values, task.target.key) % np.uint64(buckets)).astype(np.int64)
+    bucket = (identities(values, task.upstream_key) % np.uint64(buckets)).astype(np.int64)
     ordered = marked.take(pa.array(np.argsort(bucket, kind="stable")))
     sizes = np.bincount(bucket, minlength=buckets)
     ends = np.cumsum(sizes)

@@ -56,6 +56,14 @@ class Against(Verifier):
         assert self.server is not None
         return self.server
 
+    def incomparable(self, name: TableName) -> CannotBeExact | None:
+        form = self.options.naming.form(name)
+        return None if form is None else CannotBeExact(
+            f"it is of the form {form} in the target, and only mirrors can be compared with another server",
+            hint="compare it with the storage: `verify` without --against",
+            table=str(name),
+        )  # fmt: skip
+
     def compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         if isinstance(answer, ConsumerError):
             return super().compared(history, answer)

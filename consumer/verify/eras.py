@@ -4,7 +4,7 @@ columns, its name or which rows it has."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -14,9 +14,10 @@ from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.bad_rows import Aside
-from consumer.model.check import Era, Origin
+from consumer.model.check import Era, Forms, Origin
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, SchemaFile
+from consumer.model.forms import Form
 from consumer.model.load import LoadTarget
 from consumer.model.names import MAX_TSO, TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
@@ -30,6 +31,7 @@ from consumer.plan.statement import action_of
 from consumer.plan.unread import Unread, unread_files
 from consumer.plan.windows import plan_load, plan_timeless_load
 from consumer.ports import StorageReader
+from consumer.verify.forms import added_places, forms_of, known_now, upstream_key
 from consumer.verify.known import Known
 
 _ALL = 1 << 62
@@ -62,11 +64,19 @@ class TableHistory:
     moving: Catalog
     progress: Progress
     options: RoundOptions
+    there: Collection[TableName] = ()
+    """The tables of upstream that are in the target."""
+
+    @property
+    def form(self) -> Form | None:
+        """What the table is in the target, None for a mirror."""
+        return self.options.naming.form(self.name)
 
     @property
     def begins(self) -> int:
         """The statement that the table was empty behind; 0 for none in the storage."""
-        emptied = [file.version for file in self._statements if action_of(file) is Action.TRUNCATE_TABLE]
+        kept = self.form is not None and self.form.keeps_ended
+        emptied = [file.version for file in self._statements if action_of(file) is Action.TRUNCATE_TABLE and not kept]
         return max(emptied, default=self.life.birth.version if self.life.birth is not None else 0)
 
     @property
@@ -115,6 +125,10 @@ class TableHistory:
             self._era(span, target, bounds, next(numbers), absent.get(number, ())) for number, span in enumerate(spans)
         )
 
+    def forms(self, target: LoadTarget) -> Forms | None:
+        """How the rows of a table that is no mirror are made."""
+        return forms_of(self.form, target, self._statements)
+
     def later(self, target: LoadTarget, reader: StorageReader, absent: tuple[str, ...] = ()) -> Era | None:
         """What the storage has of the table above its watermark, None for nothing; no statement is `pending`."""
         if self.upto == MAX_TSO:
@@ -148,7 +162,8 @@ class TableHistory:
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
         after = max(self.begins, self._given)
-        known, upto, kept = Known.now(target.columns), self.upto, True
+        known = known_now(self.form, target, self._columns(self._before(self.upto + 1)))
+        upto, kept = self.upto, True
         cuts = [file for file in self._cuts if file.version > after]
         for number in range(len(cuts) - 1, -1, -1):
             file = cuts[number]
@@ -178,16 +193,18 @@ class TableHistory:
         )
         place = {same_name(column.name): position for position, column in enumerate(stored)}
         places = tuple(place.get(same_name(name), -1) if name else -1 for name in span.known.names)
+        own_added = added_places(self.form, target)
         known = tuple(
-            is_known and (at >= 0 or n in span.known.added)
+            is_known and (at >= 0 or n in span.known.added or n in own_added)
             for n, (is_known, at) in enumerate(zip(span.known.known, places, strict=True))
         )
-        for position in target.key:
+        upstream = upstream_key(self.form, target)
+        for position in upstream:
             if places[position] < 0 or not known[position]:
                 raise CannotBeExact(
                     f"its key was changed at {span.upto}: older rows do not show which of the target's rows they are"
                 )
-        key = tuple(places[position] for position in target.key)
+        key = tuple(places[position] for position in upstream)
         stored = tuple(
             replace(column, elements=_labels(column, target, places, n)) if column.labelled else column
             for n, column in enumerate(stored)
@@ -202,6 +219,7 @@ class TableHistory:
             absent=absent,
             virtual=hidden,
             aside=self._aside,
+            events=self.form is not None and self.form.keeps_ended,
             shaping=self.options.shaping_of(self.name),
         )
         load = self._load(span, bounds)
@@ -210,7 +228,8 @@ class TableHistory:
         )
         self.options.check_rules(own, version.keys, version.had)
         version.check_schemas()
-        return Era(version.task(number, own), places, known, span.known.added, span.kept)
+        forming = None if self.form is None else version.forming(self.form, own, places)
+        return Era(replace(version.task(number, own), forming=forming), places, known, span.known.added, span.kept)
 
     @property
     def _aside(self) -> Aside | None:

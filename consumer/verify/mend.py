@@ -15,7 +15,7 @@ from consumer.errors import BadConfig, CannotBeExact, ConsumerError, RowRefused
 from consumer.model.bad_rows import BadRow, refused_row
 from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
-from consumer.model.names import MAX_TSO
+from consumer.model.names import MAX_TSO, same_name, same_names
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.steps import Window
 from consumer.pipeline.version_consumer import TableVersionConsumer
@@ -125,7 +125,11 @@ def write_targets(
     absent = [
         tuple(name for name, known in zip(names, task.groups[number], strict=True) if not known) for number in numbers
     ]
-    answers = sink.prepare([replace(version.request(columns), alone=True) for columns in absent])
+    request = version.request()
+    there = same_names(column.name for column in request.columns)
+    others = tuple(column for column in task.target.columns if same_name(column.name) not in there)
+    every = replace(request, columns=(*request.columns, *others), alone=True)
+    answers = sink.prepare([replace(every, absent=columns) for columns in absent])
     found: dict[int, LoadTarget] = {}
     for number, answer in zip(numbers, answers, strict=True):
         if isinstance(answer, ConsumerError):

@@ -33,9 +33,10 @@ from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import SharedNames, check_begun
 from consumer.ports import Loader, Observer, StorageReader, Told
-from consumer.target import Comparer, Sink
+from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
 from consumer.verify.eras import TableHistory
+from consumer.verify.forms import columns_of_all, merged_with, own_rows, with_others
 from consumer.verify.mend import Mender, defaulted, write_targets
 from consumer.verify.resume import Resumed
 
@@ -84,6 +85,7 @@ class Verifier:
 
     def _histories(self, assembly: Assembly, progress: Progress, shared: SharedNames) -> list[TableHistory]:
         _, there = assembly.lives(progress)
+        alive = [name for name in there if progress.table(name).state is not State.DROPPED]
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
         exchanges = replace(assembly.catalog, files=moving)
         unread = Assembly.of(assembly.listing, Progress(), self.options.wanted, retention=self.options.retention)
@@ -95,7 +97,7 @@ class Verifier:
             told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
             if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or shared.error(name):
                 continue
-            found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options))
+            found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options, alive))
         return found
 
     def is_chosen(self, name: TableName) -> bool:
@@ -117,13 +119,9 @@ class Verifier:
             error = shared.error(name) or errors.get(name, nothing)
             yield TableCheck(name, progress.table(name).applied_ts, error=error)
 
-    def _no_mirror(self, name: TableName) -> CannotBeExact | None:
-        form = self.options.naming.form(name)
-        return None if form is None else CannotBeExact(
-            f"it is of the form {form} in the target, and only mirrors can be compared with the storage",
-            hint="leave it out with --table; docs/shaping.md says which of its rows are those of a mirror",
-            table=str(name),
-        )  # fmt: skip
+    def incomparable(self, name: TableName) -> CannotBeExact | None:
+        """Why nothing that is known can tell what the target must have of a table."""
+        return None
 
     def _found(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         """What is known of it from an earlier call, or found now."""
@@ -155,8 +153,8 @@ class Verifier:
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
-            a_mirror = self.options.naming.form(history.name) is None
-            return TableCheck(history.name, history.upto, error=answer, refused=a_mirror)
+            refused = self.incomparable(history.name) is None
+            return TableCheck(history.name, history.upto, error=answer, refused=refused)
         target = answer
         untold = history.untold
         if not target.key and untold:
@@ -172,11 +170,36 @@ class Verifier:
         return self.run(history, lambda absent: self._task(history, target, not untold, absent), untold)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
-        """What the target says of the tables, asked in one call. Only mirrors are asked for."""
-        refused = {history.name: error for history in histories if (error := self._no_mirror(history.name))}
-        asked = [self.version(history).request() for history in histories if history.name not in refused]
-        answers = iter(self.sink.prepare([replace(request, reading=True) for request in asked]) if asked else ())
-        return [refused.get(history.name) or next(answers) for history in histories]
+        """What the target says of the tables, asked in one call."""
+        requests = [self._request(history) for history in histories]
+        asked = [request for request in requests if isinstance(request, LoadRequest)]
+        answers = iter(self.sink.prepare(asked) if asked else ())
+        found = ((next(answers), one) if isinstance(one, LoadRequest) else (one, None) for one in requests)
+        return [self._whole(history, *pair) for history, pair in zip(histories, found, strict=True)]
+
+    def _request(self, history: TableHistory) -> LoadRequest | ConsumerError:
+        try:
+            error = self.incomparable(history.name)
+            return error or replace(self.version(history).request(), reading=True)
+        except TableError as error:
+            return error
+
+    def _whole(
+        self, history: TableHistory, answer: LoadTarget | ConsumerError, request: LoadRequest | None
+    ) -> LoadTarget | ConsumerError:
+        """`answer`, of a merged table with the columns of the others."""
+        if request is None or not request.merged or isinstance(answer, ConsumerError):
+            return answer
+        catalog = history.assembly.catalog
+        others = columns_of_all(catalog, merged_with(history.name, self.options.naming, catalog.by_table))
+        return with_others(answer, request, others, lambda asked: self.sink.prepare([asked])[0])
+
+    def _comparer(self, history: TableHistory, target: LoadTarget) -> Comparer:
+        form = history.form
+        if form is None or not form.merges:
+            return self.sink.comparer(target)
+        tables = merged_with(history.name, self.options.naming, history.there)
+        return self.sink.comparer(target, own_rows(self.sink, form, target, tables))
 
     def version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
@@ -189,7 +212,7 @@ class Verifier:
         names = [target.columns[position].name for position in target.key or range(len(target.columns))]
         rows = self.keys.get(history.name)
         keys = None if rows is None else tuple(tuple(row[name] for name in names) for row in rows)
-        return CheckTask(target, eras, whole, self.show, mending, keys)
+        return CheckTask(target, eras, whole, self.show, mending, keys, history.forms(target))
 
     def run(
         self,
@@ -202,7 +225,7 @@ class Verifier:
         absent: dict[int, tuple[str, ...]] = {}
         while True:
             task = task_of(absent)
-            comparer = self.sink.comparer(task.target)
+            comparer = self._comparer(history, task.target)
             try:
                 with Differing(task, comparer) as rows:
                     counted = self._counted(history, task, comparer, rows, other)

@@ -14,7 +14,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import Window
-from consumer.target import Comparer, LoadRequest, Sink
+from consumer.target import Comparer, LoadRequest, Only, Sink
 from tests.contract.acts import (
     ID,
     LOG,
@@ -67,6 +67,17 @@ def test_what_was_written_is_held_as_it_is_expected(target: Target, sink: Sink) 
         assert all(told.schema.field(name).type == table.schema.field(name).type for table in held(comparer)
                    for name in ("c0", "c1"))  # fmt: skip
     looking.close()
+
+
+def test_some_of_the_rows_are_read_alone(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    answer = prepared(sink)
+    load(sink, answer, changes(*((True, (str(key), name)) for key, name in enumerate("abc'"))))
+    sink.rest()
+    position = answer.names.index("name")
+    assert sorted(sink.values(answer, position)) == ["'", "a", "b", "c"]
+    for values in (("b",), ("a", "'"), ("none",)):
+        assert {row[1] for row in copies(sink.comparer(answer, Only(position, values)))} == set(values) - {"none"}
 
 
 def test_what_is_held_can_be_written_again(target: Target, sink: Sink) -> None:

@@ -61,6 +61,9 @@ class Place:
             settings = case.settings(case.folder / "storage", self.url, ddl=NO_VIEWS, **given)
             result = app.once(settings, Recorder(), InlineLoader(keyed))
             assert result.exit_code == 0, [table.error for table in result.tables.values()]
+        compared = app.verify(settings, Recorder(), loader=InlineLoader(keyed)).tables
+        assert not [check for check in compared if check.error or check.counted.differences]
+        assert all("a statement set its values" in note for check in compared for note in check.notes)
         return result
 
     def tables(self, mirror: bool) -> set[tuple[str, str]]:

@@ -289,13 +289,11 @@ def test_a_mirror_does_not_become_a_merged_table(make: Make) -> None:
         replica.once(30 * MS)
 
 
-def test_resync_and_verify_say_what_they_do_not_do(make: Make) -> None:
+def test_resync_says_what_it_does_not_do(make: Make) -> None:
     replica = make()
     assert replica.once(20 * MS).exit_code == 0
     with pytest.raises(CannotBeExact, match="which would be emptied"):
         app.resync(replica.settings(), Recorder(), S1, InlineLoader())
-    found = app.verify(replica.settings(), Recorder(), loader=InlineLoader()).tables
-    assert {(str(table.table), table.state) for table in found} == {("s1.t", "not compared"), ("s2.t", "not compared")}
     assert replica.rows() == FIRST
 
 

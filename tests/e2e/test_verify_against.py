@@ -286,8 +286,17 @@ def test_the_other_server_has_the_upstreams_names(pair: Pair) -> None:
 
 
 def test_filtered_rows_are_refused(pair: Pair, tmp_path: Path) -> None:
+    refused(pair, tmp_path, '[[consumer.rows]]\ntables = ["d.*"]\nwhere = "v > 2"\n', "filters or masks")
+
+
+def test_tables_that_are_no_mirrors_are_refused(pair: Pair, tmp_path: Path) -> None:
+    refused(pair, tmp_path, '[[consumer.forms]]\ntables = ["d.*"]\nform = "append"\n', "of the form append")
+
+
+def refused(pair: Pair, tmp_path: Path, rules: str, why: str) -> None:
+    """As the hint says, the storage is what the table can be compared with."""
     config = tmp_path / "own.toml"
-    config.write_text('[sink]\nprotocol = "canal-json"\n[[consumer.rows]]\ntables = ["d.*"]\nwhere = "v > 2"\n')
+    config.write_text(f'[sink]\nprotocol = "canal-json"\n{rules}')
     pair.settings = lambda server, **more: (
         load(  # type: ignore[method-assign]
             {**pair.flags, "downstream_uri": server.url(), **more}, {}, str(config)
@@ -296,7 +305,7 @@ def test_filtered_rows_are_refused(pair: Pair, tmp_path: Path) -> None:
     simple(pair)
     check = pair.check
     assert check.state == "not compared"
-    assert "filters or masks" in str(check.error)
+    assert why in str(check.error)
     assert app.verify(pair.settings(pair.target), Recorder(), loader=InlineLoader()).tables[0].state == "equal"
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from consumer import app
 from consumer.codec.csv.form import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column
@@ -20,6 +21,8 @@ from tests.support.canal_json import row_line
 from tests.support.csv_rows import record
 from tests.support.every_target import Duck
 from tests.support.feed import Feed, Replica
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
 
 MS = 1 << 18
 CSV = CsvFormat(include_commit_ts=True)
@@ -203,6 +206,9 @@ def check(history: tuple[str, str, int, list[list[Step]]], folder: Path, url: st
         names = ", ".join(f"CAST({name} AS {text})" for name in ("_source", *columns))
         found = query(f"SELECT {names} FROM {quote}all{quote}.t")
         assert sorted(found, key=repr) == upstream.union(columns)
+        compared = app.verify(replica.settings(), Recorder(), loader=InlineLoader(2)).tables
+        assert len(compared) == len(upstream.shards)
+        assert {check.state for check in compared} <= {"equal", "equal in part"}, compared
 
 
 def examples(count: int) -> settings:

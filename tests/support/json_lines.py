@@ -35,7 +35,7 @@ from consumer.sink.memory.store import MemoryTable, Row, Tables, copied, merge, 
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import owned_in, taken
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
-from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> JsonLinesSink:
@@ -209,8 +209,12 @@ class JsonLinesSink:
     def turn(self) -> int:
         return self._folder.known().epoch
 
-    def comparer(self, target: LoadTarget) -> Comparer:
-        return JsonLinesComparer(self._path, target)
+    def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
+        return JsonLinesComparer(self._path, target, only)
+
+    def values(self, target: LoadTarget, position: int) -> Collection[str]:
+        name = target.names[position]
+        return {str(row[name]) for row in self._folder.tables()[target.name].rows if row[name] is not None}
 
     def script(self, target: LoadTarget) -> Script:
         raise BadConfig("a folder of JSON lines takes no statements from a file")
@@ -279,6 +283,7 @@ class JsonLinesComparer:
 
     path: Path
     target: LoadTarget
+    only: Only | None = None
     ranges: int = 1
 
     def expected(self, rows: pa.Table) -> pa.Table:
@@ -289,6 +294,9 @@ class JsonLinesComparer:
 
     def held(self, number: int) -> Iterator[pa.Table]:
         rows, kinds = Folder(self.path).tables()[self.target.name].rows, change_schema(self.target).types[META:]
+        if self.only is not None:
+            name = self.target.names[self.only.position]
+            rows = [row for row in rows if row[name] is None or row[name] in self.only.values]
         columns = [
             pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
         ]

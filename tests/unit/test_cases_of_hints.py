@@ -253,9 +253,6 @@ FOLLOWED = {
         "codec/errors.py:event_without_ts",
     ],
     "test_forms_by_hand.py::test_statements_of_others_that_name_the_table_are_refused": ["plan/forms.py:check_beside"],
-    "test_forms_in_words.py::test_plan_shows_forms_and_verify_says_that_it_compares_mirrors_only": [
-        "verify/verify.py:_no_mirror",
-    ],
     "test_hints_of_usage.py::test_a_range_that_is_not_there_yet": [
         "app/replay.py:replay",
     ],
@@ -469,6 +466,9 @@ FOLLOWED = {
     ],
     "test_verify_against.py::test_filtered_rows_are_refused": [
         "verify/against.py:_check_comparable",
+    ],
+    "test_verify_against.py::test_tables_that_are_no_mirrors_are_refused": [
+        "verify/against.py:incomparable",
     ],
     "test_verify_against.py::test_other_tables_of_one_name_are_an_error": [
         "verify/against.py:_check_keys",

@@ -20,6 +20,7 @@ from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
+from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
@@ -37,7 +38,7 @@ from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, 
 from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
 from consumer.sink.progress_rows import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
-from consumer.target import DdlOutcome, LoadRequest, Script, TargetOptions, Writer
+from consumer.target import DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 if TYPE_CHECKING:
     from consumer.sink.duckdb.rows.compare import DuckDbComparer
@@ -167,14 +168,22 @@ class DuckDbSink:
             query = "SELECT epoch FROM storage_consumer.lease"
             return 0 if connection is None else int(connection.execute(query).fetchall()[0][0])
 
-    def comparer(self, target: LoadTarget) -> DuckDbComparer:
+    def comparer(self, target: LoadTarget, only: Only | None = None) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
 
         with self._database.reader() as connection:
             table = None if connection is None else describe(connection, {target.name}).get(target.name)
             if connection is None or table is None:
                 raise TableMissing(f"the table {target.name} is gone from the file", table=str(target.table))
-            return DuckDbComparer(self._settings.path, table, target, rows_of(connection, table))
+            return DuckDbComparer(self._settings.path, table, target, rows_of(connection, table), only)
+
+    def values(self, target: LoadTarget, position: int) -> Collection[str]:
+        with self._database.reader() as connection:
+            if connection is None:
+                return []
+            column = quote(target.names[position])
+            found = connection.execute(f"SELECT DISTINCT {column} FROM {qualified(connection, target.name)}").fetchall()
+            return [str(value) for (value,) in found if value is not None]
 
     def script(self, target: LoadTarget) -> Script:
         from consumer.sink.duckdb.rows.script import DuckDbScript

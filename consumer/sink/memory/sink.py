@@ -18,7 +18,7 @@ from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_rows import owned_in, taken
-from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
+from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -108,8 +108,12 @@ class MemorySink:
     def turn(self) -> int:
         return self._store.epoch
 
-    def comparer(self, target: LoadTarget) -> Comparer:
-        return MemoryComparer(self._label, target)
+    def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
+        return MemoryComparer(self._label, target, only)
+
+    def values(self, target: LoadTarget, position: int) -> Collection[str]:
+        rows = self._store.tables[target.name].rows
+        return {str(row[target.names[position]]) for row in rows if row[target.names[position]] is not None}
 
     def script(self, target: LoadTarget) -> Script:
         raise BadConfig("a target in memory takes no statements from a file")
@@ -258,6 +262,7 @@ class MemoryComparer:
 
     label: str
     target: LoadTarget
+    only: Only | None = None
     ranges: int = 1
 
     def expected(self, rows: ArrowTable) -> ArrowTable:
@@ -272,6 +277,9 @@ class MemoryComparer:
         from consumer.codec.batches import META, change_schema
 
         rows, kinds = _STORES[self.label].tables[self.target.name].rows, change_schema(self.target).types[META:]
+        if self.only is not None:
+            name = self.target.names[self.only.position]
+            rows = [row for row in rows if row[name] is None or row[name] in self.only.values]
         columns = [
             pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
         ]

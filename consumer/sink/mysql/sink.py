@@ -35,7 +35,7 @@ from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
 from consumer.sink.staging import end_load
-from consumer.target import Comparer, DdlOutcome, LoadRequest, Script, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -194,14 +194,19 @@ class MySqlSink:
 
         return self._driver.read(look)
 
-    def comparer(self, target: LoadTarget) -> Comparer:
+    def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
         from consumer.sink.mysql.rows.compare import MySqlComparer, bounds_of
 
         def look() -> Comparer:
             with self._driver.cursor() as cursor:
-                return MySqlComparer(self._settings, target, bounds_of(cursor, target))
+                return MySqlComparer(self._settings, target, bounds_of(cursor, target, only), only)
 
         return self._driver.retried(look)
+
+    def values(self, target: LoadTarget, position: int) -> Collection[str]:
+        from consumer.sink.mysql.rows.compare import values_of
+
+        return self._driver.read(lambda cursor: values_of(cursor, target, position))
 
     def script(self, target: LoadTarget) -> Script:
         from consumer.sink.mysql.rows.script import MySqlScript

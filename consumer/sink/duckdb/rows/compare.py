@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from consumer.errors import SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
-from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable
 from consumer.sink.columnar.types import TEXT, duckdb_type, widened
 from consumer.sink.columnar.values import to_arrow
 from consumer.sink.duckdb.connection import Database, qualified
+from consumer.target import Only
 
 RANGE_ROWS = 500_000
 _READ_ROWS, _BATCH_ROWS, _BATCH_BYTES = 2_048, 100_000, 32 << 20
@@ -33,6 +34,7 @@ class DuckDbComparer:
     table: ReplicaTable
     target: LoadTarget
     rows: int
+    only: Only | None = None
 
     @property
     def ranges(self) -> int:
@@ -56,7 +58,12 @@ class DuckDbComparer:
     def held(self, number: int) -> Iterator[pa.Table]:
         chosen = [f"{self._held(n, quote(name))} AS c{n}" for n, name in enumerate(self.target.names)]
         first = number * RANGE_ROWS
-        where = f" WHERE rowid >= {first} AND rowid < {first + RANGE_ROWS}" if self.ranges > 1 else ""
+        conditions = [f"rowid >= {first} AND rowid < {first + RANGE_ROWS}"] if self.ranges > 1 else []
+        if self.only is not None:
+            chosen_by = quote(self.target.names[self.only.position])
+            values = ", ".join(map(literal, self.only.values))
+            conditions.append(f"({chosen_by} IN ({values}) OR {chosen_by} IS NULL)")
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         with Database(self.path).reader() as connection:
             if connection is None:
                 return

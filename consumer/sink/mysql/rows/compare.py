@@ -18,6 +18,7 @@ from consumer.sink.mysql.rows.values import table_of
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.target import Only
 
 RANGE_ROWS = 500_000
 _BATCH_ROWS, _BATCH_BYTES, _FIRST_ROWS = 20_000, 32 << 20, 64
@@ -28,11 +29,13 @@ SNAPSHOT = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TR
 
 @dataclass(frozen=True, slots=True)
 class MySqlComparer:
-    """`bounds` are values of the key's first column at which a range ends and the next one begins."""
+    """`bounds` are values of a column of the key at which a range ends and the next one begins: the first that `only`
+    does not choose."""
 
     settings: MySqlSettings
     target: LoadTarget
     bounds: tuple[Any, ...] = ()
+    only: Only | None = None
 
     @property
     def ranges(self) -> int:
@@ -66,13 +69,15 @@ class MySqlComparer:
         return normal_form.changes(self.target, rows)
 
     def _where(self, number: int) -> tuple[str, list[Any]]:
-        if not self.bounds:
-            return "", []
-        name = _literal(quote(self.target.names[self.target.key[0]]))
-        above = [(f"{name} > %s", self.bounds[number - 1])] if number else []
-        within = f"{name} <= %s" if number else f"({name} <= %s OR {name} IS NULL)"  # that a hand made of a key
-        upto = [(within, self.bounds[number])] if number < len(self.bounds) else []
-        return f" WHERE {' AND '.join(text for text, _ in (*above, *upto))}", [value for _, value in (*above, *upto)]
+        chosen, values = _chosen(self.target, self.only)
+        if self.bounds:
+            name = _literal(quote(self.target.names[_divided(self.target, self.only)[0]]))
+            if number:
+                chosen, values = [*chosen, f"{name} > %s"], [*values, self.bounds[number - 1]]
+            if number < len(self.bounds):
+                within = f"{name} <= %s" if number else f"({name} <= %s OR {name} IS NULL)"  # a hand made it of a key
+                chosen, values = [*chosen, within], [*values, self.bounds[number]]
+        return f" WHERE {' AND '.join(chosen)}" if chosen else "", values
 
 
 def _literal(sql: str) -> str:
@@ -86,18 +91,39 @@ def _fitting(batch: pa.Table) -> int:
     return max(1, min(by_bytes, int(batch.num_rows) * 4, _BATCH_ROWS))
 
 
-def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> tuple[Any, ...]:
-    """Values of the key's first column, as the server orders them, with RANGE_ROWS rows or more between two."""
-    if not target.key or target.columns[target.key[0]].family not in _DIVIDED:
+def _chosen(target: LoadTarget, only: Only | None) -> tuple[list[str], list[Any]]:
+    """Conditions for the rows to read, and their values."""
+    if only is None:
+        return [], []
+    name, places = _literal(quote(target.names[only.position])), ", ".join(["%s"] * len(only.values))
+    return [f"({name} IN ({places}) OR {name} IS NULL)"], [*only.values]
+
+
+def _divided(target: LoadTarget, only: Only | None) -> tuple[int, ...]:
+    """The position of the column by which the table is cut, () for none."""
+    left = [position for position in target.key if only is None or position != only.position][:1]
+    return tuple(position for position in left if target.columns[position].family in _DIVIDED)
+
+
+def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget, only: Only | None = None) -> tuple[Any, ...]:
+    """Values of that column, as the server orders them, with RANGE_ROWS rows or more between two."""
+    if not (divided := _divided(target, only)):
         return ()
-    name = _literal(quote(target.names[target.key[0]]))
-    table = _literal(table_of(target))
+    name = _literal(quote(target.names[divided[0]]))
+    table, (chosen, values) = _literal(table_of(target)), _chosen(target, only)
     found: list[Any] = []
     while True:
-        where = f"WHERE {name} > %s " if found else ""
+        conditions = [*chosen, f"{name} > %s"] if found else chosen
+        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
         query = f"SELECT {name} FROM {table} {where}ORDER BY {name} LIMIT 1 OFFSET {RANGE_ROWS}"
-        cursor.execute(query, found[-1:])
+        cursor.execute(query, [*values, *found[-1:]])
         row = cursor.fetchone()
         if row is None:
             return tuple(found)
         found.append(row[0])
+
+
+def values_of(cursor: pymysql.cursors.Cursor, target: LoadTarget, position: int) -> list[str]:
+    """The different values of a column of texts."""
+    cursor.execute(f"SELECT DISTINCT {quote(target.names[position])} FROM {table_of(target)}")
+    return [value for (value,) in cursor.fetchall() if value is not None]
