@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,10 @@ ROWS = {
     if (cells := [cell.strip() for cell in line.strip("|").split("|")]) and cells[0].isdecimal()
 }
 ALL_TYPES = {*range(81), 230, 231}
-CASES = {"test_mariadb_executes": on_mariadb.CASES, "test_a_replica_follows": on_duckdb.CASES}
+CASES: dict[str, Container[Action]] = {
+    "test_mariadb_executes": on_mariadb.CASES,
+    "test_a_replica_follows": on_duckdb.CASES,
+}
 
 
 def test_every_action_type_has_a_row_and_those_that_are_written_are_known() -> None:

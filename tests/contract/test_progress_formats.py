@@ -34,6 +34,7 @@ from consumer.model.progress import (
 )
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress import migrate
+from consumer.sink.mysql.progress.lease import lock_name
 from consumer.target import TargetOptions
 from tests.contract.acts import UPSTREAM
 from tests.contract.targets import DuckDb, Server
@@ -213,11 +214,11 @@ def test_another_consumer_at_work_keeps_the_layout_as_it_is(
     before = old_server.layout()
     working = old_server.target.server.connect()
     with working.cursor() as cursor:
-        cursor.execute("SELECT GET_LOCK(%s, 0)", (migrate.lock_name("other"),))
+        cursor.execute("SELECT GET_LOCK(%s, 0)", (lock_name("other"),))
         with pytest.raises(LeaseHeld, match="the consumer named 'other' is running"):
             bring_forward(old_server)
         assert old_server.layout() == before
-        cursor.execute("SELECT RELEASE_LOCK(%s)", (migrate.lock_name("other"),))
+        cursor.execute("SELECT RELEASE_LOCK(%s)", (lock_name("other"),))
     working.close()
     assert bring_forward(old_server) == FIRST
 

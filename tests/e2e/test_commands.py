@@ -15,6 +15,7 @@ from consumer.model.columns import Column
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
+from consumer.model.result import RunResult
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.inline_loader import InlineLoader
@@ -97,7 +98,7 @@ def test_status_works_without_the_storage(feed: Feed, replica: MemoryReplica) ->
 # resync
 
 
-def resync(replica: MemoryReplica, table: TableName = T, **flags: object) -> app.RunResult:
+def resync(replica: MemoryReplica, table: TableName = T, **flags: object) -> RunResult:
     return app.resync(replica.settings(**flags), Recorder(), table, InlineLoader())
 
 
@@ -223,7 +224,7 @@ def test_backfill_wants_an_empty_target(feed: Feed, replica: MemoryReplica) -> N
     feed.puts("d.t", 10, {11: (1, "x")})
     feed.checkpoint(20)
 
-    def backfill(**flags: object) -> app.RunResult:
+    def backfill(**flags: object) -> RunResult:
         return app.backfill(replica.settings(**flags), Recorder(), InlineLoader())
 
     assert backfill().exit_code == 0

@@ -14,6 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState
+from consumer.sink import sink_for
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.every_target import Tables, Target
@@ -167,7 +168,7 @@ def test_a_run_that_dies_anywhere_ends_with_the_same_trash(
     feed.puts("e.x", 42, {43: (9, "9")})
     feed.database("e", 50, "DROP DATABASE `e`", Action.DROP_SCHEMA)
     feed.checkpoint(60)
-    fuse, real = Fuse(), app_parts.sink_for
+    fuse, real = Fuse(), sink_for
     monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
     for moment in itertools.count(0, 3):
         # Every run gets a little further than the one before.

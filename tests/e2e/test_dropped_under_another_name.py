@@ -10,6 +10,7 @@ import pytest
 from consumer import app
 from consumer.app import parts as app_parts
 from consumer.model.actions import Action
+from consumer.sink import sink_for
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.every_target import Target
 from tests.support.feed import Feed, states
@@ -93,7 +94,7 @@ def test_wherever_the_runs_die_the_table_is_dropped_once(
     rotated(feed)
     feed.drop("d.b", 30)
     feed.checkpoint(40)
-    fuse, real = Fuse(), app_parts.sink_for
+    fuse, real = Fuse(), sink_for
     monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
     for moment in itertools.count(0, stride):
         fuse = Fuse(moment)

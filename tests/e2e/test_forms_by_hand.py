@@ -17,6 +17,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
+from consumer.sink import sink_for
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import row_line
@@ -159,7 +160,7 @@ def test_rows_that_are_sent_again_in_new_files_change_nothing(form: str, make: C
 def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(
     form: str, make: Callable[[str], Formed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = parts.sink_for
+    real = sink_for
     for moment in itertools.count():
         replica, fuse = make(form), Fuse(moment)
         first_rows(replica.feed)

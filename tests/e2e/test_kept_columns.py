@@ -15,6 +15,7 @@ from consumer.app import parts
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.result import RunResult
+from consumer.sink import sink_for
 from tests.servers import MariaDb
 from tests.support.build import ID
 from tests.support.canal_json import row_line
@@ -150,7 +151,7 @@ def test_unique_values_change_places_wherever_a_run_dies(
     feed.file("d.t", 2, lines(11, {"id": "3", "u": "c", "note": "n3"}))
     feed.checkpoint(19)
     moved: list[Data] = [{"id": "1", "u": "b"}, {"id": "2", "u": "c"}, {"id": "3", "u": "a"}, {"id": "4", "u": "d"}]
-    real, fuse = parts.sink_for, Fuse()
+    real, fuse = sink_for, Fuse()
     monkeypatch.setattr(parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
     for moment in itertools.count(0, 2):  # before each change; after it is as before the next
         target.reset()

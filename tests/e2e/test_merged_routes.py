@@ -15,6 +15,7 @@ from consumer.errors import BadConfig, CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.sink import sink_for
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import row_line
@@ -235,7 +236,7 @@ def test_a_database_is_not_dropped_while_its_tables_are_elsewhere(make: Make) ->
 
 
 def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = parts.sink_for
+    real = sink_for
     for moment in itertools.count():
         replica, fuse = make(), Fuse(moment)
         feed = replica.feed
@@ -607,8 +608,8 @@ def test_a_target_in_memory_does_the_same(tmp_path: Path) -> None:
         "s1.t", 11 * MS, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `note` VARCHAR(20) DEFAULT 'n'", NOTED
     )
     assert replica.once(20 * MS).exit_code == 0
-    table = replica.sink._store.tables[TableName("shop", "t")]
-    first, second = sorted(table.rows, key=lambda row: row["_source"])
+    merged = replica.sink._store.tables[TableName("shop", "t")]
+    first, second = sorted(merged.rows, key=lambda row: row["_source"])
     assert first == {"_source": "s1.t", "id": "1", "v": "1", "note": "n"}
     assert second == {"_source": "s2.t", "id": "1", "v": "2", "note": None}
     feed.drop("s1.t", 21 * MS)

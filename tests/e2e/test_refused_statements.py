@@ -12,6 +12,7 @@ from consumer.app import parts as app_parts
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
+from consumer.sink import sink_for
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.every_target import Target
 from tests.support.feed import Feed, MemoryReplica
@@ -76,7 +77,7 @@ def test_a_refused_statement_stays_refused_wherever_the_runs_die(
 ) -> None:
     setup(feed, target)
     feed.checkpoint(40)
-    fuse, real = Fuse(), app_parts.sink_for
+    fuse, real = Fuse(), sink_for
     monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
     died = 0
     for moment in itertools.count():

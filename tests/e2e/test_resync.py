@@ -16,6 +16,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
+from consumer.sink.mysql.progress.store import store
 from tests.servers import MariaDb
 from tests.support.build import VALUE
 from tests.support.crashes import Crash
@@ -268,7 +269,6 @@ def test_a_resync_of_a_server_can_die_at_any_moment(
             if before:
                 store(*given, **named)
 
-    store = mysql_sink.store
     with monkeypatch.context() as patched:
         patched.setattr(mysql_sink, "store", dies)
         with pytest.raises(Crash):

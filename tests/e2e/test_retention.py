@@ -13,6 +13,7 @@ from consumer.config.load import load
 from consumer.config.settings import InspectSettings
 from consumer.errors import GapFound
 from consumer.model.names import TableName, ms_to_tso
+from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
 from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE
@@ -197,7 +198,7 @@ def test_status_tells_how_long_unread_files_will_be_there(feed: Feed, replica: M
 # First contact: nothing was read before, so nothing shows how far the clean-up went
 
 
-def replay(replica: MemoryReplica, after: int, upto: int, **flags: object) -> app.RunResult:
+def replay(replica: MemoryReplica, after: int, upto: int, **flags: object) -> RunResult:
     return app.replay(replica.settings(tz="UTC", **flags), Recorder(), str(after), str(upto), InlineLoader())
 
 

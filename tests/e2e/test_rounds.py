@@ -18,6 +18,8 @@ from consumer.errors import LeaseHeld
 from consumer.model.load import LoadOutcome
 from consumer.model.result import RunResult
 from consumer.ports import Loader, unheard
+from consumer.sink import sink_for
+from consumer.sink.mysql.statements.execute import execute_ddls
 from tests.e2e import targets
 from tests.e2e.corpus import Case, compare, read_cases
 from tests.servers import MariaDb
@@ -156,7 +158,7 @@ def test_a_run_that_dies_anywhere_is_taken_up_by_the_next(
     seed: int, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rnd = random.Random(1000 + seed)
-    real_sink, real_ddls = parts.sink_for, mysql_sink.execute_ddls
+    real_sink, real_ddls = sink_for, execute_ddls
     fuse = Fuse()
     # Around the statements: an intent without its fact, the statement not yet executed, or executed.
     monkeypatch.setattr(mysql_sink, "execute_ddls", lambda *given: fuse.around(real_ddls)(*given))
@@ -181,7 +183,7 @@ def test_a_run_that_dies_anywhere_is_taken_up_by_the_next(
 def test_rows_of_tables_with_no_key_count_once_whenever_a_run_dies(
     kind: str, cases: dict[str, Case], mariadb: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, real_sink = cases["tiflow/d2_nokey/cj_ext"], parts.sink_for
+    case, real_sink = cases["tiflow/d2_nokey/cj_ext"], sink_for
     target = targets.Server(mariadb) if kind == "MariaDB" else targets.File(tmp_path)
     settings = case.settings(case.folder / "storage", target.url)
     fuse = Fuse()

@@ -57,13 +57,18 @@ def floats() -> st.SearchStrategy[str]:
     return packed.map(lambda number: _plain(str(np.float32(struct.unpack("f", struct.pack("f", number))[0]))))
 
 
+def _options(dialect: Dialect) -> CsvFormat:
+    assert dialect.options is None or isinstance(dialect.options, CsvFormat)
+    return dialect.options or CsvFormat()
+
+
 def _plain(text: str) -> str:
     written = format(Decimal(text), "f")
     return written.rstrip("0").rstrip(".") if "." in written else written
 
 
 def texts(dialect: Dialect) -> st.SearchStrategy[str]:
-    csv = dialect.options or CsvFormat()
+    csv = _options(dialect)
     terminator = dialect.terminator.decode()
     traps = [csv.delimiter, csv.quote, csv.null, terminator, "\\", "\r\n", "\x00", "I", f"{csv.quote}I{csv.quote}"]
     pieces = st.sampled_from([*traps, "n", "r", "", " "]) | st.text(
@@ -134,7 +139,7 @@ def canal_image(image: list[str | bytes | None], target: LoadTarget) -> dict[str
 @st.composite
 def histories(draw: Callable[..., Any], target: LoadTarget, dialect: Dialect) -> tuple[list[bytes], list[bytes]]:
     """The same changes as canal-JSON lines and as CSV records."""
-    csv = dialect.options or CsvFormat()
+    csv = _options(dialect)
     layout = target.columns
     lines: list[bytes] = []
     records: list[bytes] = []
@@ -161,7 +166,7 @@ def histories(draw: Callable[..., Any], target: LoadTarget, dialect: Dialect) ->
 @given(st.data())
 def test_csv_decodes_to_what_canal_json_decodes_to(data: st.DataObject) -> None:
     dialect = data.draw(formats())
-    csv = dialect.options or CsvFormat()
+    csv = _options(dialect)
     target = data.draw(tables(keyless=csv.output_old_value and not dialect.timeless and data.draw(st.booleans())))
     lines, records = data.draw(histories(target, dialect))
     names = [column.name for column in target.columns]
@@ -210,7 +215,7 @@ DIALECTS = [
 
 @st.composite
 def damaged(draw: Callable[..., Any], dialect: Dialect) -> bytes:
-    csv = dialect.options or CsvFormat()
+    csv = _options(dialect)
     columns = [Column("id", "INT"), Column("v", "BLOB"), Column("x", "VARCHAR")]
     good = [
         record(operation, ["1", b"ab", text], columns, csv, 470611813613961217)
@@ -231,7 +236,7 @@ def damaged(draw: Callable[..., Any], dialect: Dialect) -> bytes:
 def test_cells_are_cut_as_one_byte_after_the_other_cuts_them(data: st.DataObject, dialect: Dialect) -> None:
     content = data.draw(damaged(dialect))
     assume(content)
-    cut = cut_slowly(content, dialect.options or CsvFormat(), dialect.terminator)
+    cut = cut_slowly(content, _options(dialect), dialect.terminator)
     expected = cut and [[(c.text, c.quoted, c.null) for c in row] for row in cut]
     # A blank line is no row, as in canal-JSON.
     assert found_in(content, dialect) == (expected and [row for row in expected if row != [(b"", False, False)]])

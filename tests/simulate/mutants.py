@@ -18,6 +18,7 @@ import consumer.plan.timeline
 from consumer.errors import Retryable
 from consumer.model.actions import Action
 from consumer.model.progress import DdlState, OpenFile, Progress, ProgressChange
+from consumer.model.steps import ddl_id
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
@@ -40,7 +41,7 @@ class Mutant:
 
 
 def _pending(file: Any, progress: Progress) -> bool:
-    record = progress.ddls.get(consumer.plan.timeline.ddl_id(file))
+    record = progress.ddls.get(ddl_id(file))
     return _pending_as_it_is(file, progress) and (record is None or record.state is not DdlState.REFUSED)
 
 

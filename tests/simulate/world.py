@@ -74,7 +74,7 @@ class World:
         if event.kind in ("once", "run"):
             self.consume(event)
             return
-        acts: Mapping[str, Callable[[Random, str], str | None]] = _ACTS | _OF_A_RUN if moment else _ACTS
+        acts: Mapping[str, Callable[[World, Random, str], str | None]] = _ACTS | _OF_A_RUN if moment else _ACTS
         if (act := acts.get(event.kind)) is None:
             return
         self.machine.happened[event.kind] += 1

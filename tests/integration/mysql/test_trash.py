@@ -15,6 +15,7 @@ from consumer.model.progress import DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
+from consumer.sink.mysql.statements.trash import left_to_do
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb, SqlServer
 
@@ -80,7 +81,7 @@ def run(sink: MySqlSink, step: ApplyDdl) -> str:
 def test_a_death_before_any_statement_ends_the_same(
     kind: str, setup: str, mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step, real = STEPS[kind], mysql_ddl.left_to_do
+    step, real = STEPS[kind], left_to_do
     prepare(mariadb, setup)
     sink = acquired(mariadb)
     assert run(sink, step) in ("d.t is kept as d.__trash_20_t", "d is kept as __trash_20_d")

@@ -51,7 +51,7 @@ def test_cells_are_the_same_wherever_stretches_end(
 
 
 def _cell(text: str, dialect: Dialect) -> bytes:
-    assert dialect.options is not None
+    assert isinstance(dialect.options, CsvFormat)
     if dialect.options.quote:
         return b'"' + text.encode().replace(b'"', b'""') + b'"'
     pairs = (("\\", "\\\\"), ("\r", "\\r"), ("\n", "\\n"), (",", "\\,"))
