@@ -90,6 +90,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
         consistency=settings.consistency,
         publish_bytes=settings.publish_bytes,
         starts=settings.starts,
+        memory_limit=settings.memory_limit,
     )
     letters = None
     if settings.dead_letters is not None:

@@ -58,6 +58,7 @@ def run_as_json(result: RunResult, notes: Sequence[str]) -> dict[str, Any]:
         "lag_seconds": result.lag_seconds,
         "seconds": round(result.seconds, 3),
         "spark_seconds": round(result.spark_seconds, 3),
+        "target_seconds": round(result.target_seconds, 3),
         "rounds": result.rounds,
         "notes": list(notes),
     } | _reason(result.error)
@@ -72,7 +73,8 @@ _TABLE = [member.name for member in fields(TableResult)]
 
 
 def _table(table: TableResult) -> dict[str, Any]:
-    members = {name: getattr(table, name) for name in _TABLE} | {"seconds": round(table.seconds, 3)}
+    members = {name: getattr(table, name) for name in _TABLE}
+    members |= {name: round(members[name], 3) for name in ("seconds", "target_seconds")}
     return members | {name: members[name] or None for name in _OR_NONE}
 
 

@@ -11,6 +11,8 @@ from consumer.model.names import TableName, behind_name
 from consumer.model.result import RunResult, TableResult, TableStatus
 from consumer.model.texts import count_text, duration_text
 
+_SHOWN = 0.1
+"""Seconds that are worth a word."""
 _HEADINGS = ("table", "changes", "rows", "puts", "deletes", "DDL", "dropped", "applied to", "state")
 
 
@@ -34,8 +36,9 @@ def print_run(result: RunResult) -> None:
     print_table(_HEADINGS, rows, numbers=range(1, 7))
     quiet = len(result.tables) - len(rows)
     spark = f" (Spark start {duration_text(result.spark_seconds)})" if result.spark_seconds else ""
+    waited = f", the target took {duration_text(result.target_seconds)}" if result.target_seconds >= _SHOWN else ""
     idle = f", {count_text(quiet, 'table')} without changes" if quiet else ""
-    out(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{idle}")
+    out(f"checkpoint {time_text(result.checkpoint_ts)}, {duration_text(result.seconds)}{spark}{waited}{idle}")
 
 
 def _place(table: TableResult, result: RunResult) -> str:

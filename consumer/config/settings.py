@@ -187,6 +187,12 @@ class Settings(_OfProtocols):
         " 128MiB.",
         flag=False,
     )
+    memory_limit: Annotated[int, BeforeValidator(values.size)] = setting(
+        "8GiB",
+        "The most bytes of change files that all tables together have begun to read and not yet written to the target."
+        " A load that is larger, and cannot be divided, goes alone.",
+        flag=False,
+    )
     consistency: Annotated[Consistency, BeforeValidator(values.consistency)] = setting(
         Consistency.ROW,
         "What readers of the target see while rows are written: each `row` at once, the rows of a `table` from one of"

@@ -111,8 +111,7 @@ class ParsedStatement:
         """The names of the columns that an ALTER TABLE adds; `unless_there`: with IF NOT EXISTS alone."""
         adding = (member.tokens for member in self.members if self.is_alter and starts(member.tokens, "ADD"))
         meant = (spec for spec in adding if not unless_there or _unless_there(spec))
-        found = (_column(tokens) for spec in meant for tokens in _defined(spec))
-        return [column.name for column in found if column]
+        return [name for spec in meant for name in _names(spec)]
 
     @cached_property
     def references(self) -> tuple[TableReference, ...]:
@@ -223,6 +222,15 @@ def _defined(spec: Tokens) -> Iterator[Tokens]:
             yield member.tokens
     else:
         yield spec[at:]
+
+
+def _names(spec: Tokens) -> list[str]:
+    return [column.name for column in map(_column, _defined(spec)) if column]
+
+
+def added_columns(member: Member) -> list[str]:
+    """The columns that one specification adds."""
+    return _names(member.tokens) if starts(member.tokens, "ADD") else []
 
 
 def _column(tokens: Tokens) -> ColumnDefinition | None:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from consumer.ddl.definitions import ColumnDefinition, Index, ParsedStatement, find_words
+from consumer.ddl.definitions import (
+    ColumnDefinition,
+    Index,
+    Member,
+    ParsedStatement,
+    added_columns,
+    find_words,
+    name_in,
+)
+from consumer.ddl.indexes import INDEX_NOUNS
+from consumer.ddl.references import skip_if_exists
 from consumer.ddl.session_times import generated_at
 from consumer.ddl.tokens import Edits, Tokens, starts, top_level
+from consumer.model.indexes import TableIndexes
 from consumer.model.names import same_name, same_names
 
 _OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE")
@@ -101,14 +112,43 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
 
 
 def remove_if_exists(statement: ParsedStatement, edits: Edits) -> None:
-    """For MySQL: ``IF [NOT] EXISTS`` inside ALTER TABLE and on indexes. TiCDC writes no statement that did nothing."""
+    """For MySQL: ``IF [NOT] EXISTS`` inside ALTER TABLE and on indexes. TiCDC writes no statement that did nothing; of
+    several specifications some may have (see `without_effect`)."""
     if statement.kind not in ("ALTER TABLE", "CREATE INDEX", "DROP INDEX"):
         return
     tokens = statement.tokens
     for at in range(1, len(tokens)):
-        width = 3 * starts(tokens, "IF", "NOT", "EXISTS", at=at) or 2 * starts(tokens, "IF", "EXISTS", at=at)
-        if width:
+        if width := skip_if_exists(tokens, at) - at:
             edits.remove(_behind(tokens, at - 1), tokens[at + width - 1].end)
+
+
+def without_effect(
+    statement: ParsedStatement, columns: frozenset[str] | None, indexes: TableIndexes
+) -> Iterator[Member]:
+    """The specifications of an ALTER TABLE that did nothing upstream by their ``IF [NOT] EXISTS``. The table had
+    `columns` (in lower case; None: not known) and `indexes` before it."""
+    for member in statement.members if statement.is_alter else ():
+        tokens = member.tokens
+        at = 1 + starts(tokens, "COLUMN", at=1)
+        if starts(tokens, "ADD") and starts(tokens, "IF", "NOT", "EXISTS", at=at):
+            added = added_columns(member)
+            if columns is not None and added and columns >= same_names(added):
+                yield member
+        elif starts(tokens, "DROP") and starts(tokens, "IF", "EXISTS", at=at):
+            if columns is not None and same_name(name_in(tokens, at)) not in columns:
+                yield member
+        elif indexes.whole and _keeps_index(tokens, indexes):
+            yield member
+
+
+def _keeps_index(tokens: Tokens, indexes: TableIndexes) -> bool:
+    """Whether it adds an index that is there unless it is, or drops one that is not there if it is."""
+    at = 2 + (starts(tokens, "ADD", "UNIQUE") and any(starts(tokens, noun, at=2) for noun in INDEX_NOUNS))
+    if starts(tokens, "ADD") and starts(tokens, "IF", "NOT", "EXISTS", at=at):
+        return indexes.index(name_in(tokens, at)) is not None
+    if any(starts(tokens, "DROP", noun, "IF", "EXISTS") for noun in INDEX_NOUNS):
+        return indexes.index(name_in(tokens, 2)) is None
+    return False
 
 
 def _behind(tokens: Tokens, at: int) -> int:

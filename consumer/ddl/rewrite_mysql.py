@@ -47,8 +47,9 @@ class RewriteContext:
 
     `version` is its schema file's, `names` the tables that it can mean. `before` are the own table's indexes before the
     statement, as upstream has them, `there` as the target has them (None: not asked), `charset` what upstream's
-    database gives to a new table (None: not asked), `key_partitioned` whether the table is partitioned BY KEY. The
-    session's zone is `offset` ahead of UTC, in which `columns` have their defaults.
+    database gives to a new table (None: not asked), `key_partitioned` whether the table is partitioned BY KEY,
+    `columns_before` its columns before the statement, in lower case (None: not asked). The session's
+    zone is `offset` ahead of UTC, in which `columns` have their defaults.
     """
 
     flavor: FlavorName
@@ -59,6 +60,7 @@ class RewriteContext:
     there: TableIndexes | None = None
     charset: Charset | None = None
     key_partitioned: bool = False
+    columns_before: frozenset[str] | None = None
     columns: Sequence[Column] = ()
     offset: timedelta = timedelta()
 
@@ -75,6 +77,8 @@ def rewrite(statement: ParsedStatement, action: Action, place: RewriteContext) -
     _take_out(statement, edits, place, left_out)
     _spell_out(statement, edits, place, left_out)
     _leave_out_missing(statement, edits, place, left_out)
+    if place.flavor == "mysql":
+        left_out.members += mariadb_syntax.without_effect(statement, place.columns_before, place.before)
     if statement.tokens and statement.tokens[-1].text == ";":
         edits.remove(statement.tokens[-1].start, len(statement.text))
     zeros = mariadb_syntax.json_zeros(statement, edits) if place.flavor == "mariadb" else []

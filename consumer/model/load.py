@@ -200,7 +200,7 @@ class Receipt:
     what another one counted, once rows of it were refused. `staged` names what must still be published by the driver
     ("" for none). `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack.
     `proofs` are what its transactions left in the target; it proves later that the target has not lost them. `aside`
-    are rows that the target refuses, and that were set aside."""
+    are rows that the target refuses, and that were set aside. `seconds` is how long the target took to answer."""
 
     puts: int
     deletes: int
@@ -208,6 +208,7 @@ class Receipt:
     defaulted: int = 0
     proofs: tuple[int, ...] = field(default=(), compare=False)
     aside: tuple[BadRow, ...] = ()
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,11 @@ class LoadOutcome:
     @property
     def puts(self) -> int:
         return sum(receipt.puts for receipt in self.receipts)
+
+    @property
+    def target_seconds(self) -> float:
+        """How long the target took to answer its writes, one after the other."""
+        return sum(receipt.seconds for receipt in self.receipts)
 
     @property
     def deletes(self) -> int:

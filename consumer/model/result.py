@@ -15,7 +15,8 @@ class TableResult:
     folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
     statement that stopped it, 0 for none. `resync`: the storage can make it again. `quarantined` are rows that were set
     aside, by earlier runs too; `bad_row` is the first of them. `target_table` is its name in the target, "" where that
-    is upstream's."""
+    is upstream's. `target_seconds`: how long its writes, commits and statements waited for the target, those of several
+    connections added up."""
 
     changes: int = 0
     rows: int = 0
@@ -33,6 +34,7 @@ class TableResult:
     bad_row: str = ""
     target_table: str = ""
     seconds: float = 0.0
+    target_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -51,6 +53,11 @@ class RunResult:
     error: ConsumerError | None = None
     name: str = ""
     unfinished: bool = False
+
+    @property
+    def target_seconds(self) -> float:
+        """How long all tables waited for the target, together."""
+        return sum(table.target_seconds for table in self.tables.values())
 
     @property
     def lag_seconds(self) -> float | None:

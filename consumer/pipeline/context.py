@@ -92,6 +92,17 @@ class RoundContext:
 
         return ended
 
+    def settled(self, names: Sequence[TableName], seconds: float = 0.0) -> None:
+        """The step of the tables succeeded, which took `seconds`: nothing waits for it any more."""
+        for name in names:
+            self.blocked(name, self.deferred.blocked(name) - seconds)
+        self.deferred.settled(names)
+
+    def blocked(self, name: TableName, seconds: float) -> None:
+        """The table waited for the target for so long."""
+        if name in self.consumers and seconds > 0:
+            self.consumers[name].result.target_seconds += seconds
+
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""

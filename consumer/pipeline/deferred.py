@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from consumer.errors import ConsumerError, Retryable
+from consumer.errors import ConsumerError, Retryable, TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.model.patience import pause
 from consumer.model.timekeeper import now
@@ -46,6 +46,11 @@ class Deferred:
         """The step of the tables succeeded, or they stop for another reason."""
         for name in names:
             self._found.pop(name, None)
+
+    def blocked(self, name: TableName) -> float:
+        """For how long the step that was added last under `name` has waited for the target, 0 if it does not."""
+        found = self._found.get(name)
+        return now() - found.since if found and isinstance(found.error, TargetBusy | TargetUnavailable) else 0.0
 
     def try_due(self) -> None:
         """Retry the tables whose pause is over."""

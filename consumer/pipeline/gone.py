@@ -100,9 +100,10 @@ def _dropped(name: TableName, naming: Naming, hint: str) -> TableMissing:
 def _was_there(life: Life, read: int, progress: Progress) -> bool:
     """Whether its rows were applied, its CREATE TABLE was executed, or the target was given it; `read` is the newest
     version of its files that were read. A view has no rows."""
-    if given_at(life, progress) or read >= (life.birth.version if life.birth is not None else 0):
+    view = life.birth is not None and life.birth.type == Action.CREATE_VIEW
+    if (given_at(life, progress) and not view) or read >= (life.birth.version if life.birth is not None else 0):
         return True
-    if life.birth is None or len(life.names) > 1 or life.birth.type == Action.CREATE_VIEW:
+    if life.birth is None or len(life.names) > 1 or view:
         return False
     record = progress.ddls.get(ddl_id(life.birth))
     return record is not None and record.state is DdlState.DONE

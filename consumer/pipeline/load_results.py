@@ -21,6 +21,7 @@ from consumer.model.events import NowDoing, StepFinished
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
+from consumer.model.timekeeper import now
 from consumer.pipeline import refused_rows, set_aside
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.load_notes import notes_of
@@ -52,7 +53,7 @@ class LoadResults:
         but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
         done = [outcome for outcome in outcomes if outcome.error is None]
         check_rows(self._context.options, done)
-        self._context.deferred.settled([outcome.table for outcome in done])
+        self._context.settled([outcome.table for outcome in done], seconds)
         timed = [(outcome, seconds) for outcome in done]
         if self._context.options.consistency is Consistency.SNAPSHOT:
             self._held += timed
@@ -140,7 +141,10 @@ class LoadResults:
             )
             try:
                 context.tell(NowDoing("records what was loaded"))
+                began = now()
                 recorded = context.ledger.patiently("commit", partial(context.ports.sink.commit, done, change))
+                for outcome in done:
+                    context.blocked(outcome.table, (now() - began) / len(done))
             except TableError as error:
                 if isinstance(error, LoadFailed) and context.options.consistency is Consistency.SNAPSHOT:
                     raise refused_together(error) from error

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from consumer.errors import ConsumerError, JobBroken, LeaseHeld, LoadFailed, ProgressMoved, Retryable
+from consumer.errors import (
+    ConsumerError,
+    JobBroken,
+    LeaseHeld,
+    LoadFailed,
+    ProgressMoved,
+    Retryable,
+    TargetBusy,
+    TargetUnavailable,
+)
 from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, Retrying, Work, WorkMoved, WorkStarted
 from consumer.model.load import LoadOutcome, LoadTask
@@ -18,6 +27,7 @@ from consumer.model.timekeeper import now
 from consumer.pipeline import refused_rows
 from consumer.pipeline.bounds import learn_bounds
 from consumer.pipeline.context import RoundContext
+from consumer.pipeline.in_flight import InFlight
 from consumer.pipeline.load_results import LoadResults
 from consumer.pipeline.load_targets import targets_of, too_large
 from consumer.pipeline.together import too_much
@@ -35,9 +45,13 @@ class _Load:
 
     def work(self) -> Work:
         """As the observer is told of it."""
-        slices = [piece for task in self.tasks for piece in task.slices]
-        names = tuple(task.target.table for task in self.tasks)
-        return Work(names, len({piece.path for piece in slices}), sum(piece.length for piece in slices))
+        paths = {piece.path for task in self.tasks for piece in task.slices}
+        return Work(tuple(task.target.table for task in self.tasks), len(paths), self.bytes)
+
+    @property
+    def bytes(self) -> int:
+        """Of change files."""
+        return sum(task.bytes for task in self.tasks)
 
 
 class LoadRunner:
@@ -49,8 +63,7 @@ class LoadRunner:
         self._results = LoadResults(context)
         self._numbers = count()
         self._waiting: deque[_Load] = deque()
-        self._connections = 0
-        """How many the loads that run take."""
+        self._in_flight = InFlight(context.ports.loader.connections, context.options.memory_limit)
         self._breaks: Counter[TableName] = Counter()
         self._left = False
 
@@ -95,7 +108,8 @@ class LoadRunner:
             tasks.append(task)
         if tasks:
             context.tell(NowDoing("prepares loads; the first ones start Spark"))
-            self._waiting += [_Load(list(group)) for group in context.ports.loader.split(tasks)]
+            groups = context.ports.loader.split(tasks)
+            self._waiting += [_Load(part) for group in groups for part in self._in_flight.parted(group)]
             self._launch()
         return replan
 
@@ -119,10 +133,9 @@ class LoadRunner:
             load = self._waiting[0]
             all_of_them = context.ports.loader.connections
             width = all_of_them if load.alone else min(context.ports.loader.width(load.tasks), all_of_them)
-            if self._connections and self._connections + width > all_of_them:
+            if not self._in_flight.take(width, load.bytes):
                 return
             self._waiting.popleft()
-            self._connections += width
             writer = context.ledger.patiently("begin a load", context.ports.sink.writer)
             work = load.work()
             context.tell(WorkStarted(work))
@@ -138,12 +151,18 @@ class LoadRunner:
         self, load: _Load, writer: Writer, width: int, started: float, result: Sequence[LoadOutcome] | BaseException
     ) -> None:
         context = self._context
-        self._connections -= width
+        self._in_flight.give_back(width, load.bytes)
         if isinstance(result, BaseException):
             raise result
         # Attempts that Spark has given up may still be at work somewhere: nothing of them comes later than this.
         context.ledger.patiently("end a load", partial(context.ports.sink.end, writer))
-        self._results.record(result, now() - started)
+        seconds = now() - started
+        self._results.record(result, seconds)
+        for outcome in result:
+            if isinstance(outcome.error, TargetBusy | TargetUnavailable) and not context.deferred.blocked(
+                outcome.table
+            ):
+                context.blocked(outcome.table, seconds)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()
 

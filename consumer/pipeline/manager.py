@@ -104,6 +104,8 @@ class ConsumerManager:
             loads.start(look_at_latecomers(context))
             until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
             whole = _drive(context, statements, loads, until)
+            for name in context.deferred.reasons():
+                context.blocked(name, context.deferred.blocked(name))
             for database in finish(context) if whole else ():
                 del self.results[database]
             self._stopped_by(context, whole)

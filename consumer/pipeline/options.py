@@ -45,7 +45,8 @@ class RoundOptions:
     to the target is retried. `naming` is what the tables are in the target: their names and forms. `syncpoints`: how
     many moments are kept at which all tables were complete, 0 for none.
     `consistency`: which rows readers see at once; of these, `publish_bytes` bounds the change files. `starts` says
-    which tables begin at a moment of their own."""
+    which tables begin at a moment of their own. `memory_limit` bounds the change files of all loads that run at a
+    time."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -66,6 +67,7 @@ class RoundOptions:
     consistency: Consistency = Consistency.ROW
     publish_bytes: int = 128 << 20
     starts: Starts = NO_STARTS
+    memory_limit: int = 8 << 30
 
     @property
     def published(self) -> bool:
@@ -75,7 +77,7 @@ class RoundOptions:
     @property
     def load_bytes(self) -> int:
         """The most bytes of change files that a table's load reads, where it does not go together with others."""
-        return min(self.round_bytes, self.publish_bytes) if self.published else self.round_bytes
+        return min(self.round_bytes, self.publish_bytes if self.published else self.memory_limit)
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing

@@ -116,6 +116,8 @@ class StatementRunner:
         seconds = taken / len(chunk)
         context.ledger.believe(ProgressChange().merged(*(o.recorded for o in outcomes)))
         for (statement, _), outcome in zip(chunk, outcomes, strict=True):
+            if not context.deferred.blocked(statement.touches[0]):  # what came since counts at its end
+                context.blocked(statement.file.name, seconds)
             if not isinstance(outcome.error, Retryable):
                 self._follow(statement, outcome, seconds)
         for (statement, _), outcome in zip(chunk, outcomes, strict=True):
@@ -220,7 +222,7 @@ class StatementRunner:
         moved = [name for other in context.round.overtaken_renames(statement) for name in other.drops]
         context.round.applied(statement)
         context.others.took(statement.tables)
-        context.deferred.settled(statement.touches)
+        context.settled(statement.touches)
         self._check_files(statement)
         for gone in (*moved, *statement.drops):
             if gone in context.consumers:

@@ -64,6 +64,7 @@ class TableConsumer:
         self.result.deletes += outcome.deletes
         self.result.dropped_rows += outcome.dropped_rows
         self.result.seconds += seconds
+        self.result.target_seconds += outcome.target_seconds
         return self._audit(load, outcome)
 
     def _audit(self, load: LoadRows, outcome: LoadOutcome) -> AuditRow:

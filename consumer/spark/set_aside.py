@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ _Write = Callable[[pa.Table], Receipt]
 
 def write(session: WriteSession, target: LoadTarget, changes: pa.Table) -> list[Receipt]:
     """`session.write` without the rows that the target refuses, if they may be set aside."""
-    return _Writing(target, partial(session.write, target), divisible=not target.whole).write(changes)
+    return _timed(_Writing(target, partial(session.write, target), divisible=not target.whole), changes)
 
 
 def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table, window: Window) -> list[Receipt]:
@@ -32,12 +33,18 @@ def write_multiset(session: WriteSession, target: LoadTarget, changes: pa.Table,
     def once(rows: pa.Table) -> Receipt:
         return session.write_multiset(target, rows, window)
 
-    return _Writing(target, once, divisible=False).write(changes)
+    return _timed(_Writing(target, once, divisible=False), changes)
 
 
 def write_copies(session: WriteSession, target: LoadTarget, rows: pa.Table) -> list[Receipt]:
     """`session.write_copies` likewise."""
     return _Writing(target, partial(session.write_copies, target), divisible=False).write(rows)
+
+
+def _timed(writing: _Writing, rows: pa.Table) -> list[Receipt]:
+    began = time.monotonic()
+    *others, last = writing.write(rows)
+    return [*others, replace(last, seconds=time.monotonic() - began)]
 
 
 class _Writing:

@@ -15,6 +15,7 @@ from consumer.model import patience
 from consumer.model.actions import Action
 from consumer.model.events import Event, StepFinished
 from consumer.model.names import TableName
+from consumer.model.result import RunResult
 from consumer.sink.mysql.server import connection
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica, states
@@ -63,6 +64,7 @@ def test_a_statement_that_waits_for_a_lock(server: MariaDb, replica: Replica, ot
         result = replica.once(25, tz="UTC", max_wait="1s")
         assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
         assert "Lock wait timeout" in result.tables[TableName("d", "t")].error
+        _blocked(result, 1.0)
         assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (2,)]
         assert server.execute("SELECT id FROM d.t") == [(1,)]
     other.rollback()
@@ -77,6 +79,7 @@ def test_a_load_that_waits_for_a_lock(server: MariaDb, replica: Replica, other: 
     replica.feed.puts("d.u", 3, {31: (3, "3")})
     result = replica.once(35, tz="UTC", max_wait="1s")
     assert (result.exit_code, states(result)) == (4, {"d.t": "waits", "d.u": "ok"})
+    _blocked(result, 1.0)
     assert server.execute("SELECT id FROM d.u ORDER BY id") == [(1,), (3,)]
     other.rollback()
     result = replica.once(35, tz="UTC", max_wait="1s")
@@ -93,7 +96,29 @@ def test_a_lock_that_is_let_go_in_time_is_no_error(
     result = replica.once(35, tz="UTC", max_wait="30s")
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert any("load d.t" in told for told in replica.seen.retries)
+    _blocked(result, 2.5)
     assert server.execute("SELECT v FROM d.t") == [(7,)]
+
+
+@pytest.mark.parametrize("level", ["row", "table"])
+def test_a_target_that_is_slow_to_answer_shows_its_time(
+    server: MariaDb, replica: Replica, other: pymysql.Connection, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 10)
+    other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
+    replica.feed.puts("d.t", 2, {30: (1, "7")})
+    threading.Timer(2, other.rollback).start()
+    result = replica.once(35, tz="UTC", consistency=level)
+    assert (result.exit_code, replica.seen.retries) == (0, [])
+    _blocked(result, 1.5)
+    assert replica.once(36, tz="UTC", consistency=level).target_seconds < 0.5
+
+
+def _blocked(result: RunResult, seconds: float) -> None:
+    """d.t waited for the target for that long at least, d.u and others did not."""
+    waited = {str(name): table.target_seconds for name, table in result.tables.items()}
+    assert seconds <= waited.pop("d.t") <= result.target_seconds <= result.seconds + 0.5
+    assert max(waited.values(), default=0.0) < 0.9
 
 
 class Timed(Recorder):

@@ -81,7 +81,7 @@ def test_json_is_the_fixed_object_and_the_last_line(app: FakeApp, capsys: pytest
         "changes": 4000, "rows": 3010, "puts": 3000, "deletes": 10, "ddl": 1, "dropped_rows": 2, "watermark": T1,
         "watermark_str": str(T1), "state": "ok", "error": None, "hint": None, "version": None, "version_str": None,
         "resync": False, "quarantined": 0, "bad_row": None, "target_table": None,
-        "seconds": 0.0,
+        "seconds": 0.0, "target_seconds": 0.0,
     }  # fmt: skip
     stopped = body["tables"]["shop.bad.one"]
     assert [stopped[key] for key in ("state", "error", "hint", "version")] == [

@@ -8,12 +8,12 @@ from functools import cached_property
 
 import pymysql
 
-from consumer.ddl.definitions import statement_of
+from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import RewriteContext, Rewritten, rewrite
 from consumer.model.actions import INDEX_ACTIONS, Action
 from consumer.model.indexes import TableIndexes
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_names
 from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
@@ -78,6 +78,13 @@ class TargetNow:
     def indexes(self, table: TableName) -> TableIndexes:
         return table_indexes(self._cursor, table)
 
+    def columns(self, table: TableName) -> frozenset[str]:
+        """In lower case."""
+        self._cursor.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s", table
+        )
+        return same_names(str(name) for (name,) in self._cursor.fetchall())
+
     def by_key(self, table: TableName) -> bool:
         """Whether it is partitioned BY KEY."""
         self._cursor.execute(
@@ -128,12 +135,22 @@ def text_of(
         there,
         step.charset,
         _by_key(step, action, now),
+        _columns_before(step, statement, server, now),
         file.columns,
         offset_at(step, zone),
     )
     done = rewrite(statement, action, place)
     statements = tuple(text.strip() for text in done.statements)
     return StatementText(statements, done.notes, done.timestamp, session_zone(step, statement, zone))
+
+
+def _columns_before(
+    step: ApplyDdl, statement: ParsedStatement, server: ServerNames, now: TargetNow
+) -> frozenset[str] | None:
+    if server.flavor != "mysql" or not any(token.word == "EXISTS" for token in statement.tokens):
+        return None
+    told = step.columns_before
+    return now.columns(step.name) if told is None else same_names(column.name for column in told)
 
 
 def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
