@@ -94,8 +94,8 @@ class LoadRunner:
                 replan = True
                 continue
             table = version.load.table
-            most = context.consumers[table].state.round_bytes
-            too_long = too_much(context.options, version.load, context.lessons.bounds, most)
+            grown = context.consumers[table].state.round_bytes
+            too_long = too_much(context.options, version.load, context.lessons.bounds, grown)
             if too_long is not None:
                 context.stop(table, too_long)
                 continue

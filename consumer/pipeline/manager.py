@@ -157,7 +157,7 @@ class ConsumerManager:
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
-        round_ = assembly.round(states, options.dialect.timeless, options.date_order, options.published)
+        round_ = assembly.round(states, options.dialect.timeless, options.date_order, options.together_bytes)
         context = RoundContext(
             ports,
             options,

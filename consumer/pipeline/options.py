@@ -70,14 +70,14 @@ class RoundOptions:
     memory_limit: int = 8 << 30
 
     @property
-    def published(self) -> bool:
-        """Whether readers see the rows of a load in one transaction."""
-        return self.consistency is not Consistency.ROW
+    def together_bytes(self) -> int:
+        """The most bytes of change files, about, whose rows readers see in one transaction; 0: one by one."""
+        return 0 if self.consistency is Consistency.ROW else self.publish_bytes
 
     @property
     def load_bytes(self) -> int:
         """The most bytes of change files that a table's load reads, where it does not go together with others."""
-        return min(self.round_bytes, self.publish_bytes if self.published else self.memory_limit)
+        return min(self.round_bytes, self.together_bytes or self.memory_limit)
 
     def assembly(self, reader: StorageReader, listing: Listing, progress: Progress) -> Assembly:
         """The assembly of `listing` and `progress`. If the listing shows rewritten files, or gaps that another listing

@@ -127,7 +127,7 @@ class _Preview:
             name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
             for name in assembly.tables
         }
-        self._round = assembly.round(states, timeless, options.date_order, options.published)
+        self._round = assembly.round(states, timeless, options.date_order, options.together_bytes)
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):

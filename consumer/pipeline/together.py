@@ -60,7 +60,7 @@ def too_much(
     options: RoundOptions, load: LoadRows, bounds: Mapping[DataFile, Bounds], round_bytes: int
 ) -> LoadFailed | None:
     """Why a table's load is not published in one transaction; None if it is. `bounds` are of its files, as far as they
-    are known; their rows in its window may have about `round_bytes`."""
+    are known. Where rows collide its round may have grown to `round_bytes`."""
     window = load.window
     if options.consistency is not Consistency.TABLE:
         return None
@@ -68,7 +68,7 @@ def too_much(
         Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.upto) if file in bounds else file.size
         for file in (planned.file for planned in load.files)
     ]
-    if not is_too_much(sizes, round_bytes):
+    if not is_too_much(sizes, max(options.publish_bytes, round_bytes)):
         return None
     return LoadFailed(
         f"the rows up to {window.upto} can only be applied together, and have about {sum(sizes)} bytes of change files,"

@@ -183,13 +183,13 @@ class Assembly:
         return (gap for gap in found if gap is not None)
 
     def round(
-        self, tables: Mapping[TableName, TableState], timeless: bool, date_order: str = "", published: bool = False
+        self, tables: Mapping[TableName, TableState], timeless: bool, date_order: str = "", publish_bytes: int = 0
     ) -> Round:
         """The round of `tables`, each where its progress is. `timeless` rows in folders from before the last statement
         that emptied their table are left out here, because only their folder shows that they are gone."""
         for name, state in tables.items() if timeless else ():
             state.begin(self._begun(name, state.position))
-        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless, date_order, published)
+        return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless, date_order, publish_bytes)
 
     def seen(self, name: TableName, roots: Iterable[str], progress: Progress, position: int) -> dict[str, Stretches]:
         """By partition, the commit-ts that rows in the new files of a table may have, where it is complete up to

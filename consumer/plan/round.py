@@ -32,7 +32,7 @@ class Round:
 
     `timeless`: rows have no time, so folders decide which files come before a statement. `is_over`: whether no row
     above a version, at which a table's rows begin again, can be in an older folder. `date_order` is as in
-    RoundOptions, `published` as in plan_load.
+    RoundOptions, `publish_bytes` as in plan_load.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Round:
         is_over: Callable[[Folder, int], bool],
         timeless: bool = False,
         date_order: str = "",
-        published: bool = False,
+        publish_bytes: int = 0,
     ) -> None:
         self._is_over = is_over
         self.checkpoint = checkpoint
         self.timeless = timeless
         self._date_order = date_order
-        self._published = published
+        self._publish_bytes = publish_bytes
         self.tables = dict(tables)
         self.live = set(timeline.live)
         # A view can have the name of a table that is gone, whose files may still come, and still lie there.
@@ -155,7 +155,7 @@ class Round:
             return plan_timeless_load(name, window, unread, own, order)
         bounded = self.together is None or window.after < self.together
         size = state.round_bytes if bounded else sys.maxsize
-        return plan_load(name, window, unread, self._bounds, own, size, order, self._published)
+        return plan_load(name, window, unread, self._bounds, own, size, order, self._publish_bytes)
 
     def lost(self, name: TableName, version: int) -> list[DataFile]:
         """What a stopped table will never read once its rows begin again at `version`: its unread files from before, if

@@ -21,19 +21,20 @@ def plan_load(
     boundaries: Collection[int],
     round_bytes: int,
     date_order: str = "",
-    published: bool = False,
+    publish_bytes: int = 0,
 ) -> LoadRows:
     """The load that brings `table` towards ``window.upto``: all files with rows in it, or what `round_bytes` allows.
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
-    `date_order` is as in RoundOptions. `published`: rows of the window are written in one transaction, which
-    `round_bytes` bounds; files can be read for several of them.
+    `date_order` is as in RoundOptions. `publish_bytes`: rows of the window are written in one transaction, of about so
+    many bytes or `round_bytes`, and files can be read for several of them; 0: in any number of transactions.
     """
     needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.upto)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
         bounded, upto = _bounded(needed, window, bounds, round_bytes)
-        if published and is_too_much([file.size for file in bounded], round_bytes, round_bytes):
-            bounded, upto = _divided(table, needed, window, bounds, round_bytes)
+        most = max(publish_bytes, round_bytes)
+        if publish_bytes and is_too_much([file.size for file in bounded], most, most):
+            bounded, upto = _divided(table, needed, window, bounds, most)
         needed, window = bounded, Window(window.after, upto)
     return LoadRows(table, window, _planned(needed, window, boundaries, date_order))
 

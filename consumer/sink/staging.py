@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,8 @@ def save(folder: str, table: TableName, content: Any, ending: str, hint: str) ->
     except FileNotFoundError as error:
         raise _without(folder, hint) from error
     except OSError as error:
+        with suppress(OSError):  # the next try needs the room
+            os.unlink(written)
         raise TargetUnavailable(
             f"the staging folder {folder} cannot be written: {error}", hint="make room, then run again"
         ) from error

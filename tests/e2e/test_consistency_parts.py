@@ -52,6 +52,13 @@ def test_rows_that_were_sent_again_are_published_a_few_at_a_time(
     assert len(set(rows)) > 6
 
 
+def test_a_round_that_reads_little_bounds_no_transaction(feed: Feed, tmp_path: Path) -> None:
+    """Files that overlap are more than round-bytes, and less than publish-bytes."""
+    sent_again(feed, "d.a")
+    replica = Replica(feed, f"duckdb:///{tmp_path}/replica.duckdb")
+    assert states(replica.once(200, consistency="table", round_bytes="1KiB")) == {"d.a": "ok", "d.b": "ok"}
+
+
 def test_a_table_that_is_behind_comes_to_the_others_a_few_rows_at_a_time(
     feed: Feed, fresh_mariadb: SqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 
 from tests.simulate.cases import FOLDER, to_json
-from tests.simulate.events import History, history
+from tests.simulate.events import History, history, published
 from tests.simulate.play import play
 from tests.simulate.shrink import shrunk
 
@@ -21,17 +21,23 @@ def main() -> int:
     flags.add_argument("--story", action="store_true", help="tell the story of each, failing or not")
     flags.add_argument("--keep", default="", metavar="NAME", help="keep the short history among the tests")
     flags.add_argument("--keep-going", action="store_true", help="go on behind a failure")
+    flags.add_argument(
+        "--consistency", default="row", choices=("row", "table", "snapshot"), help="what readers see (row)"
+    )
     given = flags.parse_args()
     began, cpu, played, failed = time.monotonic(), time.process_time(), 0, 0
     while played < given.count if given.count else time.monotonic() < began + 60 * given.minutes:
         seed = given.seed + played
         played += 1
-        found = play(history(seed))
+        drawn = published(history(seed), given.consistency)
+        if drawn is None:
+            continue
+        found = play(drawn)
         if given.story:
             print(f"seed {seed}", *found.story, sep="\n")
         if found.problem:
             failed += 1
-            tell(history(seed), found.problem, given.keep)
+            tell(drawn, found.problem, given.keep)
             if not given.keep_going:
                 break
     seconds = time.monotonic() - began

@@ -21,7 +21,8 @@ Rows = dict[Any, int]
 
 def check_run(world: World, result: RunResult | None, error: ConsumerError | None, observer: Recorder) -> None:
     """`result` None: the run ended by `error`."""
-    if isinstance(error, TargetBusy) and set(world.trouble) == {"lock"}:
+    alone = world.history.setup.consistency != "snapshot"
+    if alone and isinstance(error, TargetBusy) and set(world.trouble) == {"lock"}:
         raise Failure(f"one busy table ends the run: {error}")
     if error is not None and not (isinstance(error, Retryable) and world.trouble):
         if "metadata" not in world.bucket.objects:
@@ -71,6 +72,19 @@ def check_target(world: World, ended: bool) -> None:
     for name in sorted(names):
         if progress.table(name).state in (State.OK, State.DROPPED):
             _compare(world, name)
+
+
+def behind(world: World) -> set[TableName]:
+    """The tables that lack rows from before the moment that those in order are at."""
+    progress = world.server.progress
+    places = {name: place.applied_ts for name, place in progress.tables.items() if place.state is State.OK}
+    moment = max([progress.applied_ts, *places.values()])
+    found = set()
+    for change in world.original.changes:
+        name = world.name(change.table)
+        if progress.table(name).applied_ts < change.ts <= moment:
+            found.add(name)
+    return found
 
 
 def check_end(world: World, result: RunResult | None) -> None:

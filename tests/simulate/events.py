@@ -51,6 +51,7 @@ class Setup:
     """Whether a listing goes by names, as in object stores and not in file systems."""
     hurried: bool = False
     """Whether each round of `run` makes way for the next one as soon as it can."""
+    consistency: str = "row"
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,17 @@ def history(seed: int, theme_name: str = "") -> History:
         if random.random() < 0.6:
             events.append(_run(random, random.choice(theme.runs), during))
     return History(seed, setup, tuple(events))
+
+
+def published(found: History, consistency: str) -> History | None:
+    """The same with what readers may see; None where that needs times that its rows do not have. Writers stage the
+    rows then, and what the target has lost is another matter (see Server)."""
+    setup = found.setup
+    if consistency == "row":
+        return found
+    if setup.style.timeless or not setup.style.commit_ts:
+        return None
+    return replace(found, setup=replace(setup, consistency=consistency, direct=False, goes_back=False))
 
 
 _NEEDED = ("flush", "execute", "publish")

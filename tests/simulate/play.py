@@ -29,11 +29,12 @@ from consumer.errors import ConsumerError
 from consumer.model import timekeeper
 from consumer.model.events import RoundStarted
 from consumer.model.files import SchemaFile, StoredFile
+from consumer.model.progress import State
 from consumer.model.result import RunResult
 from consumer.pipeline.manager import ConsumerManager
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
-from tests.simulate.checks import check_end, check_run, check_target, check_waiting
+from tests.simulate.checks import behind, check_end, check_run, check_target, check_waiting
 from tests.simulate.events import Event, History, Setup
 from tests.simulate.loader import SimulatedLoader
 from tests.simulate.machine import Beside, Crash, Failure, Happening, VirtualTime
@@ -43,6 +44,8 @@ from tests.support.observers import Recorder
 pa.set_cpu_count(1)  # threads of its own would only cost
 
 MOST_CPU = 20.0
+_A_TRANSACTION = 4000
+"""More bytes than one of upstream has."""
 AFTER_A_CRASH = 60.0
 """Seconds until somebody starts the consumer again."""
 
@@ -59,6 +62,8 @@ class Played:
 def play(history: History) -> Played:
     world = World(history)
     world.consume = lambda event: _consume(world, event)
+    if history.setup.consistency == "snapshot":
+        world.server.watched = lambda: _together(world)
     problem = ""
     signal.signal(signal.SIGVTALRM, _too_long)
     with _installed(world):
@@ -78,6 +83,16 @@ def play(history: History) -> Played:
     return Played(problem, world.machine.story, world.machine.happened)
 
 
+@contextmanager
+def _together(world: World) -> Iterator[None]:
+    """A commit leaves no table behind: readers would see two moments."""
+    before = behind(world)
+    yield
+    progress = world.server.progress
+    if left := {name for name in behind(world) - before if progress.table(name).state is State.OK}:
+        raise Failure(f"{sorted(left)} stay behind the moment that the others come to")
+
+
 def _consume(world: World, event: Event) -> RunResult | None:
     machine, random = world.machine, Random(event.seed)
     happenings: dict[int, list[Happening]] = {}
@@ -90,7 +105,8 @@ def _consume(world: World, event: Event) -> RunResult | None:
     result: RunResult | None = None
     try:
         with machine.run(happenings) as frame:
-            if event.kind == "once":  # a round of `run` may leave tables to the next one
+            # A round of `run` may leave tables to the next one, and what is seen together waits for all.
+            if event.kind == "once" and world.history.setup.consistency != "snapshot":
                 frame.idle = lambda: _idle(world, observer)
             if event.kind == "run":
                 stop: Any = Rounds(world, random.randint(1, 3))
@@ -174,6 +190,8 @@ def _settings(setup: Setup) -> Settings:
         "round_bytes": str(setup.round_bytes),
         "tz": "UTC",
     }
+    if setup.consistency != "row":
+        flags |= {"consistency": setup.consistency, "publish_bytes": str(max(setup.round_bytes, _A_TRANSACTION))}
     if csv is not None:
         flags |= {f"csv_{name}": value for name, value in asdict(csv).items()}
     if setup.expiration_days is not None:

@@ -4,6 +4,7 @@ statements are refused and commit by themselves, a fail-over takes the last seco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -52,6 +53,8 @@ class Server:
     past: list[tuple[int, MemoryStore]] = field(default_factory=list)
     """The last mark, and what there was then."""
     marks: int = 0
+    watched: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Around each commit."""
     lost: list[tuple[int, int]] = field(default_factory=list)
     """Stretches of marks (after, up to) that a fail-over took."""
 
@@ -133,7 +136,8 @@ class Connection:
         server = self._server
         server.machine.moment(f"before {name}")
         server.check_up()
-        result = call(*given, **named)
+        with server.watched() if name == "commit" else nullcontext():
+            result = call(*given, **named)
         server.keep_past()
         server.renewed = server.machine.now
         if name == "apply_ddls" and server.by_itself:

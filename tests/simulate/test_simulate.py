@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
+from consumer.pipeline.load_results import LoadResults
 from tests.simulate.cases import from_json, kept, to_json
-from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREAM, history
+from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREAM, history, published
 from tests.simulate.play import play
 
 HISTORIES, CHUNK = 160, 40
@@ -22,6 +23,23 @@ def test_histories_end_in_the_state_of_upstream(first: int) -> None:
         happened += found.happened
     # Otherwise this would say less than it seems to.
     assert min(happened[kind] for kind in ("commit", "flush", "execute", "publish", "catch up")) > 0
+
+
+@pytest.mark.parametrize("level", ["table", "snapshot"])
+def test_histories_of_rows_that_are_seen_together(level: str) -> None:
+    drawn = [found for seed in range(40) if (found := published(history(seed), level)) is not None]
+    for one in drawn:
+        found = play(one)
+        assert not found.problem, "\n".join([f"seed {one.seed}: {found.problem}", *found.story])
+    assert len(drawn) > 20
+
+
+def test_a_table_that_stays_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where each table was committed by itself."""
+    commit = LoadResults._commit
+    monkeypatch.setattr(LoadResults, "_commit", lambda self, done: [one for d in done for one in commit(self, [d])])
+    drawn = (published(history(seed), "snapshot") for seed in range(40))
+    assert any("stay behind the moment" in play(one).problem for one in drawn if one is not None)
 
 
 @pytest.mark.parametrize("name", kept())

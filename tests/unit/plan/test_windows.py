@@ -117,7 +117,7 @@ def test_rows_of_overlapping_files_are_published_a_few_at_a_time() -> None:
     files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
     bounds = {e.file.path: Bounds(101, 100 + 100 * i, True) for i, e in enumerate(files, 1)}
     assert plan_load(TABLE, Window(100, 1000), files, bounds, (), 100).window == Window(100, 1000)
-    load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, published=True)
+    load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, publish_bytes=100)
     # Up to 148 the files have 48 + 24 + 16 + 12 bytes.
     assert load.window == Window(100, 148)
     assert len(load.files) == 4
@@ -126,5 +126,5 @@ def test_rows_of_overlapping_files_are_published_a_few_at_a_time() -> None:
 def test_one_transaction_of_too_many_bytes_is_published_alone() -> None:
     files = [Unread(data_file(index), 0) for index in (1, 2, 3, 4)]
     bounds = {e.file.path: Bounds(101, 101, True) for e in files[:3]} | {files[3].file.path: Bounds(101, 300, True)}
-    load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, published=True)
+    load = plan_load(TABLE, Window(100, 1000), files, bounds, (), 100, publish_bytes=100)
     assert load.window == Window(100, 101)
