@@ -273,6 +273,11 @@ class Progress:
         return not (self.applied_ts or self.start_ts or self.tables or self.folders or self.ddls)
 
     @property
+    def is_new(self) -> bool:
+        """Whether no round has ended under this name: at most the moment of all tables is recorded."""
+        return self.applied_ts == self.start_ts and not (self.tables or self.folders or self.ddls)
+
+    @property
     def lacking(self) -> BadRows:
         """The `bad_rows` of tables that are there."""
         return {name: rows for name, rows in self.bad_rows.items() if not is_trash(name)}

@@ -213,7 +213,7 @@ class Assembly:
         history = tuple(file for file in history if file.version >= since)
         own = {f: progress.folders[f] for root in {f.root for f in history} for f in self.read.get(root, ())}
         return (
-            find_gap(name, files, progress.folders, progress.start_of(name))
+            find_gap(name, files, progress.folders, _given(name, progress))
             or find_lost_rest(name, files, {f: place for f, place in own.items() if f.version >= since}, applied_ts)
             or self.clean_up.gap(name, history, applied_ts)
         )
@@ -280,11 +280,16 @@ def _tables(
 def _since_start(files: Sequence[DataFile], progress: Progress, name: TableName) -> Sequence[DataFile]:
     """`files` without date folders that were over when the target was given as it was upstream: no later row is in
     them. One more day stays: nodes name folders by their own clocks and zones."""
-    known = min(progress.start_of(name), progress.table(name).applied_ts)
+    known = _given(name, progress)
     if not known:
         return files
     first = (tso_to_time(known) - timedelta(days=2)).strftime("%Y-%m-%d")
     return [file for file in files if not file.folder.date or file.folder.date >= first[: len(file.folder.date)]]
+
+
+def _given(name: TableName, progress: Progress) -> int:
+    """As of when the target was given the table, 0 for never: one that is behind that is made anew from the storage."""
+    return min(progress.start_of(name), progress.table(name).applied_ts)
 
 
 def _by_root(folders: Iterable[Folder]) -> dict[str, list[Folder]]:

@@ -10,14 +10,14 @@ from consumer.errors import BadConfig
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind
-from consumer.model.files import SchemaFile
+from consumer.model.files import Folder, SchemaFile
 from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.shaping import ShapingOf
 from consumer.model.starts import NOW, Starts
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, Lives
+from consumer.plan.lives import Life, Lives, given_at
 from consumer.plan.standing import LEFT_OVER, PASSED_OVER, Standings, is_settled, was_executed
 from consumer.plan.statement import action_of
 
@@ -32,7 +32,7 @@ def starting(
     """
     wanted = (name for name in assembly.catalog.by_table if name.table and assembly.wanted(name))
     given = ((name, starts.of(name)) for name in wanted)
-    asked = {name: ts for name, ts in given if ts is not None and (ts == NOW or progress.starts.get(name) != ts)}
+    asked = {name: ts for name, ts in given if ts is not None and _has_effect(name, ts, progress)}
     if not asked:
         return None
     found = _Starting(assembly, progress, asked)
@@ -79,14 +79,20 @@ def check_exchanged(assembly: Assembly, progress: Progress) -> None:
                 )
 
 
+def _has_effect(name: TableName, ts: int, progress: Progress) -> bool:
+    """NOW is for a first run, and for tables that were left out: of all others every row since the last run counts."""
+    if ts == NOW:
+        return progress.is_new or progress.table(name).state is State.EXCLUDED
+    return progress.starts.get(name) != ts
+
+
 class _Starting:
     """Where the tables `asked` for were at their moments."""
 
     def __init__(self, assembly: Assembly, progress: Progress, asked: Mapping[TableName, int]) -> None:
         self._assembly, self._progress, self._asked = assembly, progress, asked
         self._files = assembly.statements_due(progress)
-        past = assembly.checkpoint if progress.is_empty else progress.applied_ts
-        moments = {name: past if ts == NOW else ts for name, ts in asked.items()}
+        moments = {name: assembly.checkpoint if ts == NOW else ts for name, ts in asked.items()}
         self._upstream = _Upstream(moments, self._files, assembly.timeline.origins)
 
     def moment(self, name: TableName) -> int | None:
@@ -97,9 +103,8 @@ class _Starting:
             return None  # the table that has this name is younger, or older
         begun, left_out = self._has_begun(name, life), place.state in (State.EXCLUDED, State.DROPPED)
         if asked == NOW:
-            now = self._assembly.checkpoint
-            new = self._progress.is_empty or place.state is State.EXCLUDED or (life.birth is None and not begun)
-            return now if new and now >= place.applied_ts else None
+            goes_on = begun or bool(given_at(life, self._progress)) or self._assembly.checkpoint < place.applied_ts
+            return None if goes_on else self._assembly.checkpoint
         if place.state is State.DROPPED and asked < place.applied_ts:
             return None
         if begun and not (left_out and asked >= place.applied_ts):
@@ -111,12 +116,16 @@ class _Starting:
 
     def _has_begun(self, name: TableName, life: Life) -> bool:
         """Whether a statement of the table ran, or rows of it were read."""
-        since = 0 if life.birth is None else life.birth.version
         ran = (file for file in life.statements if file.name == name)
         if any(was_executed(file, self._progress) and not self._progress.was_given(ddl_id(file)) for file in ran):
             return True
+        return any(self._read(name, life))
+
+    def _read(self, name: TableName, life: Life) -> Iterator[Folder]:
+        """The folders of the table that were read."""
+        since = 0 if life.birth is None else life.birth.version
         folders = (folder for folder in self._progress.folders if folder.version >= since)
-        return any(self._assembly.catalog.owner(folder) == name for folder in folders)
+        return (folder for folder in folders if self._assembly.catalog.owner(folder) == name)
 
     def change(self, begins: Mapping[TableName, int], policy_of: PolicyOf) -> ProgressChange:
         """What `begins` records."""
@@ -143,6 +152,8 @@ class _Starting:
         )
         return ProgressChange(
             tables={**former, **{name: TableProgress(ts) for name, ts in begins.items()}},
+            # Files that it was left out for can be gone: from its moment on its folders are as new ones.
+            folders={folder: None for name in begins for folder in self._read(name, self._upstream.at[name])},
             ddls=tuple(records),
             forget_ddls=tuple(again),
             starts=dict(begins),

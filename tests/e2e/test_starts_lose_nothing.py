@@ -1,0 +1,87 @@
+"""--start-ts RULE=MOMENT in the long run: what is left out for a while, cleaned up or made anew loses no row."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer import app
+from consumer.errors import GapFound
+from tests.e2e.test_starts import ONLY_A, T, replica
+from tests.support.build import ID, VALUE
+from tests.support.feed import MemoryReplica
+from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
+
+__all__ = ["replica"]
+
+
+def test_now_loses_no_row_of_a_table_that_the_storage_tells_of_later(replica: MemoryReplica) -> None:
+    for name in ("d.a", "d.t", "d.old"):
+        replica.holds(name)
+    flags = {"start_ts": ("*.*=now",)}
+    assert replica.once(40, **flags).exit_code == 0
+    replica.feed.describe("d.old", 45, (ID, VALUE))  # quiet until then, and so without a schema file
+    replica.feed.puts("d.old", 45, {46: (1, "first"), 55: (2, "second")})
+    assert replica.once(60, **flags).exit_code == 0
+    assert replica.tables["d.old"] == {1: "first", 2: "second"}
+
+
+@pytest.mark.parametrize("begun_by", ["now", "its statements"])
+def test_now_loses_no_row_of_a_table_that_was_left_out_for_a_while(replica: MemoryReplica, begun_by: str) -> None:
+    if begun_by == "now":
+        assert replica.once(30, tables=ONLY_A).exit_code == 0
+        replica.holds("d.t", (1, "s"), (2, "s"))
+    flags = {"start_ts": ("*.*=now",)} if begun_by == "now" else {}
+    assert replica.once(32, **flags).exit_code == 0
+    assert replica.once(34, tables=ONLY_A, start_ts=("*.*=now",)).exit_code == 0
+    assert replica.once(40, start_ts=("*.*=now",)).exit_code == 0
+    assert replica.tables["d.t"][3] == "new"
+
+
+def test_now_of_a_table_that_was_made_anew_while_it_was_left_out(replica: MemoryReplica) -> None:
+    assert replica.once(30, tables=ONLY_A).exit_code == 0
+    replica.feed.drop("d.t", 41)
+    replica.feed.create("d.t", 42)
+    replica.feed.puts("d.t", 42, {43: (9, "second"), 65: (10, "later")})
+    replica.holds("d.t", (9, "s"))
+    for checkpoint in (60, 70):
+        assert replica.once(checkpoint, start_ts=("d.t=now",)).exit_code == 0
+    assert replica.tables["d.t"] == {9: "s", 10: "later"}
+
+
+def test_now_beside_a_moment_for_all(replica: MemoryReplica) -> None:
+    replica.holds("d.a", (1, "s"))
+    replica.holds("d.t", (2, "by hand"))
+    for checkpoint in (30, 40):
+        assert replica.once(checkpoint, start_ts=("11", "d.t=now")).exit_code == 0
+    assert replica.tables == {"d.a": {1: "s"}, "d.t": {2: "by hand", 3: "new"}}
+    assert replica.sink.progress().starts == {T: 30}
+
+
+def test_a_table_whose_files_were_cleaned_up_while_it_was_left_out_comes_back(replica: MemoryReplica) -> None:
+    feed = replica.feed
+    assert replica.once(21).exit_code == 0
+    assert replica.once(22, tables=ONLY_A).exit_code == 0
+    for commit_ts in (36, 37, 51):
+        feed.puts("d.t", 15, {commit_ts: (commit_ts, "x")})
+    for number in (1, 2):
+        (feed.folder / f"d/t/15/CDC{number:020d}.json").unlink()
+    replica.holds("d.t", (1, "s"))
+    assert replica.once(60, start_ts=("d.t=40",)).exit_code == 0
+    assert replica.tables["d.t"] == {1: "s", 51: "x"}
+
+
+@pytest.mark.parametrize("start", ["30", "d.t=30"])
+def test_a_resync_needs_the_files_from_before_the_moment_too(replica: MemoryReplica, start: str) -> None:
+    replica.feed.puts("d.t", 15, {36: (4, "x")})
+    if start != "30":
+        assert replica.once(12).exit_code == 0
+        assert replica.once(14, tables=ONLY_A).exit_code == 0
+    replica.holds("d.a", (1, "a"))
+    replica.holds("d.t", (1, "s"), (2, "s"))
+    assert replica.once(40, start_ts=(start,)).exit_code == 0
+    (replica.feed.folder / "d/t/15/CDC00000000000000000001.json").unlink()
+    before = replica.tables
+    with pytest.raises(GapFound, match="some of its files are gone from the storage"):
+        app.resync(replica.settings(), Recorder(), T, InlineLoader())
+    assert replica.tables == before
