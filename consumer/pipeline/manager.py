@@ -13,6 +13,7 @@ from consumer.model.names import TableName
 from consumer.model.owned import OwnedTables
 from consumer.model.progress import Progress, State
 from consumer.model.result import TableResult
+from consumer.model.starts import NO_STARTS
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import Lessons, Ports, RoundContext
 from consumer.pipeline.deferred import Deferred
@@ -78,6 +79,9 @@ class ConsumerManager:
         if self._options.consistency is not Consistency.SNAPSHOT:
             return self._run_part(listing, seconds, since, None)
         began = now()
+        if self._options.starts != NO_STARTS:
+            with self.ledger.round():
+                self._begin_tables(listing)  # `now` is the checkpoint of the whole round
         while True:
             after, end = self._next_part(listing)
             self._run_part(part_of(listing, end), seconds, None, after)
@@ -190,16 +194,25 @@ class ConsumerManager:
 
     def _assembly(self, listing: Listing) -> Assembly:
         options, ledger, reader = self._options, self.ledger, self.ports.reader
+        assembly = self._begin_tables(listing)
+        if (change := options.opening(assembly, ledger.progress)) is not None:
+            ledger.record(change)
+            ledger.empty_marked()
+            assembly = options.assembly(reader, listing, ledger.progress)
+        return assembly
+
+    def _begin_tables(self, listing: Listing) -> Assembly:
+        """What the round of `listing` begins with, once it is recorded which tables begin at a moment of their own."""
+        options, ledger, reader = self._options, self.ledger, self.ports.reader
         check_routes(options.naming, ledger.progress, ledger.marked)
         ledger.empty_marked()
         assembly = options.assembly(reader, listing, ledger.progress)
-        for opening in (options.starting, options.opening):
-            if (change := opening(assembly, ledger.progress)) is not None:
-                ledger.record(change)
-                for note in start_notes(change):
-                    self.ports.observer.tell(note)
-                ledger.empty_marked()
-                assembly = options.assembly(reader, listing, ledger.progress)
+        if (change := options.starting(assembly, ledger.progress)) is not None:
+            ledger.record(change)
+            for note in start_notes(change):
+                self.ports.observer.tell(note)
+            ledger.empty_marked()
+            assembly = options.assembly(reader, listing, ledger.progress)
         return assembly
 
     def _consumer(self, name: TableName, assembly: Assembly) -> TableConsumer:

@@ -85,3 +85,16 @@ def test_a_resync_needs_the_files_from_before_the_moment_too(replica: MemoryRepl
     with pytest.raises(GapFound, match="some of its files are gone from the storage"):
         app.resync(replica.settings(), Recorder(), T, InlineLoader())
     assert replica.tables == before
+
+
+def test_now_of_a_round_in_parts_is_the_checkpoint_of_all(replica: MemoryReplica) -> None:
+    flags = {"consistency": "snapshot"}
+    assert replica.once(30, tables=ONLY_A, **flags).exit_code == 0
+    replica.holds("d.t", (1, "by hand"))
+    replica.feed.truncate("d.a", 33)  # readers see it, so a part of the round ends before it
+    replica.feed.checkpoint(40)
+    planned = app.plan(replica.settings(start_ts=("d.t=now",), **flags), Recorder())
+    assert replica.once(40, start_ts=("d.t=now",), **flags).exit_code == 0
+    assert "d.t begins at --start-ts 40: the target must have it as upstream had it then" in planned.notes
+    assert replica.tables == {"d.a": {}, "d.t": {1: "by hand"}}
+    assert replica.sink.progress().starts == {T: 40}
