@@ -174,7 +174,8 @@ def _check_statements(
             table=str(table),
         )
     record = progress.ddls.get(ddl_id(birth))
-    if record is not None and record.state is DdlState.SKIPPED and record.reason != ignored_reason(action_of(birth)):
+    by_hand = record is not None and record.state is DdlState.SKIPPED and not progress.was_given(record.id)
+    if record is not None and by_hand and record.reason != ignored_reason(action_of(birth)):
         raise CannotBeExact(
             f"its {kind} was done by hand ({record.reason}), and would not be done again",
             hint=_SNAPSHOT,

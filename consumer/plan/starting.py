@@ -4,6 +4,7 @@ then. What came before is not done again, and nothing that needs them as they we
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 from consumer.ddl.changes import changes_of
 from consumer.errors import BadConfig
@@ -101,6 +102,8 @@ class _Starting:
         life, place, asked = self._upstream.at.get(name), self._progress.table(name), self._asked[name]
         if life is None:
             return None  # the table that has this name is younger, or older
+        if place.state is not State.EXCLUDED and self._follows_another(name, life):
+            return None  # its end and the CREATE TABLE of this one are still to run
         begun, left_out = self._has_begun(name, life), place.state in (State.EXCLUDED, State.DROPPED)
         if asked == NOW:
             goes_on = begun or bool(given_at(life, self._progress)) or self._assembly.checkpoint < place.applied_ts
@@ -113,6 +116,16 @@ class _Starting:
             upto = f", and is complete up to {place.applied_ts}" if left_out else ""
             raise _refused(name, f"it {where}{upto}, and {asked} is another moment", "to go on")
         return asked
+
+    def _follows_another(self, name: TableName, life: Life) -> bool:
+        """Whether the target has an older table of the name."""
+        standing = self._standings.there.get(name)
+        own = {file.path for file in life.statements}
+        return standing is not None and standing.sure and own.isdisjoint(f.path for f in standing.life.statements)
+
+    @cached_property
+    def _standings(self) -> Standings:
+        return self._assembly.standings(self._progress)
 
     def _has_begun(self, name: TableName, life: Life) -> bool:
         """Whether a statement of the table ran, or rows of it were read."""
@@ -129,7 +142,7 @@ class _Starting:
 
     def change(self, begins: Mapping[TableName, int], policy_of: PolicyOf) -> ProgressChange:
         """What `begins` records."""
-        progress, standings = self._progress, self._assembly.standings(self._progress)
+        progress, standings = self._progress, self._standings
         passed: dict[str, tuple[SchemaFile, str]] = {}
         again: list[DdlId] = []
         former: dict[TableName, TableProgress] = {}

@@ -98,3 +98,26 @@ def test_now_of_a_round_in_parts_is_the_checkpoint_of_all(replica: MemoryReplica
     assert "d.t begins at --start-ts 40: the target must have it as upstream had it then" in planned.notes
     assert replica.tables == {"d.a": {}, "d.t": {1: "by hand"}}
     assert replica.sink.progress().starts == {T: 40}
+
+
+@pytest.mark.parametrize("end", ["drop", "rename"])
+def test_a_table_that_goes_on_is_dropped_and_made_as_upstream(replica: MemoryReplica, end: str) -> None:
+    assert replica.once(40).exit_code == 0
+    if end == "drop":
+        replica.feed.drop("d.t", 41)
+    else:
+        replica.feed.rename("d.t", "d.x", 41)
+    replica.feed.create("d.t", 43)
+    replica.feed.puts("d.t", 43, {44: (7, "in time"), 55: (8, "later")})
+    assert replica.once(60, start_ts=("d.t=50",)).exit_code == 0, "the rule is for tables that are new"
+    assert replica.tables["d.t"] == {7: "in time", 8: "later"}
+    assert replica.sink.progress().starts == {}
+
+
+def test_a_table_that_was_given_can_be_made_from_the_storage(replica: MemoryReplica) -> None:
+    replica.holds("d.t", (1, "s"), (9, "wrong"))
+    assert replica.once(40, start_ts=("d.t=20",)).exit_code == 0
+    assert app.resync(replica.settings(start_ts=("d.t=20",)), Recorder(), T, InlineLoader()).exit_code == 0
+    assert replica.tables["d.t"] == {1: "old", 2: "between", 3: "new"}
+    assert replica.once(50, start_ts=("d.t=20",)).exit_code == 0
+    assert replica.tables["d.t"] == {1: "old", 2: "between", 3: "new"}
