@@ -106,7 +106,7 @@ class _Starting:
             return None  # its end and the CREATE TABLE of this one are still to run
         begun, left_out = self._has_begun(name, life), place.state in (State.EXCLUDED, State.DROPPED)
         if asked == NOW:
-            goes_on = begun or bool(given_at(life, self._progress)) or self._assembly.checkpoint < place.applied_ts
+            goes_on = begun or self._has_begun_elsewhere(life) or self._assembly.checkpoint < place.applied_ts
             return None if goes_on else self._assembly.checkpoint
         if place.state is State.DROPPED and asked < place.applied_ts:
             return None
@@ -133,6 +133,13 @@ class _Starting:
         if any(was_executed(file, self._progress) and not self._progress.was_given(ddl_id(file)) for file in ran):
             return True
         return any(self._read(name, life))
+
+    def _has_begun_elsewhere(self, life: Life) -> bool:
+        """Whether the target was given the table, or followed it under any name."""
+        if self._progress.is_new:
+            return False
+        there = given_at(life, self._progress) or _standing(life, self._standings) is not None
+        return bool(there) or any(any(self._read(own, life)) for own in life.names)
 
     def _read(self, name: TableName, life: Life) -> Iterator[Folder]:
         """The folders of the table that were read."""

@@ -121,3 +121,17 @@ def test_a_table_that_was_given_can_be_made_from_the_storage(replica: MemoryRepl
     assert replica.tables["d.t"] == {1: "old", 2: "between", 3: "new"}
     assert replica.once(50, start_ts=("d.t=20",)).exit_code == 0
     assert replica.tables["d.t"] == {1: "old", 2: "between", 3: "new"}
+
+
+@pytest.mark.parametrize("begun_by", ["now", "its statements"])
+def test_now_of_a_table_that_was_renamed_while_it_was_left_out(replica: MemoryReplica, begun_by: str) -> None:
+    if begun_by == "now":
+        assert replica.once(30, tables=ONLY_A).exit_code == 0
+        replica.holds("d.t", (1, "s"), (2, "s"))
+    assert replica.once(32, **({"start_ts": ("d.t=now",)} if begun_by == "now" else {})).exit_code == 0
+    assert replica.once(34, tables=ONLY_A).exit_code == 0
+    replica.feed.rename("d.t", "d.u", 41)
+    replica.feed.puts("d.u", 41, {45: (4, "u")})
+    assert replica.once(50, tables=ONLY_A).exit_code == 0
+    assert replica.once(60, start_ts=("*.*=now",)).exit_code == 0
+    assert replica.tables["d.u"].keys() == {1, 2, 3, 4}
