@@ -3,24 +3,25 @@ then. What came before is not done again, and nothing that needs them as they we
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from consumer.ddl.changes import changes_of
 from consumer.errors import BadConfig
-from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.actions import Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import Folder, SchemaFile
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.shaping import ShapingOf
 from consumer.model.starts import NOW, Starts
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
-from consumer.plan.lives import Life, Lives, given_at
+from consumer.plan.lives import Life, given_at
 from consumer.plan.standing import LEFT_OVER, PASSED_OVER, Standings, is_settled, was_executed
 from consumer.plan.statement import action_of
+from consumer.plan.upstream_at import UpstreamAt
 
 
 def starting(
@@ -94,7 +95,7 @@ class _Starting:
         self._assembly, self._progress, self._asked = assembly, progress, asked
         self._files = assembly.statements_due(progress)
         moments = {name: assembly.checkpoint if ts == NOW else ts for name, ts in asked.items()}
-        self._upstream = _Upstream(moments, self._files, assembly.timeline.origins)
+        self._upstream = UpstreamAt(moments, self._files, assembly.timeline.origins)
 
     def moment(self, name: TableName) -> int | None:
         """Where the table begins; None where the rule has no effect on it. Raises BadConfig for one that has begun
@@ -210,43 +211,6 @@ class _Starting:
                     table=str(name),
                 )
         return last
-
-
-class _Upstream:
-    """The tables that upstream has had. `at`: by name, the one that had it at its moment, none where there was none. A
-    table that the storage tells of only later was there all along, unless that made it."""
-
-    def __init__(
-        self, moments: Mapping[TableName, int], files: Sequence[SchemaFile], origins: Mapping[str, TableName]
-    ) -> None:
-        self.at: dict[TableName, Life] = {}
-        self._known: dict[int, Life] = {}
-        told: set[TableName] = set()
-        lives, waiting = Lives(), sorted(moments, key=lambda name: moments[name], reverse=True)
-        for file in files:
-            while waiting and moments[waiting[-1]] < file.version:
-                self._take(waiting.pop(), lives)
-            life, name = lives.follow(file, origins.get(file.path)), file.name
-            if life is not None:
-                self._known[id(life)] = life
-            made = file.query and action_of(file) in CREATE_ACTIONS | RENAME_ACTIONS
-            if name not in told and life is not None and not made and file.version > moments.get(name, MAX_TSO):
-                self.at[name] = life
-            told.add(name)
-        for name in waiting:
-            self._take(name, lives)
-
-    def _take(self, name: TableName, lives: Lives) -> None:
-        if name in lives.alive:
-            self.at[name] = lives.alive[name]
-
-    def had(self, name: TableName, ts: int) -> list[Life]:
-        """The tables that have had `name` up to `ts`."""
-        return [
-            life
-            for life in self._known.values()
-            if any(own == name and since <= ts for own, since in zip(life.names, life.since, strict=True))
-        ]
 
 
 def _up_to(life: Life, ts: int, name: TableName | bool) -> Iterator[SchemaFile]:
