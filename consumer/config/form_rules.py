@@ -11,7 +11,7 @@ from consumer.model.forms import Form, FormKind
 from consumer.model.names import NAME_LIMIT, TableName, same_names
 
 _MIRROR = "mirror"
-_FORMS = (_MIRROR, FormKind.APPEND, FormKind.SOFT_DELETE)
+_FORMS = (_MIRROR, FormKind.APPEND, FormKind.SOFT_DELETE, FormKind.HISTORY)
 _KEYS = ("tables", "form", "columns")
 
 

@@ -111,7 +111,8 @@ class Settings(_OfProtocols):
     )  # fmt: skip
     forms: Annotated[FormRules, BeforeValidator(form_rules)] = setting(
         FormRules(),
-        "What tables of the target keep: `mirror` upstream's rows, `append` each change, or `soft-delete` rows."
+        "What tables of the target keep: `mirror` upstream's rows, `append` each change, `soft-delete` deleted rows"
+        " too, or `history` each version of a row."
         " `RULE = FORM`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
         metavar="RULE = FORM", several=True, follows=True, key="form", file_key="forms",
     )  # fmt: skip

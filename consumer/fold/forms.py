@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +11,14 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import Flags, Ints, change_schema
 from consumer.codec.registry import protocol_of
-from consumer.fold.identity import key_codes, row_codes
+from consumer.fold.identity import first_of_equal, key_codes, last_of, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import FileChanges, fold_keyless
 from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, FormKind, source_of
 from consumer.model.load import Forming, LoadTask
-from consumer.model.names import LOGICAL_BITS
+from consumer.model.names import LOGICAL_BITS, MAX_TSO
 
+Values: TypeAlias = pa.Array | pa.ChunkedArray
 _INSERT, _UPDATE, _DELETE, _OLD = range(4)
 """What a change is; the last is the old row of an UPDATE."""
 
@@ -29,8 +31,10 @@ def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
 
 def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = True) -> pa.Table:
     """`fold` of rows with the values of upstream's key in the columns `key`. Raises CannotBeExact."""
-    if task.forming is not None and task.forming.form.kind is FormKind.APPEND:
-        return _every_change(changes, key) if final else changes
+    kind = None if task.forming is None else task.forming.form.kind
+    if kind in (FormKind.APPEND, FormKind.HISTORY):
+        of_all = _every_change if kind is FormKind.APPEND else _last_of_moments
+        return of_all(changes, key) if final and changes.num_rows else changes
     return fold_keyed(changes, key, final, task.parts, protocol_of(task.dialect).commit_ts)
 
 
@@ -42,20 +46,23 @@ def net_rows(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
 
 def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
     """Finally folded `changes` as puts and deletes of the target."""
-    return changes if task.forming is None else _rows(changes, task, task.forming)
+    forming = task.forming
+    if forming is None:
+        return changes
+    if forming.form.kind is FormKind.HISTORY:
+        return _versions(changes, task, forming)
+    return _rows(changes, task, forming)
 
 
-def added(changes: pa.Table, task: LoadTask) -> list[pa.Array | pa.ChunkedArray]:
+def added(changes: pa.Table, task: LoadTask) -> list[Values]:
     """The values of the columns that the task's form adds, for finally folded `changes`, of which the values of
-    upstream's columns do not matter."""
+    upstream's columns do not matter. Versions of rows have `versions`."""
     return [_VALUES[usual](changes, task, task.forming) for usual in task.forming.form.usual] if task.forming else []
 
 
 def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
     """One row for each change of upstream, however often it was written. Of one key a transaction has at most one row
     that is gone, and one that comes. The old row of an UPDATE remains only where it gave its key away."""
-    if not changes.num_rows:
-        return changes
     codes, count = key_codes([changes.column(f"c{position}") for position in key])
     moments, count = row_codes([pa.chunked_array([codes]), changes.column("ts")])
     kinds = _kinds(changes)
@@ -65,6 +72,16 @@ def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
     updated, gone = _has(moments, count, kinds == _UPDATE), _has(moments, count, kinds == _DELETE)
     kept &= ~((kinds == _OLD) & (updated | gone)[moments])
     kept &= ~((kinds == _INSERT) & updated[moments])  # some releases write an UPDATE as an INSERT
+    return changes if kept.all() else changes.filter(pa.array(kept))
+
+
+def _last_of_moments(changes: pa.Table, key: Sequence[int]) -> pa.Table:
+    """What each transaction left of a key: the row that came, if one did."""
+    codes, _ = key_codes([changes.column(f"c{position}") for position in key])
+    moments, count = row_codes([pa.chunked_array([codes]), changes.column("ts")])
+    order = np.argsort(changes.column("put").to_numpy(), kind="stable")
+    kept = np.zeros(changes.num_rows, np.bool_)
+    kept[last_of(moments[order], order, count)] = True
     return changes if kept.all() else changes.filter(pa.array(kept))
 
 
@@ -82,12 +99,49 @@ def _kinds(changes: pa.Table) -> Ints:
 
 
 def _rows(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
-    values = [changes.column(f"c{position}") for position in range(len(forming.source.columns))]
-    everything = [*values, *added(changes, task)]
+    puts = np.ones(changes.num_rows, np.bool_) if forming.form.keeps_ended else changes.column("put").to_numpy()
+    return _written(changes, puts, added(changes, task), task, forming)
+
+
+def _versions(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
+    """A put for each row that came, up to the next change of its key; and a delete for the first change of each key,
+    which ends the version that is there."""
+    if not changes.num_rows:
+        return change_schema(task.target).empty_table()
+    codes, _ = key_codes([changes.column(f"c{position}") for position in task.source.key])
+    ts, put = (changes.column(name).to_numpy() for name in ("ts", "put"))
+    until = next_changes(codes, ts, put)
+    first = np.lexsort((ts, codes))
+    first = first[first_of_equal(codes[first])]
+    at = np.concatenate([np.flatnonzero(put), first])
+    puts = np.arange(len(at)) < len(at) - len(first)
+    return _written(changes.take(pa.array(at)), puts, versions(ts[at], until[at]), task, forming)
+
+
+def versions(ts: Ints, until: Ints) -> list[pa.Array]:
+    """The values of the columns that are added to versions that began at `ts` and ended at `until`, MAX_TSO for the
+    current ones."""
+    current = until == MAX_TSO
+    told = pa.array(["0", "1"], pa.large_string()).take(pa.array(current.astype(np.int64)))
+    return [times(ts), times(np.where(current, 0, until)), told, pa.array(ts).cast(pa.large_string())]
+
+
+def next_changes(codes: Ints, ts: Ints, put: Flags) -> Ints:
+    """When the next change of each row's key was, MAX_TSO for none. At one commit-ts a row that goes is before the one
+    that comes."""
+    order = np.lexsort((put, ts, codes))
+    later: Ints = np.full(len(ts), MAX_TSO)
+    same = codes[order[1:]] == codes[order[:-1]]
+    later[order[:-1][same]] = ts[order[1:]][same]
+    return later
+
+
+def _written(changes: pa.Table, puts: Flags, values: Sequence[Values], task: LoadTask, forming: Forming) -> pa.Table:
+    """The rows of `changes` with the values of the columns that are added."""
+    upstream = (changes.column(f"c{position}") for position in range(len(forming.source.columns)))
+    everything = [*upstream, *values]
     meta = [changes.column(name) for name in ("ts", "series", "rank")]
-    ended = pa.chunked_array([pa.array(np.ones(changes.num_rows, np.bool_))])
-    puts = ended if forming.form.keeps_ended else changes.column("put")
-    columns = [meta[0], puts, *meta[1:], *(everything[place] for place in forming.places)]
+    columns = [meta[0], pa.array(puts), *meta[1:], *(everything[place] for place in forming.places)]
     return pa.Table.from_arrays(columns, schema=change_schema(task.target))
 
 

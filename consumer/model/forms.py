@@ -15,6 +15,8 @@ class FormKind(enum.StrEnum):
     """Each change is a row of its own."""
     SOFT_DELETE = "soft-delete"
     """A deleted row stays, with the time of its end."""
+    HISTORY = "history"
+    """Each version of a row is a row of its own, with the time from which and up to which it held."""
     CHOSEN = "columns"
     """Upstream's rows, with some of its columns. Rules about columns give it, no rule about forms."""
     MERGE = "merge"
@@ -22,6 +24,7 @@ class FormKind(enum.StrEnum):
 
 
 OP, COMMIT_TS, TABLE, VERSION, DELETED_AT = "_op", "_commit_ts", "_table", "_version", "_deleted_at"
+VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 SOURCE = "_source"
 
 _ADDED = {
@@ -32,6 +35,12 @@ _ADDED = {
         Column(VERSION, "BIGINT", unsigned=True),
     ),
     FormKind.SOFT_DELETE: (Column(DELETED_AT, "DATETIME", scale=6),),
+    FormKind.HISTORY: (
+        Column(VALID_FROM, "DATETIME", scale=6),
+        Column(VALID_TO, "DATETIME", scale=6),
+        Column(IS_CURRENT, "TINYINT", length=1),
+        Column(COMMIT_TS, "BIGINT", unsigned=True, nullable=False, is_pk=True),
+    ),
     FormKind.CHOSEN: (),
     FormKind.MERGE: (Column(SOURCE, "VARCHAR", length=129, nullable=False, is_pk=True),),
 }
@@ -60,7 +69,7 @@ class Form:
     @property
     def keeps_ended(self) -> bool:
         """Whether rows stay that upstream has no more."""
-        return self.kind in (FormKind.APPEND, FormKind.SOFT_DELETE)
+        return self.kind in (FormKind.APPEND, FormKind.SOFT_DELETE, FormKind.HISTORY)
 
     @property
     def usual(self) -> tuple[str, ...]:

@@ -43,6 +43,17 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """How a version of a row ends, of a table that has each of them as a row. Positions of columns: `began` of the
+    commit-ts at which a version began, which is of the key; `ended` of the time at which it ended, NULL while it is the
+    current one; `current` of whether it is."""
+
+    began: int
+    ended: int
+    current: int
+
+
+@dataclass(frozen=True, slots=True)
 class LoadTarget:
     """What an executor must know of one table's target.
 
@@ -57,7 +68,8 @@ class LoadTarget:
     the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
     `aside`: its bad rows are set aside, None where they stop it. `events`: each change is wanted as it was, not only
     what it leaves: it has a commit-ts, all values also of a row that is gone, and says whether it is of an UPDATE.
-    `shaping` are the rules about its changes.
+    `shaping` are the rules about its changes. `ending`: a delete removes no row. It ends the version of its row that is
+    current and began before the delete's commit-ts, and may have the key of a put: the version that begins then.
     """
 
     table: TableName
@@ -74,6 +86,7 @@ class LoadTarget:
     aside: Aside | None = None
     events: bool = False
     shaping: Shaping | None = None
+    ending: Ending | None = None
 
     @property
     def name(self) -> TableName:

@@ -14,9 +14,9 @@ from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.forms import Form
+from consumer.model.forms import COMMIT_TS, IS_CURRENT, VALID_TO, Form, FormKind
 from consumer.model.indexes import KeyColumns
-from consumer.model.load import Dialect, FileSlice, Forming, LoadTarget, LoadTask
+from consumer.model.load import Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.targets import SAME, Naming
@@ -165,8 +165,9 @@ class TableVersionConsumer:
         source = target if forming is None else forming.source
         layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         window, never_split = self.load.window, self.never_split
+        written = replace(target, ending=_ending(forming, target))
         return LoadTask(
-            number, target, window, tuple(slices), self.dialect, layouts, self._parts(), never_split, forming
+            number, written, window, tuple(slices), self.dialect, layouts, self._parts(), never_split, forming
         )
 
     def _forming(self, target: LoadTarget) -> Forming | None:
@@ -261,3 +262,12 @@ class TableVersionConsumer:
         folders = dict.fromkeys(planned.file.folder for planned in self.load.files)
         found = {(folder.root, folder.version): self.catalog.schema(folder) for folder in folders}
         return [schema for schema in found.values() if schema is not None]
+
+
+def _ending(forming: Forming | None, target: LoadTarget) -> Ending | None:
+    """Where a version's end is written."""
+    if forming is None or forming.form.kind is not FormKind.HISTORY:
+        return None
+    places = {same_name(name): position for position, name in enumerate(target.names)}
+    began, ended, current = (places[same_name(forming.form.name(n))] for n in (COMMIT_TS, VALID_TO, IS_CURRENT))
+    return Ending(began, ended, current)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from consumer.model.columns import Column
-from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, TABLE, VERSION, FormedDdl, FormKind
+from consumer.model.forms import (
+    COMMIT_TS,
+    DELETED_AT,
+    IS_CURRENT,
+    OP,
+    TABLE,
+    VALID_TO,
+    VERSION,
+    FormedDdl,
+    FormKind,
+)
 from consumer.model.names import TableName, tso_to_time
 
 _LAST = "__storage_consumer_last"
@@ -27,8 +37,10 @@ def closing(
     form = formed.form
     names = {usual: quote(form.name(usual)) for usual in form.usual}
     if form.kind is FormKind.SOFT_DELETE:
-        time = tso_to_time(version).strftime("%Y-%m-%d %H:%M:%S.%f")
-        return f"UPDATE {there} SET {names[DELETED_AT]} = {literal(time)} WHERE {names[DELETED_AT]} IS NULL"
+        return f"UPDATE {there} SET {names[DELETED_AT]} = {literal(_time(version))} WHERE {names[DELETED_AT]} IS NULL"
+    if form.kind is FormKind.HISTORY:
+        ended, current = names[VALID_TO], names[IS_CURRENT]
+        return f"UPDATE {there} SET {ended} = {literal(_time(version))}, {current} = 0 WHERE {ended} IS NULL"
     upstream = [quote(column.name) for column in formed.after[: -len(form.added)]]
     key = ", ".join(own(column) for column in formed.after if column.name in formed.key)
     gone = f"{names[OP]} = 'D'"
@@ -39,3 +51,7 @@ def closing(
         f" SELECT {', '.join(upstream)}, 'D', {version}, {literal(str(table))}, {version}"
         f" FROM (SELECT t.*, {ranked} FROM {there} t) l WHERE {_LAST} = 1 AND NOT {gone}"
     )
+
+
+def _time(version: int) -> str:
+    return tso_to_time(version).strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -3,13 +3,13 @@ its keys. Executor side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.batches import META, Flags, Ints, change_schema
-from consumer.fold.forms import added, times
+from consumer.codec.batches import META, Ints, change_schema
+from consumer.fold.forms import added, next_changes, times, versions
 from consumer.fold.identity import key_codes
 from consumer.model.check import CheckTask, Forms
 from consumer.model.forms import FormKind
@@ -26,13 +26,27 @@ def formed_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Compare
     forms = task.forms
     if forms is None or not eras:
         return eras
-    values: dict[int, Added] = {number: added(rows, task.eras[number].task) for number, rows in eras.items()}
-    if forms.ends and forms.kind is FormKind.SOFT_DELETE:
-        values = {number: [times(_end_times(rows, forms))] for number, rows in eras.items()}
-    if forms.ends and forms.kind is FormKind.APPEND:
-        eras, values = _with_ends(eras, values, forms)
-    keeps = forms.kind in (FormKind.APPEND, FormKind.SOFT_DELETE)
-    return {number: _valued(task, rows, values[number], comparer, keeps) for number, rows in eras.items()}
+    values: dict[int, Added]
+    match forms.kind:
+        case FormKind.HISTORY:
+            eras, values = _versions(eras, forms)
+        case FormKind.SOFT_DELETE:
+            values = {number: [times(_end_times(rows, forms))] for number, rows in eras.items()}
+        case _:
+            values = {number: added(rows, task.eras[number].task) for number, rows in eras.items()}
+            if forms.ends:
+                eras, values = _with_ends(eras, values, forms)
+    return {number: _valued(task, rows, values[number], comparer) for number, rows in eras.items()}
+
+
+def _versions(eras: Mapping[int, pa.Table], forms: Forms) -> tuple[dict[int, pa.Table], dict[int, Added]]:
+    """The rows that came, each up to the next change of its key or to a statement that ended all rows."""
+    found, values = dict[int, pa.Table](), dict[int, Added]()
+    for number, rows, ts, until, ends in _followed(eras, forms):
+        came = rows.column("put").to_numpy()
+        found[number] = rows.filter(pa.array(came))
+        values[number] = versions(ts[came], np.minimum(until, ends)[came])
+    return found, values
 
 
 def _end_times(rows: pa.Table, forms: Forms) -> Ints:
@@ -46,33 +60,30 @@ def _with_ends(
     eras: Mapping[int, pa.Table], values: Mapping[int, Added], forms: Forms
 ) -> tuple[dict[int, pa.Table], dict[int, Added]]:
     """With a row that is gone for each one that was there when a statement ended all of them."""
-    numbers = sorted(eras)
-    codes, _ = key_codes([_of_all(eras, numbers, f"c{position}") for position in forms.key])
-    ts, put = (_of_all(eras, numbers, name).to_numpy() for name in ("ts", "put"))
-    ends = _first_end(ts, forms)
-    ended = put & (ends < next_changes(codes, ts, put))
-    found, more, begin = dict[int, pa.Table](), dict[int, Added](), 0
-    names = dict(forms.ends)
-    for number in numbers:
-        rows = eras[number]
-        of_era = slice(begin, begin := begin + rows.num_rows)
-        gone, at = rows.filter(pa.array(ended[of_era])), ends[of_era][ended[of_era]]
-        versions = pa.array(at).cast(pa.large_string())
-        tables = pa.array([names[version] for version in at.tolist()], pa.large_string())
-        closing = [pa.repeat(pa.scalar("D", pa.large_string()), gone.num_rows), versions, tables, versions]
+    found, more = dict[int, pa.Table](), dict[int, Added]()
+    statements = np.array([version for version, _ in forms.ends], np.int64)
+    names = pa.array([name for _, name in forms.ends], pa.large_string())
+    for number, rows, _, until, ends in _followed(eras, forms):
+        ended = rows.column("put").to_numpy() & (ends < until)
+        gone, at = rows.filter(pa.array(ended)), ends[ended]
+        version = pa.array(at).cast(pa.large_string())
+        table = names.take(pa.array(np.searchsorted(statements, at)))
+        closing = [pa.repeat(pa.scalar("D", pa.large_string()), gone.num_rows), version, table, version]
         found[number] = pa.concat_tables([rows, gone])
         more[number] = [_together(*both) for both in zip(values[number], closing, strict=True)]
     return found, more
 
 
-def next_changes(codes: Ints, ts: Ints, put: Flags) -> Ints:
-    """When the next change of each row's key was, MAX_TSO for none. At one commit-ts a row that goes is before the one
-    that comes."""
-    order = np.lexsort((put, ts, codes))
-    later = np.full(len(ts), MAX_TSO)
-    same = codes[order[1:]] == codes[order[:-1]]
-    later[order[:-1][same]] = ts[order[1:]][same]
-    return later
+def _followed(eras: Mapping[int, pa.Table], forms: Forms) -> Iterator[tuple[int, pa.Table, Ints, Ints, Ints]]:
+    """Each era's number and rows; of each row its commit-ts, that of the next change of its key, and the first
+    statement behind it that ended all rows; MAX_TSO for none."""
+    numbers, begin = sorted(eras), 0
+    codes, _ = key_codes([_of_all(eras, numbers, f"c{position}") for position in forms.key])
+    ts, put = (_of_all(eras, numbers, name).to_numpy() for name in ("ts", "put"))
+    until, ends = next_changes(codes, ts, put), _first_end(ts, forms)
+    for number in numbers:
+        of_era = slice(begin, begin := begin + eras[number].num_rows)
+        yield number, eras[number], ts[of_era], until[of_era], ends[of_era]
 
 
 def _first_end(ts: Ints, forms: Forms) -> Ints:
@@ -81,7 +92,7 @@ def _first_end(ts: Ints, forms: Forms) -> Ints:
     return versions[np.searchsorted(versions, ts, side="left")]
 
 
-def _valued(task: CheckTask, rows: pa.Table, values: Added, comparer: Comparer, keeps: bool) -> pa.Table:
+def _valued(task: CheckTask, rows: pa.Table, values: Added, comparer: Comparer) -> pa.Table:
     forms, schema = task.forms, change_schema(task.target)
     assert forms is not None
     kinds = schema.types[META:]
@@ -93,7 +104,9 @@ def _valued(task: CheckTask, rows: pa.Table, values: Added, comparer: Comparer, 
         rows = _with(rows, f"c{position}", normal.column(f"c{position}"))
         if task.mending:
             rows = _with(rows, f"r{position}", pa.chunked_array([raw[position]]))
-    return _with(rows, "put", pa.chunked_array([np.ones(rows.num_rows, np.bool_)])) if keeps else rows
+    if forms.kind in (FormKind.CHOSEN, FormKind.MERGE):
+        return rows
+    return _with(rows, "put", pa.chunked_array([np.ones(rows.num_rows, np.bool_)]))
 
 
 def _with(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:

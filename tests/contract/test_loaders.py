@@ -14,8 +14,9 @@ import pytest
 
 import consumer.spark.load as spark_load
 from consumer.errors import BadConfig, CannotBeExact, ConsumerError, LeaseHeld, TableError, TargetUnavailable
-from consumer.model.check import CheckTask, Era, Origin
-from consumer.model.load import Dialect, FileSlice, LoadOutcome, LoadPart, LoadTarget, LoadTask
+from consumer.model.check import CheckTask, Era, Forms, Origin
+from consumer.model.forms import Form, FormKind
+from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.ports import Loader, Stored
 from consumer.sink.columnar.table import ColumnarTarget
@@ -180,7 +181,7 @@ def test_parts_that_are_told_are_parts_of_the_whole(loader: Loader, tmp_path: Pa
 class Held:
     """A Comparer of a target that holds these rows, by range."""
 
-    rows: tuple[tuple[tuple[str, str | None], ...], ...]
+    rows: tuple[tuple[tuple[str | None, ...], ...], ...]
 
     @property
     def ranges(self) -> int:
@@ -194,7 +195,8 @@ class Held:
 
     def held(self, number: int) -> Iterator[pa.Table]:
         columns = zip(*self.rows[number], strict=True)
-        yield pa.table([pa.array(column, pa.large_string()) for column in columns], names=["c0", "c1"])
+        named = {f"c{at}": pa.array(column, pa.large_string()) for at, column in enumerate(columns)}
+        yield pa.table(named)
 
 
 class NotReached(Held):
@@ -218,6 +220,45 @@ def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
     assert shown == {
         ("missing", "3", ()), ("extra", "2", ()), ("extra", "4", ()), ("differs", "1", (("name", "0 again", None),)),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [FormKind.APPEND, FormKind.SOFT_DELETE, FormKind.HISTORY])
+def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Loader, kind: FormKind) -> None:
+    """A statement of version 15 ends all rows."""
+    files, form, own = storage(), Form(kind), replace(target(TABLES[0]), events=True)
+    columns = (ID, NAME, *form.added)
+    key = tuple(position for position, column in enumerate(columns) if column.is_pk)
+    written = replace(target_of(columns, key, TABLES[0]), settings=None)
+    reading = replace(task(0, files), target=own, forming=Forming(form, own, tuple(range(len(columns))), (1, 15)))
+    added = {2 + at: at for at in range(len(form.added))}
+    era = Era(reading, (0, 1, *[-1] * len(added)), (True,) * len(columns))
+    asked = CheckTask(
+        written, (era,), whole=True, show=10, forms=Forms(kind, (0,), added, ((15, "d.t0"),)), mending=True
+    )
+    epoch = "1970-01-01 00:00:00.000000"
+    held: dict[FormKind, list[tuple[str | None, ...]]] = {
+        FormKind.APPEND: [
+            *((str(n), "0", "I", str(9 + n), "d.t0", "1") for n in (1, 2, 3)),
+            *((str(n), "0", "D", "15", "d.t0", "15") for n in (1, 2, 3)),
+            ("1", "0 again", "U", "20", "d.t0", "15"), ("2", "0", "D", "21", "d.t0", "15"),
+        ],
+        FormKind.SOFT_DELETE: [("1", "0 again", None), ("2", "0", epoch), ("3", "0", epoch)],
+        FormKind.HISTORY: [
+            *((str(n), "0", epoch, epoch, "0", str(9 + n)) for n in (1, 2, 3)),
+            ("1", "0 again", epoch, None, "1", "20"),
+        ],
+    }  # fmt: skip
+    rows, found = held[kind], list[pa.Table]()
+    split = Held((tuple(rows[::2]), tuple(rows[1::2])))
+    equal = loader.compare(asked, split, files, 2)
+    assert (equal.expected, equal.found, equal.differences) == (len(rows), len(rows), 0)
+    for number in range(len(rows)):
+        less = Held((tuple(rows[:number] + rows[number + 1 :]),))
+        found.clear()
+        counted = loader.compare(asked, less, files, 2, found=found.append)
+        assert (counted.missing, counted.differences) == (1, 1)
+        (mended,) = (row for table in found for row in table.to_pylist())
+        assert tuple(mended[f"c{at}"] for at in range(len(columns))) == rows[number]
 
 
 def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loader) -> None:

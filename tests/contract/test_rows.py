@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from consumer.errors import CannotBeExact, DdlRefused, TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask
+from consumer.model.load import Dialect, Ending, LoadOutcome, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.progress import (
     ProgressChange,
@@ -25,6 +27,7 @@ from tests.contract.acts import (
     SHOP,
     UPSTREAM,
     Change,
+    apply,
     changes,
     create_item,
     create_log,
@@ -181,3 +184,62 @@ def test_hidden_columns_are_no_part_of_rows(sink: Sink) -> None:
     create_item(sink)
     hidden = Column("_V$_expression_index_0", "VAR_STRING")
     assert prepared(sink, SHOP, (ID, NAME, hidden)).names == ("id", "name")
+
+
+VERSIONS = (
+    Column("id", "INT", length=11, nullable=False, is_pk=True),
+    Column("name", "VARCHAR", length=50),
+    Column("_valid_to", "DATETIME", scale=6),
+    Column("_is_current", "TINYINT", length=1),
+    Column("_commit_ts", "BIGINT", unsigned=True, nullable=False, is_pk=True),
+)
+MS = 1 << 18
+Version = tuple[bool, int, str | None, int | None, int]
+"""Whether it is a put, the key, the value, and when it ended and began in milliseconds."""
+
+
+def versions(*rows: Version) -> pa.Table:
+    found = []
+    for put, key, value, ended, began in rows:
+        time = None if ended is None else f"1970-01-01 00:00:00.{ended:03}000"
+        found.append((put, (str(key), value, time, str(int(ended is None)), str(began * MS))))
+    return changes(*found)
+
+
+def test_a_delete_ends_the_version_that_is_current(sink: Sink) -> None:
+    """Again and again, in any order with the puts, and in two parts."""
+    step = ddl(
+        Action.CREATE_TABLE,
+        SHOP,
+        2,
+        "CREATE TABLE `item` (`id` INT,`name` VARCHAR(50),`_valid_to` DATETIME(6),`_is_current` TINYINT(1),"
+        "`_commit_ts` BIGINT UNSIGNED,PRIMARY KEY (`id`,`_commit_ts`))",
+        VERSIONS,
+    )
+    apply(sink, ddl(Action.CREATE_SCHEMA, TableName("shop", ""), 1, "CREATE DATABASE `shop`"), step)
+    target = prepared(sink, SHOP, VERSIONS)
+    place = {name: position for position, name in enumerate(target.names)}
+    target = replace(target, ending=Ending(place["_commit_ts"], place["_valid_to"], place["_is_current"]))
+    first = versions(
+        (True, 1, "a", None, 10), (True, 2, "b", None, 10), (True, 3, "c", 12, 10), (False, 3, None, 0, 10)
+    )
+    second = versions(
+        (False, 1, None, 0, 20), (True, 1, "d", 25, 20), (True, 1, "e", None, 25), (False, 2, None, 0, 21),
+        (False, 3, None, 0, 22),
+    )  # fmt: skip
+    load(sink, target, first)
+    for number in range(2):
+        load(sink, target, second, window=Window(20, 30 + number))
+    sink.rest()
+    comparer = sink.comparer(prepared(sink, SHOP, VERSIONS))
+    rows = (row for number in range(comparer.ranges) for table in comparer.held(number) for row in table.to_pylist())
+    names = ("id", "name", "_valid_to", "_is_current", "_commit_ts")
+    found = sorted(tuple(row[f"c{place[name]}"] for name in names) for row in rows)
+    wanted = [("1", "a", 20, 10), ("1", "d", 25, 20), ("1", "e", None, 25), ("2", "b", 21, 10), ("3", "c", 12, 10)]
+    assert [(key, name, plain_ms(ended), current, int(ts)) for key, name, ended, current, ts in found] == [
+        (key, name, ended, str(int(ended is None)), began * MS) for key, name, ended, began in wanted
+    ]
+
+
+def plain_ms(time: str | None) -> int | None:
+    return None if time is None else int(time.rpartition(".")[2][:6].ljust(6, "0")) // 1000

@@ -57,12 +57,15 @@ class Place:
 
     def both(self, case: Case, form: str, keyed: int) -> RunResult:
         """A mirror under other names, and the form."""
-        for given in ({"routes": ["*.* -> m_*.*"], "name": "mirror"}, {"forms": [f"*.* = {form}"]}):
+        return self.each(case, keyed, {"routes": ["*.* -> m_*.*"], "name": "mirror"}, {"forms": [f"*.* = {form}"]})
+
+    def each(self, case: Case, keyed: int, *ways: dict[str, Any]) -> RunResult:
+        for given in ways:
             settings = case.settings(case.folder / "storage", self.url, ddl=NO_VIEWS, **given)
             result = app.once(settings, Recorder(), InlineLoader(keyed))
             assert result.exit_code == 0, [table.error for table in result.tables.values()]
-        compared = app.verify(settings, Recorder(), loader=InlineLoader(keyed)).tables
-        assert not [check for check in compared if check.error or check.counted.differences]
+            compared = app.verify(settings, Recorder(), loader=InlineLoader(keyed)).tables
+            assert not [check for check in compared if check.error or check.counted.differences]
         assert all("a statement set its values" in note for check in compared for note in check.notes)
         return result
 
@@ -156,3 +159,35 @@ def test_rows_that_are_deleted_stay_with_their_time(name: str, place: Place) -> 
             }
             checked.add(f"{database}.{table}")
     assert checked == {name for name in DELETED if name in keys}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_version_is_what_sql_makes_of_the_changes(name: str, place: Place) -> None:
+    case = CASES[name]
+    keys: Keys = keys_of(case.folder / "storage", KEYS)
+    changes = {"routes": ["*.* -> m_*.*"], "forms": ["*.* = append"], "name": "changes"}
+    place.each(case, 2, changes, {"forms": ["*.* = history"]})
+    compared = 0
+    for database, table in place.tables(mirror=False) & place.tables(mirror=True):
+        columns = place.columns(database, table)[:-4]
+        if in_trash((database, table)):
+            continue
+        key = keys[f"{database}.{table}"]
+        found = place.rows(database, table, [*columns, "_commit_ts", "_valid_from", "_valid_to", "_is_current"])
+        rows = place.rows(f"m_{database}", table, [*key, "_commit_ts", "_op", *columns])
+        assert in_order(found) == in_order(followed(rows, len(key))), (database, table)
+        compared += len(found)
+    assert compared
+
+
+def followed(rows: Rows, key: int) -> Rows:
+    """Each row that came, with its commit-ts, when it came and when the next change of its key was, and whether none
+    was; as LEAD has it."""
+    found = []
+    ordered = sorted(rows, key=lambda row: (repr(row[:key]), row[key], row[key + 1] != "D"))
+    for row, after in zip(ordered, [*ordered[1:], None], strict=True):
+        until = after[key] if after is not None and repr(after[:key]) == repr(row[:key]) else None
+        if row[key + 1] != "D":
+            times = (None if ts is None else tso_to_time(ts).replace(tzinfo=None) for ts in (row[key], until))
+            found.append((*row[key + 2 :], row[key], *times, int(until is None)))
+    return found

@@ -115,11 +115,27 @@ def time_text(ms: int) -> str:
 SOFT = sorted((key, v, ms if ms == "None" else time_text(int(ms))) for key, v, ms in KEPT)
 
 
+VERSIONS = [
+    (1, 1, 10, 11), (1, 10, 11, 0), (2, 2, 10, 12), (3, 3, 10, 13), (3, 4, 13, 0), (4, 4, 10, 13), (4, 3, 13, 0),
+    (5, 5, 10, 14), (6, 5, 14, 0),
+]  # fmt: skip
+"""Key and value, when it came, and when it went or 0."""
+VERSION = "id, v, _valid_from, _valid_to, _is_current, _commit_ts"
+
+
+def versions(*rows: tuple[int, int, int, int]) -> list[tuple[str, ...]]:
+    return sorted(
+        (str(key), str(v), time_text(came), time_text(went) if went else "None", str(int(not went)), str(came * MS))
+        for key, v, came, went in rows
+    )
+
+
 def expected(form: str) -> tuple[str, list[tuple[str, ...]]]:
-    return (ALL, APPENDED) if form == "append" else ("id, v, _deleted_at", SOFT)
+    found = {"append": (ALL, APPENDED), "soft-delete": ("id, v, _deleted_at", SOFT)}
+    return found.get(form) or (VERSION, versions(*VERSIONS))
 
 
-@pytest.mark.parametrize("form", ["append", "soft-delete"])
+@pytest.mark.parametrize("form", ["append", "soft-delete", "history"])
 @pytest.mark.parametrize("keyed", [0, 3])
 def test_each_kind_of_change(form: str, keyed: int, make: Callable[[str], Formed]) -> None:
     replica = make(form)
@@ -130,7 +146,7 @@ def test_each_kind_of_change(form: str, keyed: int, make: Callable[[str], Formed
     assert replica.rows(columns) == rows
 
 
-@pytest.mark.parametrize("form", ["append", "soft-delete"])
+@pytest.mark.parametrize("form", ["append", "soft-delete", "history"])
 def test_rows_in_rounds_of_any_size_are_those_of_one(form: str, make: Callable[[str], Formed]) -> None:
     replica = make(form)
     first_rows(replica.feed)
@@ -140,7 +156,7 @@ def test_rows_in_rounds_of_any_size_are_those_of_one(form: str, make: Callable[[
     assert replica.rows(columns) == rows
 
 
-@pytest.mark.parametrize("form", ["append", "soft-delete"])
+@pytest.mark.parametrize("form", ["append", "soft-delete", "history"])
 def test_rows_that_are_sent_again_in_new_files_change_nothing(form: str, make: Callable[[str], Formed]) -> None:
     replica = make(form)
     first_rows(replica.feed)
@@ -156,7 +172,7 @@ def test_rows_that_are_sent_again_in_new_files_change_nothing(form: str, make: C
     assert [row for row in replica.rows(columns) if int(row[0]) < 100] == rows
 
 
-@pytest.mark.parametrize("form", ["append", "soft-delete"])
+@pytest.mark.parametrize("form", ["append", "soft-delete", "history"])
 def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(
     form: str, make: Callable[[str], Formed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +208,11 @@ def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(
             wanted += [(key, v, "D", str(16 * MS), "d.t", str(16 * MS), "n") for key, v in ended]
             wanted += [("1", "19", "I", str(19 * MS), "d.t", str(18 * MS), "x")]
             assert replica.rows(f"{ALL}, note") == sorted(wanted), moment
+        elif form == "history":
+            ended = [(key, v, came, went or 16) for key, v, came, went in VERSIONS]
+            wanted = [(*row, "n") for row in versions(*ended)]
+            wanted += [(*row, "x") for row in versions((1, 19, 19, 0))]
+            assert replica.rows(f"{VERSION}, note") == sorted(wanted), moment
         else:
             end = {"None": time_text(16)}
             wanted = [(*row[:2], end.get(row[2], row[2]), "n") for row in SOFT if row[0] != "1"]

@@ -19,7 +19,9 @@ DOCS = (
     .partition("\n## Forms\n")[2]
     .partition("\n## ")[0]
 )
-VERSIONS = [(1, 1, 10 * MS, 12 * MS, False), (2, 2, 11 * MS, None, True)]
+VERSIONS = [(1, 10, 12, 0), (2, 11, None, 1)]
+"""The key, when it came and when it went in milliseconds, and whether it is current."""
+NOW = "2024-05-01 00:00:00"
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def feed(tmp_path: Path) -> Feed:
     """The tables of the docs' example, and one without a key."""
     feed = Feed(tmp_path / "cdc")
     feed.database("shop", MS)
-    for table in ("orders", "items", "tmp_a"):
+    for table in ("orders", "items", "prices", "tmp_a"):
         feed.create(f"shop.{table}", 2 * MS)
         changes = line(10, "INSERT", 1, "1") + line(11, "INSERT", 2, "2") + line(12, "DELETE", 1, "1")
         named = changes.replace(b'"database":"d","table":"t"', b'"database":"shop","table":"%s"' % table.encode())
@@ -49,11 +51,15 @@ def test_the_examples_of_the_docs(
     upstream = ("--tz", "UTC", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json")
     done = cli.raw("once", "--config", "c.toml", *upstream)
     assert done.code == 0, done.err
-    present, versions = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
+    present, at_a_time = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
     with duckdb.connect("replica.duckdb") as connection:
         assert connection.execute(present).fetchall() == [(2, 2, "I", 11 * MS, "shop.orders", 2 * MS, 1)]
         assert len(connection.execute("SELECT * FROM shop.orders").fetchall()) == 3
-        assert sorted(connection.execute(versions).fetchall()) == VERSIONS
+        told = "SELECT id, epoch_ms(_valid_from), epoch_ms(_valid_to), _is_current FROM shop.prices ORDER BY id"
+        assert connection.execute(told).fetchall() == VERSIONS
+        for time, ids in ((NOW, [2]), ("1970-01-01 00:00:00.011", [1, 2]), ("1970-01-01 00:00:00.010", [1])):
+            rows = connection.execute(at_a_time.replace(NOW, time)).fetchall()
+            assert sorted(row[0] for row in rows) == ids
         ended = connection.execute("SELECT id, epoch_ms(ended) FROM shop.items ORDER BY id").fetchall()
         assert ended == [(1, 12), (2, None)]
         assert connection.execute("SELECT * FROM shop.tmp_a").fetchall() == [(2, 2)]
@@ -70,11 +76,13 @@ def test_the_examples_of_the_docs(
 
 def test_the_queries_of_the_docs_on_a_server(cli: CommandLine, feed: Feed, fresh_mariadb: MariaDb) -> None:
     upstream = ("--tz", "UTC", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json")
-    flags = ("--downstream-uri", fresh_mariadb.url(), "--form", "shop.orders = append")
+    forms = ("--form", "shop.orders = append", "--form", "shop.prices = history")
+    flags = ("--downstream-uri", fresh_mariadb.url(), *forms)
     assert cli.raw("once", *upstream, *flags).code == 0
-    present, versions = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
+    present, at_a_time = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
     assert fresh_mariadb.execute(present) == [(2, 2, "I", 11 * MS, "shop.orders", 2 * MS, 1)]
-    assert sorted(fresh_mariadb.execute(versions)) == VERSIONS
+    assert [row[0] for row in fresh_mariadb.execute(at_a_time)] == [2]
+    assert len(fresh_mariadb.execute(at_a_time.replace(NOW, "1970-01-01 00:00:00.011"))) == 2
 
 
 def test_plan_shows_forms_and_verify_compares_them(cli: CommandLine, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ ROUTE = "s*.t -> shop.t merge _source"
 SHAPES: dict[str, dict[str, Any]] = {
     "append": {"forms": ["*.* = append"]},
     "soft-delete": {"forms": ["*.* = soft-delete"]},
+    "history": {"forms": ["*.* = history"]},
     "columns": {"columns": [{"tables": ["*.*"], "exclude": ["v"], "rename": {"name": "called"}}]},
     "append with columns": {
         "forms": ["*.* = append"],
@@ -43,7 +44,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "merge": {"routes": [ROUTE]},
 }
-OWN = {"append": ("_op", "_commit_ts", "_table", "_version"), "soft-delete": ("_deleted_at",), "merge": ("_source",)}
+OWN = {
+    "append": ("_op", "_commit_ts", "_table", "_version"),
+    "soft-delete": ("_deleted_at",),
+    "history": ("_valid_from", "_valid_to", "_is_current", "_commit_ts"),
+    "merge": ("_source",),
+}
 """The columns that a form adds."""
 
 
@@ -188,7 +194,7 @@ def test_each_change_of_one_value_is_found_and_made_right(shape: str, make: Make
     for number, (name, kind) in enumerate(kinds.items()):
         row = rows[number % len(rows)]
         one = " AND ".join(f"{n} = {literal(v)}" for n, v in zip(key, row, strict=True))
-        new = "1999-01-01 00:00:00.000001" if kind.startswith(("DATETIME", "TIMESTAMP")) else "9999"
+        new = "1999-01-01 00:00:00.000001" if kind.startswith(("DATETIME", "TIMESTAMP")) else "99"
         new = new if "INT" in kind or "TIME" in kind else "x"
         place.query(f"UPDATE {place.table} SET {name} = '{new}' WHERE {one}")
         found = place.verified()

@@ -11,7 +11,19 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, FormedDdl, FormKind, source_of
+from consumer.model.forms import (
+    COMMIT_TS,
+    DELETED_AT,
+    IS_CURRENT,
+    OP,
+    SOURCE,
+    TABLE,
+    VALID_TO,
+    VERSION,
+    FormedDdl,
+    FormKind,
+    source_of,
+)
 from consumer.model.names import TableName, same_name, tso_to_time
 from consumer.model.steps import ApplyDdl
 from consumer.sink.memory.store import MemoryTable, Row
@@ -136,8 +148,12 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedD
 
 def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:
     form, version = formed.form, str(step.file.version)
+    time = tso_to_time(step.file.version).strftime("%Y-%m-%d %H:%M:%S.%f")
+    if form.kind is FormKind.HISTORY:
+        end: Row = {form.name(VALID_TO): time, form.name(IS_CURRENT): "0"}
+        table.rows = [{**row, **(end if row[form.name(VALID_TO)] is None else {})} for row in table.rows]
+        return
     if form.kind is FormKind.SOFT_DELETE:
-        time = tso_to_time(step.file.version).strftime("%Y-%m-%d %H:%M:%S.%f")
         table.rows = [{**row, form.name(DELETED_AT): row[form.name(DELETED_AT)] or time} for row in table.rows]
         return
     op, commit_ts = form.name(OP), form.name(COMMIT_TS)

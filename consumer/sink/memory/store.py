@@ -9,8 +9,8 @@ from typing import Any
 
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.columns import Column
-from consumer.model.load import LoadTarget
-from consumer.model.names import TableName
+from consumer.model.load import Ending, LoadTarget
+from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import AuditRow, Progress
 
 Row = dict[str, Any]
@@ -52,6 +52,9 @@ def _values(target: LoadTarget, change: Row) -> Row:
 
 def merge(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> None:
     """Take the folded changes of a table with a key. Raises SchemaDrift."""
+    if target.ending is not None:
+        end_versions(table, target, target.ending, [change for change in changes if not change["put"]])
+        changes = [change for change in changes if change["put"]]
     names = [target.names[position] for position in target.key]
     before = {tuple(row[name] for name in names): row for row in table.rows}
     kept = [column for column in table.columns if column.name in target.own]
@@ -63,6 +66,17 @@ def merge(table: MemoryTable, target: LoadTarget, changes: Sequence[Row]) -> Non
         table.rows = [other for other in table.rows if any(other[name] != row[name] for name in names)]
         if change["put"]:
             table.rows.append({column.name: row[column.name] for column in table.columns})
+
+
+def end_versions(table: MemoryTable, target: LoadTarget, ending: Ending, ends: Sequence[Row]) -> None:
+    """Each of `ends` ends the version that is current in front of it."""
+    began, ended, current = (target.names[n] for n in (ending.began, ending.ended, ending.current))
+    key = [target.names[position] for position in target.key if position != ending.began]
+    at = {tuple(_values(target, end)[name] for name in key): int(_values(target, end)[began]) for end in ends}
+    for row in table.rows:
+        end = at.get(tuple(row[name] for name in key))
+        if end is not None and row[ended] is None and int(row[began]) < end:
+            row |= {ended: tso_to_time(end).strftime("%Y-%m-%d %H:%M:%S.%f"), current: "0"}
 
 
 def _default(column: Column, target: LoadTarget) -> str | None:

@@ -68,8 +68,8 @@ def test_added_columns_have_the_names_that_the_file_gives_them(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ('{tables = ["a.*"]}', "form None is not known; give mirror, append, soft-delete"),
-        ('{tables = ["a.*"], form = "history"}', "form 'history' is not known"),
+        ('{tables = ["a.*"]}', "form None is not known; give mirror, append, soft-delete, history"),
+        ('{tables = ["a.*"], form = "scd2"}', "form 'scd2' is not known"),
         ('{tables = "a.*", form = "append"}', "a list of table rules"),
         ('{tables = [], form = "append"}', "a list of table rules"),
         ('{tables = ["a"], form = "append"}', "'a' is not a table rule"),

@@ -9,8 +9,8 @@ import duckdb
 
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, StagedRowsGone
 from consumer.model.commands import resync_command
-from consumer.model.load import LoadTarget
-from consumer.model.names import TableName
+from consumer.model.load import Ending, LoadTarget
+from consumer.model.names import LOGICAL_BITS, TableName
 from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ColumnarTarget, Held, ReplicaTable
 from consumer.sink.columnar.types import TEXT, text_of
@@ -103,7 +103,11 @@ def _merge_keyed(
     if has_rows(connection, table.name):
         keys = ", ".join(f"{staged.values[position]} AS k{position}" for position in target.key)
         same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in target.key)
-        connection.execute(f"DELETE FROM {name} t USING (SELECT {keys} FROM {staged.source}) s WHERE {same}")
+        gone = f"SELECT {keys} FROM {staged.source}"
+        if target.ending is not None:
+            connection.execute(_ended(target, target.ending, table, name, f"{gone} WHERE NOT put"))
+            gone += " WHERE put"
+        connection.execute(f"DELETE FROM {name} t USING ({gone}) s WHERE {same}")
     columns = ", ".join(map(quote, target.names))
     if not target.own:
         connection.execute(
@@ -119,6 +123,18 @@ def _merge_keyed(
     (inserted,) = connection.execute(f"INSERT INTO {name} ({columns}) {new}").fetchall()[0]
     connection.execute("DROP TABLE temp.main.completed")
     return int(inserted)
+
+
+def _ended(target: LoadTarget, ending: Ending, table: ReplicaTable, name: str, keys: str) -> str:
+    """The statement that ends the versions that are current in front of `keys`. One that has ended stays as it is."""
+    began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
+    others = (position for position in target.key if position != ending.began)
+    same = " AND ".join(f"t.{quote(target.names[position])} = s.k{position}" for position in others)
+    time = f"make_timestamp((CAST(s.k{ending.began} AS BIGINT) >> {LOGICAL_BITS}) * 1000)"
+    return (
+        f"UPDATE {name} t SET {ended} = CAST({time} AS {table.types[target.names[ending.ended]]}), {current} = 0"
+        f" FROM ({keys}) s WHERE {same} AND t.{began} < s.k{ending.began} AND t.{ended} IS NULL"
+    )
 
 
 def _complete(connection: duckdb.DuckDBPyConnection, target: LoadTarget, table: ReplicaTable, staged: _Staged) -> None:

@@ -22,9 +22,10 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import qualified, quote
 from consumer.sink.mysql.rows.values import mysql_target, table_of
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
+from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.progress_layout import SCHEMA
 
-_STAGE, _OWN = "stage", "stage_own"
+_STAGE, _OWN, _KEYS = "stage", "stage_own", "stage_keys"
 _ROW = "storage_consumer_row"
 """A staged row's number, and the stage's key: some servers take no table without one."""
 _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
@@ -58,15 +59,55 @@ def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
     if target.own:
         _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
+    _begin_unlocked(cursor, settings)
+
+
+def _begin_unlocked(cursor: pymysql.cursors.Cursor, settings: MySqlTarget) -> None:
     cursor.connection.commit()
     if settings.flavor != "tidb":
         # Rows that are only looked at are not locked then: sessions would wait for one another at every gap.
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
+def make_key_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
+    """As `make_stage`, for the key's columns alone."""
+    settings = mysql_target(target)
+    types = [(settings.column_types[n], settings.collations[n]) for n in target.key]
+    names = [target.names[position] for position in target.key]
+    _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", names, types)
+    _begin_unlocked(cursor, settings)
+
+
+def key_stage_of(target: LoadTarget) -> str:
+    return qualified(SCHEMA, _numbered(target, _KEYS))
+
+
+def staged_keys(target: LoadTarget) -> LoadTarget:
+    """That stage, as a target of rows that have the columns of the key alone."""
+    settings = mysql_target(target)
+
+    def of_key(values: Sequence[str]) -> tuple[str, ...]:
+        return tuple(values[position] for position in target.key)
+
+    plain = replace(
+        settings,
+        database=SCHEMA,
+        table=_numbered(target, _KEYS),
+        data_types=of_key(settings.data_types),
+        column_types=of_key(settings.column_types),
+        collations=of_key(settings.collations),
+        checked=False,
+        padded=(),
+        computed=(),
+    )
+    columns, key = tuple(target.columns[position] for position in target.key), tuple(range(len(target.key)))
+    return replace(target, columns=columns, names=of_key(target.names), key=key, settings=plain, own=(), ending=None)
+
+
 def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     """Behind the transaction."""
-    cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {stage_of(target)}, {_own_of(target)}")
+    every = (stage_of(target), _own_of(target), key_stage_of(target))
+    cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {', '.join(every)}")
 
 
 def _make(
@@ -188,10 +229,11 @@ def _collision(target: LoadTarget, said: str) -> RowsCollide:
 
 def _same_handle(target: LoadTarget) -> str:
     """The condition that rows `s` of the stage and rows of the table have exactly the same key."""
-    return " AND ".join(_same(target, position) for position in target.key)
+    return " AND ".join(same_values(target, position) for position in target.key)
 
 
-def _same(target: LoadTarget, position: int) -> str:
+def same_values(target: LoadTarget, position: int) -> str:
+    """The same for one column of the key."""
     name = quote(target.names[position])
     there = f"{table_of(target)}.{name}"
     equal = f"{there} = s.{name}"

@@ -15,7 +15,8 @@ from consumer.sink.mysql.rows import load_data, replace
 from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.blank_puts import end_in_blanks, record_blanks
 from consumer.sink.mysql.rows.deletes import delete_statements
-from consumer.sink.mysql.rows.staged import is_staged, staged, write_staged
+from consumer.sink.mysql.rows.ends import end_versions, keys_of
+from consumer.sink.mysql.rows.staged import is_staged, make_key_stage, make_stage, staged, staged_keys, write_staged
 from consumer.sink.mysql.rows.values import error_values, mysql_target
 
 PUT_ROWS = 100_000
@@ -52,8 +53,10 @@ def write_rows(
     put: Put,
 ) -> int:
     """All deletes (columns of the key), then all puts (``c0 .. cN``). `packet` is the server's max_allowed_packet.
-    Returns how many puts took the target's defaults. For puts of a target that is_staged the session's stage is there,
-    and empty."""
+    Returns how many puts took the target's defaults. The stages of `make_stages` are there, and empty."""
+    if target.ending is not None:
+        _end_versions(cursor, target, deletes, packet, put)
+        deletes = ()
     for part in deletes:
         for piece in pieces(part, DELETE_ROWS, PUT_BYTES):
             for statement in delete_statements(target, piece):
@@ -68,6 +71,26 @@ def write_rows(
         record_blanks(cursor, target, True)
     with replace.not_strict(cursor) if any(_has_odd(target, part) for part in puts) else nullcontext():
         return write_staged(cursor, target)
+
+
+def _end_versions(
+    cursor: pymysql.cursors.Cursor, target: LoadTarget, deletes: Sequence[pa.Table], packet: int, put: Put
+) -> None:
+    stage = staged_keys(target)
+    write = replace.put if mysql_target(target).flavor == "tidb" else put
+    for part in deletes:
+        for piece in pieces(keys_of(target, part), PUT_ROWS, PUT_BYTES):
+            write(cursor, stage, piece, packet)
+    if deletes:
+        end_versions(cursor, target)
+
+
+def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) -> None:
+    """The stages that a transaction of the target needs, with puts or without, made before it."""
+    if target.ending is not None:
+        make_key_stage(cursor, target)
+    if puts and is_staged(target):
+        make_stage(cursor, target)
 
 
 def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:

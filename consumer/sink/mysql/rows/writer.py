@@ -22,11 +22,20 @@ from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose
 from consumer.sink.mysql.rows.load_data import NotLoaded
 from consumer.sink.mysql.rows.no_values import check_values, rows_told
-from consumer.sink.mysql.rows.staged import is_staged, make_stage
+from consumer.sink.mysql.rows.staged import is_staged
 from consumer.sink.mysql.rows.transactions import Transactions
 from consumer.sink.mysql.rows.values import by_key, mysql_target
 from consumer.sink.mysql.rows.waiting import Kind, wait
-from consumer.sink.mysql.rows.write import DELETE_ROWS, PUT_BYTES, PUT_ROWS, Put, by_load_data, can_load, write_rows
+from consumer.sink.mysql.rows.write import (
+    DELETE_ROWS,
+    PUT_BYTES,
+    PUT_ROWS,
+    Put,
+    by_load_data,
+    can_load,
+    make_stages,
+    write_rows,
+)
 from consumer.sink.mysql.settings import MySqlSettings
 
 
@@ -154,8 +163,7 @@ class MySqlSession:
             return write_rows(cursor, target, puts, deletes, self._transactions.max_allowed_packet, put)
 
         def before(cursor: pymysql.cursors.Cursor) -> None:
-            if is_staged(target) and batch.puts is not None:
-                make_stage(cursor, target)
+            make_stages(cursor, target, puts=batch.puts is not None)
 
         return self._transactions.run(str(target.table), work, before)
 

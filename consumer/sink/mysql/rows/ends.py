@@ -1,0 +1,32 @@
+"""Versions of rows that end: their keys are staged in the session, and one statement ends those that are current. It
+can run again: a version that has ended stays as it is."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pymysql
+
+from consumer.model.load import LoadTarget
+from consumer.model.names import LOGICAL_BITS, quote
+from consumer.sink.mysql.rows.staged import key_stage_of, same_values
+from consumer.sink.mysql.rows.values import table_of
+
+
+def keys_of(target: LoadTarget, deletes: pa.Table) -> pa.Table:
+    """Rows of the stage: `deletes` have the columns of the key under their positions in `target`."""
+    named = deletes.select([f"c{position}" for position in target.key])
+    return named.rename_columns([f"c{position}" for position in range(len(target.key))])
+
+
+def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
+    """End the versions whose keys are staged, in the transaction at hand."""
+    ending = target.ending
+    assert ending is not None
+    table, stage = table_of(target), key_stage_of(target)
+    began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
+    same = " AND ".join(same_values(target, position) for position in target.key if position != ending.began)
+    time = f"'1970-01-01' + INTERVAL (s.{began} >> {LOGICAL_BITS}) * 1000 MICROSECOND"
+    cursor.execute(
+        f"UPDATE {stage} s STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < s.{began} AND {table}.{ended} IS NULL"
+        f" SET {table}.{ended} = {time}, {table}.{current} = 0"
+    )
