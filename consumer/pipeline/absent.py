@@ -32,6 +32,11 @@ class AbsentColumns:
         left = self._left.get(load.table)
         return tuple(sorted(left.found | left.guessed)) if left else ()
 
+    def begin(self, table: TableName, made: int) -> None:
+        """`made` is when upstream last gave the table its name: what rows of another table lacked says nothing."""
+        if table in self._left and self._left[table].after < made:
+            del self._left[table]
+
     def uneven(self, load: LoadRows) -> bool:
         """Whether some rows of `load` have columns that others lack."""
         left = self._left.get(load.table)

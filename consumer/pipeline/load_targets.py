@@ -70,6 +70,7 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
             context.seen(load),
             options.naming,
         )
+        lessons.absent.begin(load.table, version.made)
         try:
             found.append((version, version.request(lessons.absent.of(load), lessons.collisions.has(load))))
         except ConsumerError as error:

@@ -135,6 +135,11 @@ class TableVersionConsumer:
         statements = self._history(self.load.table)
         return self.catalog.shape(statements[-1]).indexes.key_columns if statements else None
 
+    @property
+    def made(self) -> int:
+        """The statement that made the table or gave it its name, 0 where the storage does not tell."""
+        return max((file.version for file in self._history(self.load.table) if file.type in _MADE), default=0)
+
     def had(self) -> frozenset[str]:
         """The columns, in lower case, that the table has in any version that the storage tells of."""
         files = (*self.catalog.by_table.get(self.load.table, ()), *self._schemas())

@@ -43,3 +43,14 @@ def test_a_column_that_comes_back_in_a_later_load() -> None:
     assert absent.of(load(10)) == ("b",)
     assert absent.learn(load(10), lacks("a"))
     assert not absent.learn(load(10), carries("a"))
+
+
+def test_another_table_of_the_name_is_not_guessed_at() -> None:
+    absent = AbsentColumns()
+    assert absent.learn(load(10), lacks("a"))
+    absent.begin(TableName("d", "t"), 10)
+    assert absent.of(load(20)) == ("a",)
+    absent.begin(TableName("d", "t"), 15)
+    assert absent.of(load(20)) == ()
+    assert absent.learn(load(20), lacks("b"))
+    assert absent.of(load(20)) == ("b",)
