@@ -130,8 +130,9 @@ def _tables(query: Query, databases: str) -> list[str]:
 
 
 def connections(query: Query) -> int:
-    """At the server, without the one that asks."""
-    return len(query("SELECT id FROM information_schema.processlist WHERE host <> '' AND id <> CONNECTION_ID()"))
+    """At the server, without the one that asks and the scheduler of a MySQL, which is listed like one."""
+    where = "host <> '' AND id <> CONNECTION_ID() AND user <> 'event_scheduler'"
+    return len(query(f"SELECT id FROM information_schema.processlist WHERE {where}"))
 
 
 def entries(folder: Path) -> list[str]:
