@@ -12,6 +12,7 @@ ConsumerError
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
 │   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
+│   ├── Held                   another upstream that goes together with this one does not go on
 │   ├── Starved                this machine has no memory, threads, open files or disk left
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
@@ -122,6 +123,10 @@ class JobBroken(Retryable): ...
 
 
 class ProgressMoved(Retryable):
+    may_pass = False
+
+
+class Held(Retryable):
     may_pass = False
 
 

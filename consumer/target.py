@@ -41,6 +41,15 @@ class TargetOptions:
     staged: bool = False
 
 
+class NotOne(Exception):
+    """Of what several consumers commit in one transaction, the share `number` cannot be committed, because of `error`:
+    nothing was."""
+
+    def __init__(self, number: int, error: ConsumerError) -> None:
+        super().__init__(number, error)
+        self.number, self.error = number, error
+
+
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
     """A request to the sink before a load: the columns that the schema file lists, and the NOT NULL unique keys that

@@ -6,16 +6,18 @@ from consumer.app.commands import backfill, forget, once, plan, resync, run, ski
 from consumer.app.inspect import inspect
 from consumer.app.replay import replay
 from consumer.app.retry import retry
-from consumer.app.several import AGAIN_AFTER, SharedLoader, run_all, shared_loader
+from consumer.app.several import AGAIN_AFTER, SharedLoader, apply_all, is_one_moment, run_all, shared_loader
 from consumer.app.status import status
 from consumer.app.verify import verify
 
 __all__ = [
     "AGAIN_AFTER",
     "SharedLoader",
+    "apply_all",
     "backfill",
     "forget",
     "inspect",
+    "is_one_moment",
     "once",
     "plan",
     "replay",

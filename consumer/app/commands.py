@@ -30,6 +30,7 @@ from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
+from consumer.pipeline.group import Member
 from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.others import Others
@@ -53,10 +54,12 @@ _BACK_AND_FORTH = Note(
 )
 
 
-def once(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
+def once(
+    settings: Settings, observer: Observer, loader: Loader | None = None, member: Member | None = None
+) -> RunResult:
     """Apply everything up to the checkpoint that is read at the start."""
     started = now()
-    with open_parts(settings, loader) as parts:
+    with open_parts(settings, loader, member) as parts:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         manager = manager_of(settings, parts, observer)
@@ -66,10 +69,12 @@ def once(settings: Settings, observer: Observer, loader: Loader | None = None) -
         return one_round(parts, manager, listing, started)
 
 
-def backfill(settings: Settings, observer: Observer, loader: Loader | None = None) -> RunResult:
+def backfill(
+    settings: Settings, observer: Observer, loader: Loader | None = None, member: Member | None = None
+) -> RunResult:
     """`once`, into a target without progress, and without rows of these tables unless --start-ts says it has some."""
     started = now()
-    with open_parts(settings, loader) as parts:
+    with open_parts(settings, loader, member) as parts:
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         progress = patiently("reach the target", parts.sink.progress, observer, settings.max_wait)
@@ -100,11 +105,12 @@ def run(
     stop: threading.Event,
     loader: Loader | None = None,
     turns: threading.Lock | None = None,
+    member: Member | None = None,
 ) -> RunResult:
     """Round after round until `stop` is set. Retryable errors are waited for. `turns`: others take the same target, one
     of them at a time; it is given back after each round."""
     started = now()
-    with open_parts(settings, loader) as parts:
+    with open_parts(settings, loader, member) as parts:
         options = parts.options
         parts = replace(parts, options=replace(options, round_bytes=min(options.round_bytes, LIVE_BYTES)))
         manager: ConsumerManager | None = None

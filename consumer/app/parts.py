@@ -23,6 +23,7 @@ from consumer.model.progress import Progress, ProgressChange
 from consumer.model.result import RunResult, TableResult
 from consumer.model.timekeeper import now
 from consumer.pipeline.context import Ports
+from consumer.pipeline.group import Member
 from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
@@ -51,11 +52,17 @@ class Parts:
     options: RoundOptions
     letters: DeadLetters | None
     together: TogetherReader | None = None
+    member: Member | None = None
 
     def tell_together(self, observer: Observer) -> None:
         """Warnings about the upstreams that hold up this one, or that it does not wait for any more."""
         for text in () if self.together is None else self.together.warnings:
             observer.tell(Note(NoteKind.TOGETHER, text))
+
+    @property
+    def alone(self) -> Parts:
+        """With the storage up to its own checkpoint, whatever it goes together with: for who moves nothing further."""
+        return self if self.together is None else replace(self, reader=self.together.own)
 
     def waits(self) -> list[str]:
         """What there is to say of the upstreams that this one goes together with, as of the last look at them."""
@@ -63,7 +70,8 @@ class Parts:
 
 
 @contextmanager
-def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
+def open_parts(settings: Settings, loader: Loader | None, member: Member | None = None) -> Iterator[Parts]:
+    """`member` is the consumer's place among those whose rows readers see at once."""
     storage = StorageSettings.from_uri(settings.upstream_uri)
     tz = resolved_zone(settings.tz)
     dialect = replace(settings.dialect, clock=clock_of(tz))
@@ -95,7 +103,7 @@ def open_parts(settings: Settings, loader: Loader | None) -> Iterator[Parts]:
     letters = None
     if settings.dead_letters is not None:
         letters = LetterFolder(StorageSettings.from_uri(settings.dead_letters), settings.name)
-    parts = Parts(together or own, sink, loader or loader_of(settings), options, letters, together)
+    parts = Parts(together or own, sink, loader or loader_of(settings), options, letters, together, member)
     try:
         yield parts
     except KeyboardInterrupt:
@@ -137,16 +145,28 @@ def manager_of(
     """Become the target's consumer, with retries for `wait` seconds (None: as the settings say) while it does not
     answer. `before`: the last one of this run, which has given the target back."""
     wait = settings.max_wait if wait is None else wait
+    if settings.peers and settings.consistency is Consistency.SNAPSHOT and parts.member is None:
+        raise goes_with_others(settings)
     if parts.letters is not None:
         patiently("reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, wait)
     observer.tell(NowDoing("asks the target for its progress"))
     progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
-    ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters)
+    ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters, parts.member)
     manager = ConsumerManager(ports, parts.options, progress)
     if before is not None:
         manager.follow(before)
     manager.ledger.begin(partial(start_of, settings, parts.options.dialect))
     return manager
+
+
+def goes_with_others(settings: Settings) -> BadConfig:
+    """The error where one of those whose rows readers see at once would go by itself."""
+    return BadConfig(
+        f"with `together` and --consistency snapshot {settings.upstream_name} goes together with"
+        f" {', '.join(settings.peers)}, and not by itself",
+        hint="leave --only out; or give --consistency table: then readers may see it at another moment until all have"
+        " run again",
+    )
 
 
 def start_of(settings: Settings, dialect: Dialect, progress: Progress) -> ProgressChange | None:
@@ -187,7 +207,8 @@ def one_round(
         interrupted = Interrupted.by(came)
         result = left_behind(manager, parts, listing.checkpoint, 0, started)
         return replace(result, error=interrupted, exit_code=interrupted.exit_code)
-    return result_of(manager, parts, listing.checkpoint, 1, started)
+    reached = manager.context.assembly.checkpoint if parts.member and manager.context else listing.checkpoint
+    return result_of(manager, parts, reached, 1, started)
 
 
 def _run_round(parts: Parts, manager: ConsumerManager, listing: Listing, again: bool) -> None:

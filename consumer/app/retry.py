@@ -26,7 +26,8 @@ def retry(
     """Make the `wanted` tables that lack rows what the storage says at their watermarks, and count no longer those rows
     that are there then. Raises LeaseHeld while the consumer runs."""
     started = now()
-    with open_parts(settings, loader) as parts:
+    with open_parts(settings, loader) as all_parts:
+        parts = all_parts.alone
         if parts.letters is not None:
             patiently(
                 "reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, settings.max_wait

@@ -57,7 +57,8 @@ def verify(
     from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
 
     started = now()
-    with open_parts(settings, loader) as parts, _opened(settings, against) as server:
+    with open_parts(settings, loader) as all_parts, _opened(settings, against) as server:
+        parts = all_parts.alone
         _check_name(settings, parts)
         observer.tell(NowDoing("asks the target for its progress"))
         with _taken(settings, parts, observer, repairing) as progress, _mender(parts, repairing) as mender:

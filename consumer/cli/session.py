@@ -46,6 +46,7 @@ class Invocation:
     observer: CommandObserver
     options: str
     stop: Stop
+    endless: bool = False
     heading: str = ""
     printed: Callable[[dict[str, Any]], None] = print_json
     loader: Loader | None = None
@@ -154,7 +155,7 @@ def _calls(
         upstream, target = redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri))
         observer = _observer(settings, options, endless, scrub, name)
         heading = f"{name}: {upstream} -> {target}"
-        found.append(Invocation(settings, Head(name, upstream), observer, options, stop, heading))
+        found.append(Invocation(settings, Head(name, upstream), observer, options, stop, endless, heading))
     return found
 
 

@@ -10,9 +10,11 @@ from typing import Any
 from consumer.cli.json_form import NOBODY, print_json
 from consumer.cli.session import BUG, Invocation
 from consumer.cli.text import readers_may_leave
-from consumer.errors import BadConfig, ConsumerError, Interrupted, NeedsPerson, Retryable, TableError, TargetDiffers
+from consumer.config.settings import Settings
+from consumer.errors import BadConfig, Interrupted, NeedsPerson, Retryable, TableError, TargetDiffers
 from consumer.model.events import Failed
 from consumer.model.result import RunResult
+from consumer.observe.observer import CommandObserver
 
 _WORST_FIRST = (BUG, *(kind.exit_code for kind in (BadConfig, NeedsPerson, TargetDiffers, TableError, Retryable)), 0)
 """What needs a person comes before what may pass by itself."""
@@ -45,20 +47,38 @@ def in_turn(calls: Sequence[Invocation], body: Callable[[Invocation], int]) -> i
     return _end(calls, printed, worst(codes))
 
 
-def beside(calls: Sequence[Invocation], body: object) -> int:
+def beside(calls: Sequence[Invocation], _body: object) -> int:
     """`run` of all of them at once; their results at the end."""
     from consumer import app
 
     named = {call.settings.name: call for call in calls}
 
-    def failed(name: str, error: ConsumerError) -> None:
+    def failed(name: str, error: Exception) -> None:
         named[name].observer.tell(Failed(error, app.AGAIN_AFTER))
 
-    ended = app.run_all({name: (call.settings, call.observer) for name, call in named.items()}, calls[0].stop, failed)
+    return _ended(calls, app.run_all(_consumers(calls), calls[0].stop, failed))
+
+
+def applied(calls: Sequence[Invocation], body: Callable[[Invocation], int], command: str) -> int:
+    """`once` or `backfill`: `in_turn`, but those whose rows readers see at once run at the same time."""
+    from consumer import app
+
+    if not any(app.is_one_moment(call.settings) for call in calls):
+        return in_turn(calls, body)
+    return _ended(calls, app.apply_all(_consumers(calls), getattr(app, command), calls[0].stop))
+
+
+def _consumers(calls: Sequence[Invocation]) -> dict[str, tuple[Settings, CommandObserver]]:
+    return {call.settings.name: (call.settings, call.observer) for call in calls}
+
+
+def _ended(calls: Sequence[Invocation], results: Mapping[str, RunResult | BaseException | None]) -> int:
     printed: dict[str, dict[str, Any]] = {}
     codes = []
-    for name, call in named.items():
-        one, result = replace(call, printed=_into(printed, call)), ended[name]
+    for call in calls:
+        one, result = replace(call, printed=_into(printed, call)), results[call.settings.name]
+        if result is None:
+            result = RunResult(unfinished=True) if call.endless else Interrupted.by(call.stop.by)
         codes.append(one.finish(result) if isinstance(result, RunResult) else one.failed(result, 0.0))
     return _end(calls, printed, worst(codes))
 

@@ -56,7 +56,7 @@ def load(
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
     told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
     told += [f"{path}: {effect}" for effect in file.effects]
-    several = several_of(raw, spelt)
+    several = several_of(raw, spelt, told)
     if several is None:
         settings = _settings(kind, raw, spelt, file, env)
         return Loaded(together({"": settings}, {"": ""})[""] if settings.together else settings, _notes(told))
@@ -68,7 +68,7 @@ def load(
     if next(iter(found.values())).together:
         found = together(found, {pair.name: pair.upstream for pair in pairs})
     chosen = {pair.name: found[pair.name] for pair in several.pairs}
-    return Loaded(next(iter(chosen.values())), _notes([*told, *several.notes]), chosen)
+    return Loaded(next(iter(chosen.values())), _notes(told), chosen)
 
 
 def _of_pair(

@@ -49,8 +49,8 @@ class Settings(_OfProtocols):
 
     upstream_uri: Annotated[Uri, BeforeValidator(values.upstream)] = setting(
         ...,
-        "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter. Can be"
-        " given several times, as `NAME=URI` (docs/several.md).",
+        "The storage that TiCDC writes to, in the form of TiCDC's sink-uri, also with a `protocol` parameter. Several"
+        " are given as `NAME=URI` each (docs/several.md).",
         metavar="URI",
         several=True,
         follows=True,

@@ -13,6 +13,7 @@ from consumer.config.changefeed import FileValues, file_values, nearest
 from consumer.config.rule_values import from_json
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
+from consumer.model.consistency import Consistency
 from consumer.model.names import NAME_LIMIT
 from consumer.storage.settings import StorageSettings
 
@@ -25,8 +26,9 @@ OF_THE_COMMAND = frozenset(
     | {"together_max_wait", "only", "log_level", "log_format", "log_file", "enable_profiling", "verbose", "json_output"}
 )
 """Settings that no entry can have: the process has one of each, or the entry says it by its name and uri."""
-_NAMED = re.compile(r"([\w.-]+)=(?=[A-Za-z][A-Za-z0-9+.-]*://)", re.ASCII)
-_NAME = re.compile(r"[\w-]{1,64}", re.ASCII)
+_NAMED = re.compile(r"([A-Za-z][\w-]*)=(?=[A-Za-z][A-Za-z0-9+.-]*://)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z][\w-]{0,63}", re.ASCII)
+"""Not as a replay's, whose name ends with a range."""
 _URI_OF = {"upstreams": "upstream_uri", "targets": "downstream_uri"}
 
 
@@ -55,20 +57,19 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """`pairs` are those that were asked for, out of `of_all`. `notes` are sentences about keys of the entries."""
+    """`pairs` are those that were asked for, out of `of_all`."""
 
     pairs: tuple[Pair, ...]
     of_all: tuple[Pair, ...]
-    notes: tuple[str, ...] = ()
 
 
-def several_of(raw: dict[str, Any], spelt: Mapping[str, str]) -> Several | None:
+def several_of(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) -> Several | None:
     """What the settings say of several upstreams and targets, taken out of `raw`; None where there is one of each.
-    Raises BadConfig."""
+    `notes` gets sentences about what was passed over. Raises BadConfig."""
     only = raw.pop("only", None)
     found = {kind: _entries(kind, raw.pop(kind), spelt[kind]) for kind in SEVERAL if raw.get(kind)}
     _check_uris(found, raw, spelt)
-    if given := _of_flags(raw, spelt):
+    if given := _of_flags(raw, spelt, notes):
         found["upstreams"] = given
     if not found:
         if only is not None:
@@ -78,9 +79,9 @@ def several_of(raw: dict[str, Any], spelt: Mapping[str, str]) -> Several | None:
             )
         return None
     pairs = [_pair(entries) for entries in product(*(found[kind] for kind in SEVERAL if kind in found))]
-    _check_names(pairs, raw, spelt, bool(given))
-    notes = [n for kind in found for entry in found[kind] for n in (*entry.ignored, *entry.effects)]
-    return Several(tuple(_chosen(pairs, only)), tuple(pairs), tuple(notes))
+    _check_names(pairs, raw, spelt)
+    notes += [note for kind in found for entry in found[kind] for note in (*entry.ignored, *entry.effects)]
+    return Several(tuple(_chosen(pairs, only)), tuple(pairs))
 
 
 def _entries(kind: str, value: object, place: str) -> list[Entry]:
@@ -94,7 +95,7 @@ def _entry(kind: str, table: Mapping[str, Any], number: int) -> Entry:
     name, uri = table.get("name"), table.get("uri")
     where = f"[[consumer.{kind}]] {name if isinstance(name, str) else number}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadConfig(f"{where}: name must be a text of letters, digits, '_' or '-', at most {NAME_LIMIT}")
+        raise BadConfig(f"{where}: name must be a letter and more letters, digits, '_' or '-', at most {NAME_LIMIT}")
     if not isinstance(uri, str):
         raise BadConfig(f"{where}: uri must be a text")
     body = {key: value for key, value in table.items() if key not in ("name", "uri")}
@@ -127,23 +128,30 @@ def _check_uris(found: Mapping[str, object], raw: Mapping[str, Any], spelt: Mapp
             )
 
 
-def _of_flags(raw: dict[str, Any], spelt: Mapping[str, str]) -> list[Entry]:
-    """The upstreams of several flags, or of one with a name; those without a name are numbered behind --name. One
-    plain URI stays in `raw`."""
+def _of_flags(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) -> list[Entry]:
+    """The upstreams of flags with names. Of flags without one the last counts, as for every other flag: it stays in
+    `raw`."""
     given = raw.get("upstream_uri")
     uris = [given] if isinstance(given, str) else list(given or ())
-    if not uris or (len(uris) == 1 and not _NAMED.match(uris[0])):
-        raw |= {"upstream_uri": uris[0]} if uris else {}
+    if not uris:
         return []
+    place = spelt["upstream_uri"]
+    named = [(found, text) for text in uris if (found := _NAMED.match(text))]
+    if not named:
+        raw["upstream_uri"] = uris[-1]
+        if len(uris) > 1:
+            notes.append(f"{place} is given {len(uris)} times without names, and the last one counts: give NAME=URI")
+        return []
+    if len(named) < len(uris):
+        raise BadConfig(
+            f"{place} is given several times, once without a name",
+            hint=f"give each a name: {place} NAME=URI",
+        )
     del raw["upstream_uri"]
-    first = str(raw.get("name", "default"))
-    entries, place = [], spelt["upstream_uri"]
-    for number, text in enumerate(uris, 1):
-        named = _NAMED.match(text)
-        name = named[1] if named else f"{first}.{number}"
-        uri = text[named.end() :] if named else text
-        entries.append(Entry(name, {"upstream_uri": uri}, {"upstream_uri": f"{place} {name}"}))
-    return entries
+    return [
+        Entry(found[1], {"upstream_uri": text[found.end() :]}, {"upstream_uri": f"{place} {found[1]}"})
+        for found, text in named
+    ]
 
 
 def _pair(entries: Sequence[Entry]) -> Pair:
@@ -156,8 +164,8 @@ def _pair(entries: Sequence[Entry]) -> Pair:
     return Pair(name, {**values, "name": name}, {**places, "name": "name"}, upstream, selects)
 
 
-def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[str, str], by_flags: bool) -> None:
-    if "name" in raw and not (by_flags and any(pair.name.startswith(f"{raw['name']}.") for pair in pairs)):
+def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> None:
+    if "name" in raw:
         raise BadConfig(
             f"{spelt['name']} is one name, and there are several upstreams or targets, whose progress has the names"
             f" {', '.join(pair.name for pair in pairs)}",
@@ -209,6 +217,16 @@ def together(pairs: Mapping[str, Settings], upstream_of: Mapping[str, str]) -> d
                 f"{name}: `together` needs {why}, as upstreams go together from one moment to the next",
                 hint="leave `together` out, or leave this upstream out of the file",
             )
+    if any(s.consistency is Consistency.SNAPSHOT and s.together_max_wait for s in pairs.values()):
+        raise BadConfig(
+            "together-max-wait lets go of an upstream that is behind, and with --consistency snapshot all upstreams are"
+            " at one moment",
+            hint="leave together-max-wait out, or use --consistency table or row",
+        )
+    if len({settings.consistency for settings in pairs.values()}) > 1:
+        raise BadConfig(
+            "upstreams that go together have one `consistency`", hint="set it in [consumer], and in no entry"
+        )
     if len(uris) < 2:
         raise BadConfig(
             "`together` is for several upstreams, and there is one",

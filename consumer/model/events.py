@@ -160,7 +160,7 @@ class Ended:
 class Failed:
     """One of several consumers in this process has ended by `error`, and is begun anew after `seconds`."""
 
-    error: ConsumerError
+    error: Exception
     seconds: float
 
 

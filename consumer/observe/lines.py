@@ -48,8 +48,7 @@ class Lines:
                 self.reasons.pop(table, None)
                 self._log.info("table resumed", table=str(table))
             case Failed(error, seconds):
-                hint = {"hint": completed(error.hint, self._options)} if error.hint else {}
-                self._log.error("ended by an error", error=error.sentence(), tried_again_in=f"{seconds:.0f}s", **hint)
+                self._failed(error, seconds)
             case Ended(signal):
                 self._log.info("ended by a signal", signal=signal)
 
@@ -68,6 +67,13 @@ class Lines:
         elif row.to_ts:
             said["commit_ts"] = row.to_ts
         self._log.info(f"{row.step} finished", table=str(row.table), **said, seconds=round(event.seconds, 3))
+
+    def _failed(self, error: Exception, seconds: float) -> None:
+        said, hint = f"this is a bug in the consumer: {type(error).__name__}: {error}", ""
+        if isinstance(error, ConsumerError):
+            said, hint = error.sentence(), completed(error.hint, self._options)
+        told = {"hint": hint} if hint else {}
+        self._log.error("ended by an error", error=said, tried_again_in=f"{seconds:.0f}s", **told)
 
     def _stopped(self, table: TableName, error: ConsumerError) -> None:
         reason = behind_name(table, error.sentence())

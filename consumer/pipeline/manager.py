@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 from consumer.errors import ConsumerError
 from consumer.model.consistency import Consistency
-from consumer.model.events import RoundFinished, RoundStarted, TableResumed
+from consumer.model.events import NowDoing, RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.model.owned import OwnedTables
@@ -19,6 +19,7 @@ from consumer.pipeline.context import Lessons, Ports, RoundContext
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.finish import finish
 from consumer.pipeline.gone import all_gone
+from consumer.pipeline.group import Part
 from consumer.pipeline.latecomers import look_at_latecomers
 from consumer.pipeline.ledger import Ledger
 from consumer.pipeline.loads import LoadRunner
@@ -27,10 +28,9 @@ from consumer.pipeline.others import Others
 from consumer.pipeline.side_by_side import SideBySide
 from consumer.pipeline.statements import StatementRunner
 from consumer.pipeline.table_consumer import TableConsumer
-from consumer.pipeline.together import check_times, end_of_round, part_of
+from consumer.pipeline.together import Prospect, check_times, end_of_parts, part_of
 from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
-from consumer.plan.moments import reached
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
 from consumer.plan.starting import start_notes, unfit_notes
@@ -78,24 +78,43 @@ class ConsumerManager:
         check_times(self._options, listing.checkpoint)
         if self._options.consistency is not Consistency.SNAPSHOT:
             return self._run_part(listing, seconds, since, None)
-        began = now()
+        group = self.ports.group
+        if group is None:
+            return self._run_parts(listing, seconds, since)
+        try:
+            whole = self._run_parts(listing, seconds, since)
+        except ConsumerError as error:
+            group.left(error)
+            raise
+        group.left()
+        return whole
+
+    def _run_parts(self, listing: Listing, seconds: float, since: float | None) -> bool:
+        began, group = now(), self.ports.group
         if self._options.starts != NO_STARTS:
             with self.ledger.round():
                 self._begin_tables(listing)  # `now` is the checkpoint of the whole round
         while True:
-            after, end = self._next_part(listing)
-            self._run_part(part_of(listing, end), seconds, None, after)
-            if end >= listing.checkpoint:
+            part = self._next_part(listing)
+            if part.end > part.after or part.last:
+                self._run_part(part_of(listing, part.end), seconds, None, part.after)
+            if group is not None:
+                group.over()
+            if part.last:
                 return True
             if since is not None and now() - began > self.shortest_round:
                 return False  # the next listing goes further
 
-    def _next_part(self, listing: Listing) -> tuple[int, int]:
+    def _next_part(self, listing: Listing) -> Part:
         """Between which moments all tables go next."""
         progress = self.ledger.confirmed()
-        assembly, after = self._options.assembly(self.ports.reader, listing, progress), reached(progress)
-        known = self._lessons.bounds
-        return after, end_of_round(self.ports.reader, assembly, progress, self._options, after, known)
+        assembly = self._options.assembly(self.ports.reader, listing, progress)
+        prospect = Prospect.of(self.ports.reader, assembly, progress, self._options, self._lessons.bounds)
+        if self.ports.group is not None:
+            self.ports.observer.tell(NowDoing("waits for the other upstreams (together)"))
+            return self.ports.group.agree(prospect)
+        end = end_of_parts([prospect], prospect.after, prospect.upto)
+        return Part(prospect.after, end, last=end >= prospect.upto)
 
     def _run_part(self, listing: Listing, seconds: float, since: float | None, together: int | None) -> bool:
         """A round. `together`: the moment from which on all tables go to its end together, None where none looks at

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from consumer.codec.registry import protocol_of
 from consumer.errors import BadConfig, LoadFailed
@@ -16,7 +16,8 @@ from consumer.model.progress import Progress, State
 from consumer.model.steps import LoadRows
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
-from consumer.plan.moments import Stretch, is_too_much, next_moment, seen_versions
+from consumer.plan.moments import Stretch, is_too_much, next_moment, reached, seen_versions
+from consumer.plan.timeline import Timeline
 from consumer.plan.unread import Unread, unread_files
 from consumer.ports import StorageReader
 
@@ -90,39 +91,68 @@ def part_of(listing: Listing, end: int) -> Listing:
     return replace(listing, checkpoint=end, settled=True, reached=max(listing.reached, listing.checkpoint))
 
 
-def end_of_round(
-    reader: StorageReader,
-    assembly: Assembly,
-    progress: Progress,
-    options: RoundOptions,
-    after: int,
-    known: dict[DataFile, Bounds],
-) -> int:
-    """Where the round ends in which all tables go from `after` on. `known` are the bounds of files, and gets what is
-    learnt of them. Raises BadConfig where the rows of the next transaction are more than one of the target's is to
-    have."""
-    upto = assembly.checkpoint
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What a consumer could apply between `after`, where its tables are, and `upto`, its checkpoint. `known` are the
+    bounds of files, and gets what is learnt of them. `waits`: tables that did not go on with the others."""
+
+    reader: StorageReader
+    timeline: Timeline
+    unread: Mapping[TableName, Sequence[Unread]]
+    known: dict[DataFile, Bounds]
+    most: int
+    after: int
+    upto: int
+    waits: Collection[TableName] = ()
+
+    @classmethod
+    def of(
+        cls,
+        reader: StorageReader,
+        assembly: Assembly,
+        progress: Progress,
+        options: RoundOptions,
+        known: dict[DataFile, Bounds],
+    ) -> Prospect:
+        unread = dict(_unread(assembly, progress))
+        waits = {name for name in unread if progress.table(name).state is State.WAITS}
+        after, upto, most = reached(progress), assembly.checkpoint, options.publish_bytes
+        return cls(reader, assembly.timeline, unread, known, most, after, upto, waits)
+
+    @property
+    def size(self) -> int:
+        return sum(entry.file.size for entries in self.unread.values() for entry in entries)
+
+    def versions(self, after: int) -> list[int]:
+        return seen_versions(self.timeline, after)
+
+    def stretches(self, after: int, upto: int) -> list[Stretch]:
+        return [*_stretches(self.reader, self.unread, after, upto, self.known)]
+
+
+def end_of_parts(prospects: Sequence[Prospect], after: int, upto: int) -> int:
+    """Where the part ends in which all tables of these consumers go from `after` on, `upto` at most. Raises BadConfig
+    where the rows of the next transaction are more than one of the target's is to have."""
     if upto <= after:
         return upto
-    versions = seen_versions(assembly.timeline, after)
-    unread = dict(_unread(assembly, progress))
-    size = sum(entry.file.size for entries in unread.values() for entry in entries)
-    if not versions and size <= options.publish_bytes:
+    most = min(prospect.most for prospect in prospects)
+    versions = sorted({version for prospect in prospects for version in prospect.versions(after)})
+    if not versions and sum(prospect.size for prospect in prospects) <= most:
         return upto
-    found = [*_stretches(reader, unread, after, upto, known)]
+    found = [(stretch, one) for one in prospects for stretch in one.stretches(after, upto)]
+    going = [stretch for stretch, one in found if stretch.table not in one.waits]
     # What a table that waits has to read may wait longer, so it counts only where there is a moment with it.
-    going = [stretch for stretch in found if progress.table(stretch.table).state is not State.WAITS]
-    for rows in (found, going):
-        end = next_moment(rows, versions, after, upto, options.publish_bytes)
+    for rows in ([stretch for stretch, _ in found], going):
+        end = next_moment(rows, versions, after, upto, most)
         if end > after:
             return end
     sizes = Counter[TableName]()
     for stretch in going:
         sizes[stretch.table] += stretch.bytes_in(after, after + 1)
-    (table, most), *_ = sizes.most_common(1)
+    (table, largest), *_ = sizes.most_common(1)
     raise BadConfig(
-        f"{table}: the transaction {after + 1} has about {sizes.total()} bytes of change files ({most} of this table),"
-        f" more than publish-bytes ({options.publish_bytes})",
+        f"{table}: the transaction {after + 1} has about {sizes.total()} bytes of change files ({largest} of this"
+        f" table), more than publish-bytes ({most})",
         hint=f"set publish-bytes to {sizes.total()} or more, or use --consistency row, then run again",
         table=str(table),
     )
@@ -136,7 +166,7 @@ def _unread(assembly: Assembly, progress: Progress) -> Iterator[tuple[TableName,
 
 def _stretches(
     reader: StorageReader,
-    unread: dict[TableName, list[Unread]],
+    unread: Mapping[TableName, Sequence[Unread]],
     after: int,
     upto: int,
     known: dict[DataFile, Bounds],

@@ -45,7 +45,7 @@ def notes(assembly: Assembly, progress: Progress, naming: Naming = SAME) -> Iter
             " began at or before it"
         )
         yield Note(NoteKind.START, text)
-    if assembly.checkpoint < progress.applied_ts:
+    if max(assembly.checkpoint, assembly.listing.reached) < progress.applied_ts:
         text = (
             f"checkpoint-ts {assembly.checkpoint} is below what was applied already ({progress.applied_ts}):"
             " nothing to do until TiCDC is past it again"

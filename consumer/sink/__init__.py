@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
+from consumer.model.load import LoadOutcome
+from consumer.model.progress import ProgressChange
 from consumer.model.signals_later import signals_later
 from consumer.target import OtherServer, Sink, TargetOptions
+
+Share = tuple[Sink, Sequence[LoadOutcome], ProgressChange]
+"""What one consumer commits."""
 
 TARGETS = {
     "mysql": "consumer.sink.mysql.sink",
@@ -21,6 +27,8 @@ ONE_AT_A_TIME = frozenset({"duckdb"})
 """Schemes of targets that one consumer at a time can take, whatever its name."""
 OTHERS = dict.fromkeys(("mysql", "mariadb", "tidb"), "consumer.sink.mysql.other")
 """By scheme, the module whose ``open_other(uri, options)`` opens a server that a target can be compared with."""
+TOGETHER = dict.fromkeys(("mysql", "mariadb", "tidb"), "consumer.sink.mysql.sink")
+"""By scheme, the module whose ``commit_together(shares)`` commits what several consumers have staged."""
 _TESTS_OWN = "memory"
 """The scheme of a target that ends with its process. It is for tests, so messages do not name it."""
 
@@ -39,6 +47,20 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
         module = import_module(TARGETS[scheme])
     sink: Sink = module.open_sink(uri, options)
     return sink
+
+
+def commit_together_for(uri: str) -> Callable[[Sequence[Share]], Sequence[ProgressChange]]:
+    """How several consumers of the target `uri` commit in one transaction (see pipeline.group). Raises BadConfig where
+    they cannot."""
+    scheme = urlsplit(uri).scheme
+    if scheme not in TOGETHER:
+        raise BadConfig(
+            f"`together` with --consistency snapshot publishes the rows of several upstreams in one transaction, and a"
+            f" target of {scheme}:// cannot: one consumer has it at a time",
+            hint="use --consistency table or row, or leave `together` out",
+        )
+    found: Callable[[Sequence[Share]], Sequence[ProgressChange]] = import_module(TOGETHER[scheme]).commit_together
+    return found
 
 
 def other_for(uri: str, options: TargetOptions) -> OtherServer:

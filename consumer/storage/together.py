@@ -38,13 +38,13 @@ class TogetherReader:
     def __init__(
         self, name: str, own: StorageReader, peers: Mapping[str, StorageReader], max_wait: float = 0.0
     ) -> None:
-        self._name, self._own, self._peers, self._max_wait = name, own, peers, max_wait
+        self.own, self._name, self._peers, self._max_wait = own, name, peers, max_wait
         self.identity = own.identity
         self._places: dict[str, Place] = {}
 
     def checkpoint(self) -> int:
         """Raises what its own storage raises; for a peer that was never seen, the same with its name."""
-        own = Place(self._name, self._own.checkpoint())
+        own = Place(self._name, self.own.checkpoint())
         self._places[self._name] = own
         for name, reader in self._peers.items():
             self._look(name, reader)
@@ -54,8 +54,8 @@ class TogetherReader:
     def _look(self, name: str, reader: StorageReader) -> None:
         try:
             self._places[name] = Place(name, reader.checkpoint())
-        except Retryable as error:
-            if name not in self._places:
+        except ConsumerError as error:
+            if name not in self._places or not isinstance(error, Retryable):
                 raise _held(name, error) from error
 
     def _late(self) -> list[Place]:
@@ -92,26 +92,26 @@ class TogetherReader:
 
     def listing(self, checkpoint: int, progress: Progress | None = None, whole: Collection[Folder] = ()) -> Listing:
         """The changefeed itself may be past `checkpoint`, and says so."""
-        found = self._own.listing(checkpoint, progress, whole)
+        found = self.own.listing(checkpoint, progress, whole)
         own = self._places.get(self._name)
         if own is None or own.checkpoint <= checkpoint:
             return found
         return replace(found, settled=True, reached=max(found.reached, own.checkpoint))
 
     def named(self, indexes: Mapping[Folder, StoredFile]) -> Mapping[Folder, int]:
-        return self._own.named(indexes)
+        return self.own.named(indexes)
 
     def bounds(self, files: Collection[DataFile]) -> Mapping[str, Bounds | ConsumerError]:
-        return self._own.bounds(files)
+        return self.own.bounds(files)
 
     def first_ts(self, file: DataFile) -> int | None:
-        return self._own.first_ts(file)
+        return self.own.first_ts(file)
 
     def range_reader(self) -> RangeReader:
-        return self._own.range_reader()
+        return self.own.range_reader()
 
 
-def _held(name: str, error: Retryable) -> ConsumerError:
+def _held(name: str, error: ConsumerError) -> ConsumerError:
     body = error.as_dict()
     return from_dict({**body, "message": f"{name} holds up the others (together): {error.message}"})
 

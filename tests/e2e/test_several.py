@@ -202,7 +202,7 @@ class Beside:
     def __init__(self, config: Path, **flags: object) -> None:
         found = load({"flush_interval": "50ms", **flags}, {}, str(config))
         self.consumers = {name: (settings, Recorder()) for name, settings in found.several.items()}
-        self.stop, self.errors = threading.Event(), list[tuple[str, ConsumerError]]()
+        self.stop, self.errors = threading.Event(), list[tuple[str, Exception]]()
         self.ended: dict[str, several.Ended] = {}
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -351,6 +351,37 @@ def test_the_docs_name_the_pairs_as_they_are(banks: Banks) -> None:
     told = banks.run("status", "--json").json["consumers"]
     assert list(told) == ["eu.copy", "eu.log", "us.copy", "us.log"]
     assert list(banks.run("status", "--json", "--only", "eu").json["consumers"]) == ["eu.copy", "eu.log"]
+
+
+def test_upstreams_of_flags_have_names(banks: Banks) -> None:
+    uris = {name: f"file://{banks.folder}/{name}?protocol=canal-json" for name in ("eu", "us")}
+    flags = ["--tz", "UTC", "--downstream-uri", f"duckdb:///{banks.folder}/one.duckdb", "--json"]
+
+    def once(*upstreams: str, more: list[str]) -> Left:
+        return banks.cli.raw("once", *(word for uri in upstreams for word in ("--upstream-uri", uri)), *flags, *more)
+
+    left = once(uris["eu"], f"us={uris['us']}", more=[])
+    assert left.code == 2
+    assert "give each a name: --upstream-uri NAME=URI" in left.err
+    named = once(*(f"{name}={uri}" for name, uri in uris.items()), more=["--route", "bank.* -> eu.*", "--only", "eu"])
+    assert (named.code, named.json["name"]) == (0, "eu")
+    last = once(uris["us"], uris["eu"], more=["--route", "bank.* -> last.*"])
+    assert (last.code, last.json["upstream"]) == (0, uris["eu"])
+    assert last.json["notes"] == [
+        "--upstream-uri is given 2 times without names, and the last one counts: give NAME=URI"
+    ]
+    assert banks.rows("one") == {"eu.a": [(1, 1)], "last.a": [(1, 1)]}
+
+
+def test_commands_of_one_pair_take_their_part_of_the_file(banks: Banks) -> None:
+    banks.run("once")
+    told = banks.run("inspect", "--only", "us", "--json").json
+    assert (told["upstream"], list(told["tables"])) == (f"file://{banks.folder}/us?protocol=canal-json", ["bank.a"])
+    left = banks.run("forget", "--only", "us")
+    assert left.code == 2
+    assert "storage-consumer forget --name us --yes" in left.err
+    assert banks.run("forget", "--only", "us", "--yes").code == 0
+    assert [body["tables_ok"] for body in banks.run("status", "--json").json["consumers"].values()] == [1, 0]
 
 
 def test_the_plain_way_is_refused_for_a_name_of_another_upstream(banks: Banks) -> None:

@@ -99,6 +99,31 @@ def test_one_that_is_too_far_behind_is_not_waited_for(bank: Consumer) -> None:
     assert {one["watermark"] for one in bank.run("status", "--json").json["consumers"].values()} == {tso(200)}
 
 
+def test_tables_above_the_lowest_checkpoint_stay_and_are_compared(bank: Consumer) -> None:
+    """They came there before the upstreams went together."""
+    bank.write("")
+    bank.move(10, "eu", "us", 30)
+    bank.checkpoints(eu=100, us=5, asia=5)
+    assert bank.run("once").code == 0
+    assert bank.rows() == {"eu": 70, "us": 100, "asia": 100}
+    bank.write()
+    bank.move(110, "eu", "us", 1)
+    bank.checkpoints(eu=120, us=50)
+    left = bank.run("once", "--json")
+    assert left.code == 0
+    assert {name: one["notes"] for name, one in left.json["consumers"].items() if name != "eu"} == {
+        "us": [],
+        "asia": [],
+    }
+    assert left.json["consumers"]["eu"]["notes"] == ["asia holds up the others (together): it is more than 60 s behind"]
+    found = bank.run("verify", "--only", "eu", "--json")
+    assert (found.code, found.json["tables"]["bank.a"]["state"]) == (0, "equal")
+    assert bank.rows() == {"eu": 70, "us": 100, "asia": 100}
+    bank.checkpoints(us=200, asia=200, eu=200)
+    assert bank.run("once").code == 0
+    assert bank.rows() == bank.held
+
+
 def test_what_needs_moments_is_refused_without(bank: Consumer) -> None:
     bank.write('together = true\ncheckpoint-ts = "max"\n')
     assert "eu: `together` needs a checkpoint in its `metadata`" in bank.run("once").err

@@ -346,6 +346,9 @@ FOLLOWED = {
     "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
         "config/load.py:_settings",
     ],
+    "test_several.py::test_upstreams_of_flags_have_names": [
+        "config/several.py:_of_flags",
+    ],
     "test_several.py::test_what_is_refused_goes_on_as_the_hint_says": [
         "cli/session.py:_for_one",
         "config/several.py:_check_names",
@@ -357,6 +360,10 @@ FOLLOWED = {
     ],
     "test_together.py::test_what_needs_moments_is_refused_without": [
         "config/several.py:together",
+    ],
+    "test_together_at_once.py::test_none_of_them_goes_by_itself": [
+        "app/parts.py:goes_with_others",
+        "sink/__init__.py:commit_together_for",
     ],
     "test_quarantine.py::test_more_than_may_be_stop_the_table": [
         "model/bad_rows.py:too_many",
@@ -442,7 +449,7 @@ FOLLOWED = {
         "pipeline/together.py:check_times",
         "pipeline/together.py:check_rows",
     ],
-    "test_consistency.py::test_a_transaction_that_is_too_large": ["pipeline/together.py:end_of_round"],
+    "test_consistency.py::test_a_transaction_that_is_too_large": ["pipeline/together.py:end_of_parts"],
     "test_consistency.py::test_a_table_whose_transaction_is_too_large_stops_alone": [
         "pipeline/together.py:too_much",
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pymysql
 
@@ -35,7 +36,10 @@ from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
 from consumer.sink.staging import end_load
-from consumer.target import Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
+from consumer.target import Comparer, DdlOutcome, LoadRequest, NotOne, Only, Script, TargetOptions, Writer
+
+if TYPE_CHECKING:
+    from consumer.sink.mysql.together import Share
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -133,11 +137,12 @@ class MySqlSink:
             end_load(writer.folder)
 
     def commit(self, outcomes: Sequence[LoadOutcome], change: ProgressChange) -> ProgressChange:
-        audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
-        proofs = [proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs]
-        change = change.merged(ProgressChange(audit=audit))
         if self._waiting is not None:
-            return self._publish([o for o in outcomes if o.error is None], change, proofs)
+            try:
+                return commit_together([(self, outcomes, change)])[0]
+            except NotOne as wrong:
+                raise wrong.error from wrong
+        change, proofs = _with_audit(outcomes, change)
         return self._store(change, {outcome.table for outcome in outcomes}, proofs)
 
     def record(self, change: ProgressChange) -> ProgressChange:
@@ -284,38 +289,22 @@ class MySqlSink:
         self._driver.retried(save)
         return change
 
-    def _publish(
-        self, outcomes: Sequence[LoadOutcome], change: ProgressChange, proofs: Sequence[int]
-    ) -> ProgressChange:
-        """Write what is staged, and record `change`, in one transaction."""
-        from consumer.sink.mysql.rows.load_data import NotLoaded
-        from consumer.sink.mysql.rows.publish import Publisher
+    def share(self, outcomes: Sequence[LoadOutcome], change: ProgressChange, first: int = 1) -> Share:
+        """What `commit` commits where rows are staged; `first` as in Share."""
+        from consumer.sink.mysql.together import Share
 
         assert self._waiting is not None
-        staged = [(outcome, self._waiting.paths(outcome)) for outcome in outcomes]
-        publisher, touched = Publisher(self._settings, staged), {outcome.table for outcome in outcomes} | _named(change)
+        change, proofs = _with_audit(outcomes, change)
+        loaded = [outcome for outcome in outcomes if outcome.error is None]
+        staged = [(outcome, self._waiting.paths(outcome)) for outcome in loaded]
+        touched = {outcome.table for outcome in loaded} | _named(change)
+        return Share(self._settings, self._driver, self._epoch, staged, change, touched, proofs, first)
 
-        def save() -> ProgressChange:
-            with self._driver.cursor("rows") as cursor:
-                publisher.prepare(cursor)
-                with publisher.bounded(), self._driver.writing(cursor):
-                    check_proofs(cursor, self._settings.name, proofs)
-                    written = publisher.write(cursor, self._epoch)
-                    rows = tuple(row for outcome, defaulted in written for row in completed(outcome, defaulted))
-                    recorded = replace(change, audit=change.audit + rows)
-                    store(cursor, self._settings.name, self._epoch, recorded, touched)
-                publisher.clear(cursor)
-            return recorded
-
-        while True:
-            try:
-                recorded = self._driver.retried(save)
-                break
-            except NotLoaded:
-                continue  # by statements then, which find the row that does not fit
-        for _, paths in staged:
+    def committed(self, share: Share) -> None:
+        """Its rows are in the target."""
+        assert self._waiting is not None
+        for _, paths in share.staged:
             self._waiting.remove(paths)
-        return recorded
 
     def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName) -> dict[DdlId, DdlOutcome]:
         """Run the statements while nobody can take over. Between them and their facts somebody can, who then finds the
@@ -337,6 +326,31 @@ class MySqlSink:
             outcome.step.id: replace(outcome, recorded=intent.merged(fact))
             for outcome, intent, fact in zip(outcomes, intended, found, strict=True)
         }
+
+
+def commit_together(
+    shares: Sequence[tuple[MySqlSink, Sequence[LoadOutcome], ProgressChange]],
+) -> Sequence[ProgressChange]:
+    """`commit` of several consumers of one server, whose rows are staged, in one transaction. Raises NotOne."""
+    from consumer.sink.mysql.together import commit_shares
+
+    found: list[Share] = []
+    for number, (sink, outcomes, change) in enumerate(shares):
+        try:
+            found.append(sink.share(outcomes, change, 1 + sum(len(share.staged) for share in found)))
+        except ConsumerError as error:
+            raise NotOne(number, error) from error
+    recorded = commit_shares(found)
+    for (sink, _, _), share in zip(shares, found, strict=True):
+        sink.committed(share)
+    return recorded
+
+
+def _with_audit(outcomes: Sequence[LoadOutcome], change: ProgressChange) -> tuple[ProgressChange, list[int]]:
+    """`change` with the audit rows of `outcomes`, and the proofs of what it builds on."""
+    audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
+    proofs = [proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs]
+    return change.merged(ProgressChange(audit=audit)), proofs
 
 
 def _moves_rows(step: ApplyDdl) -> bool:

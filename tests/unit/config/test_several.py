@@ -77,8 +77,9 @@ def test_pairs_of_upstreams_and_targets(tmp_path: Path) -> None:
 
 def test_upstreams_of_flags() -> None:
     uris = ["file:///a?protocol=canal-json", "file:///b?protocol=canal-json"]
-    assert list(load({"upstream_uri": uris}, {}).several) == ["default.1", "default.2"]
-    assert list(load({"upstream_uri": uris, "name": "n"}, {}).several) == ["n.1", "n.2"]
+    last = load({"upstream_uri": uris}, {})
+    assert (last.several, str(last.settings.upstream_uri), last.settings.name) == ({}, uris[1], "default")
+    assert "the last one counts" in last.notes[0].text
     named = load({"upstream_uri": [f"eu={uris[0]}", f"us={uris[1]}"]}, {})
     assert [(name, str(s.upstream_uri)) for name, s in named.several.items()] == [("eu", uris[0]), ("us", uris[1])]
     plain = load({"upstream_uri": uris[:1]}, {})
@@ -115,7 +116,8 @@ uri = "mysql://u@h:1/?password=file:{file}"
         (TWO, {"only": "eux"}, "--only eux is none of eu, us; did you mean eu?"),
         ("", {"only": "eu", "upstream_uri": "file:///x?protocol=csv"}, "--only eu chooses one of several"),
         (TWO.replace('"us"', '"EU"'), {}, "are called EU | rename one"),
-        (TWO.replace('"us"', '"u.s"'), {}, "name must be a text of letters"),
+        (TWO.replace('"us"', '"u.s"'), {}, "name must be a letter and more letters"),
+        (TWO.replace('"us"', '"1-2"'), {}, "name must be a letter and more letters"),
         (TWO.replace('name = "us"', ""), {}, "[[consumer.upstreams]] 2: name must be"),
         (TWO.replace('uri = "file:///us?protocol=csv"', ""), {}, "[[consumer.upstreams]] us: uri must be a text"),
         (TWO.replace("tables", "log-level"), {}, "us: log-level is a setting of the whole command"),

@@ -110,9 +110,12 @@ class Publisher:
     """Writes what outcomes have staged, on the driver's connection. It learns which tables LOAD DATA does not write as
     they are, so a transaction that ended with NotLoaded is begun anew."""
 
-    def __init__(self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]]) -> None:
+    def __init__(
+        self, settings: MySqlSettings, staged: Sequence[tuple[LoadOutcome, Sequence[str]]], first: int = 1
+    ) -> None:
+        """`first` is the number of the first stage."""
         self.settings = settings
-        found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, 1) if paths]
+        found = [Publication(outcome, paths, number) for number, (outcome, paths) in enumerate(staged, first) if paths]
         self.publications = sorted(found, key=lambda one: one.outcome.table)
         self._by_statements: set[int] = set()
         self._lock_wait = 0
