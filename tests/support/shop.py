@@ -22,7 +22,9 @@ class Shop:
         self.feed, self.cli = feed, cli
 
     def run(self, command: str, *more: str) -> Left:
-        flags = ["--upstream-uri", f"file://{self.feed.folder}?protocol=canal-json", "--tz", "UTC"]
+        """On the feed, unless `more` names another upstream: two would be several."""
+        own = [] if "--upstream-uri" in more else ["--upstream-uri", f"file://{self.feed.folder}?protocol=canal-json"]
+        flags = [*own, "--tz", "UTC"]
         return self.cli.raw(command, *flags, "--downstream-uri", self.cli.target, "--log-level", "error", *more)
 
     def once(self, checkpoint: int, *more: str) -> Left:
