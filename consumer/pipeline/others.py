@@ -15,7 +15,7 @@ from consumer.model.progress import Progress, ProgressChange, State, TableProgre
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.later_names import LaterName, LaterNames
-from consumer.plan.routing import SharedNames, begun
+from consumer.plan.routing import SharedNames, written
 from consumer.plan.statement import Statement, refusal
 
 
@@ -159,7 +159,7 @@ class Others:
     def _of_others(self) -> OwnedTables:
         if self._others is None:
             self._others = self._look()
-            self._own.update(begun(self._assembly, self._progress()))
+            self._own.update(written(self._assembly, self._progress()))
             self._later = LaterNames(self._assembly.timeline.pending if self._others else ())
         return self._others
 

@@ -22,8 +22,16 @@ from consumer.plan.statement import Statement
 
 
 def begun(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
-    """The tables of which a statement ran or rows were read, and databases, more than once too."""
-    yield from (TableName(i.database, i.table) for i, r in progress.ddls.items() if r.state is not DdlState.REFUSED)
+    """The tables of which a statement ran, rows were read, or that the target was given, and databases, more than once
+    too."""
+    yield from written(assembly, progress)
+    yield from progress.starts
+
+
+def written(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
+    """Those of them to which this consumer has done something."""
+    done = (i for i, record in progress.ddls.items() if record.state is not DdlState.REFUSED)
+    yield from (TableName(i.database, i.table) for i in done if not progress.was_given(i))
     yield from map(assembly.catalog.owner, progress.folders)
 
 

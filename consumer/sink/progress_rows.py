@@ -16,6 +16,7 @@ from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.owned import Owned, OwnedTables
 from consumer.model.progress import (
+    GIVEN,
     DdlId,
     DdlRecord,
     DdlState,
@@ -47,7 +48,7 @@ OF_OTHERS = (
     "AND p.table_name = k.table_name WHERE k.name <> ? AND (COALESCE(p.state, 'ok') = 'ok' "
     "OR (p.state IN ('stopped', 'waits', 'emptying') AND EXISTS (SELECT 1 FROM storage_consumer.ddl d "
     "WHERE d.name = k.name AND d.database_name = k.database_name AND d.table_name = k.table_name "
-    "AND d.state <> 'refused'))) ORDER BY k.name"
+    f"AND d.state <> 'refused' AND LEFT(d.reason, {len(GIVEN)}) <> '{GIVEN}'))) ORDER BY k.name"
 )
 """Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
 is in order, or has come to a stop behind a statement of its own."""
@@ -88,8 +89,8 @@ def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
 
 def _ran(table: TableName, progress: Progress) -> bool:
     """Whether a statement of `table` ran."""
-    own = (record for ddl, record in progress.ddls.items() if TableName(ddl.database, ddl.table) == table)
-    return any(record.state is not DdlState.REFUSED for record in own)
+    own = ((ddl, record) for ddl, record in progress.ddls.items() if TableName(ddl.database, ddl.table) == table)
+    return any(record.state is not DdlState.REFUSED and not progress.was_given(ddl) for ddl, record in own)
 
 
 def is_replay(name: str) -> bool:

@@ -10,15 +10,17 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.errors import BadConfig
+from consumer.model.names import TableName
 from tests.e2e.test_row_filters import ROWS, chosen, database, once, settings, storage_of
 from tests.support.every_target import Duck
-from tests.support.feed import Feed
+from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.shop_changes import CREATE, Row, changes_of, rows_at
 
 __all__ = ["database"]
 
+T = TableName("d", "t")
 Ask = Callable[[str], list[tuple[Any, ...]]]
 DUCK = "CREATE TABLE d.t (id INTEGER, region VARCHAR, amount INTEGER, note VARCHAR)"
 
@@ -61,6 +63,24 @@ def test_the_rows_at_every_checkpoint(
     found = app.verify(later, Recorder(), loader=InlineLoader())
     table = next(table for table in found.tables if str(table.table) == "d.t")
     assert table.state == ("equal in part" if key else "not compared"), "what it began with is not in the storage"
+
+
+def test_a_table_of_another_consumer_is_continued_from_where_that_left_it(
+    feed: Feed, database: tuple[str, Ask]
+) -> None:
+    url, ask = database
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1"), 21: (2, "2"), 35: (3, "3")})
+    replica = Replica(feed, url)
+    assert replica.once(30, tz="UTC", name="first").exit_code == 0
+    for _ in range(2):
+        result = replica.once(40, tz="UTC", name="second", start_ts=("d.t=20",))
+        assert (result.exit_code, states(result)) == (5, {"d.t": "stopped"})
+        assert "d.t belongs to the consumer 'first' of this target" in result.tables[T].error
+    assert ask("SELECT count(*) FROM d.t") == [(2,)]
+    assert replica.once(40, tz="UTC", name="second", start_ts=("d.t=30",)).exit_code == 0
+    assert ask("SELECT id FROM d.t ORDER BY id") == [(1,), (2,), (3,)]
+    assert states(replica.once(45, tz="UTC", name="first")) == {"d.t": "ok"}, "it has read rows of it"
 
 
 def test_rows_without_a_time_are_refused(feed: Feed, database: tuple[str, Ask]) -> None:
