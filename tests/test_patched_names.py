@@ -1,10 +1,11 @@
-"""What tests name in a string, to put something else there, exists: it is not found by who moves or renames it."""
+"""What tests name in a string, to put something else there, exists: a search for the code's names does not find it."""
 
 from __future__ import annotations
 
 import ast
 import pkgutil
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,28 @@ def _named() -> list[tuple[str, str]]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
                 found.add((str(path.relative_to(_TESTS)), node.value))
     return sorted(found)
+
+
+def _patched() -> Iterator[tuple[str, str]]:
+    """``setattr(alias, "name", ..)`` of a module of the consumer."""
+    for path in sorted(_TESTS.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        aliases = {
+            name.asname or name.name: f"{node.module}.{name.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("consumer")
+            for name in node.names
+        }
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(ast.Attribute(attr="setattr"), [ast.Name(alias), ast.Constant(str(name)), _]):
+                    if alias in aliases:
+                        yield str(path.relative_to(_TESTS)), f"{aliases[alias]}.{name}"
+
+
+@pytest.mark.parametrize(("file", "name"), sorted({*_patched()}))
+def test_what_a_test_replaces_exists(file: str, name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None, file
 
 
 @pytest.mark.parametrize(("file", "name"), _named())

@@ -15,7 +15,7 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.result import RunResult
-from consumer.sink.mysql.rows import writer
+from consumer.sink.mysql.rows import write
 from tests.servers import SqlServer
 from tests.support.build import ID
 from tests.support.canal_json import row_line
@@ -272,7 +272,7 @@ def test_proven_keys_pay_nothing(
     def refuse(*_: object) -> None:
         raise AssertionError("rows of a proven table are not staged")
 
-    monkeypatch.setattr(writer, "make_stage", refuse)
+    monkeypatch.setattr(write, "make_stage", refuse)
     told(feed, body)
     replica = _Keyed(feed, server, buckets)
     put(feed, 10, *((number, f"v{number}") for number in range(20)))
