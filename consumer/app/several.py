@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from consumer.app.commands import run
 from consumer.app.parts import goes_with_others, loader_of
@@ -212,7 +212,7 @@ def _turns_of(settings: Settings, known: dict[str, threading.Lock]) -> threading
     uri = urlsplit(str(settings.downstream_uri))
     if uri.scheme not in ONE_AT_A_TIME:
         return None
-    return known.setdefault(os.path.realpath(uri.path[1:]), threading.Lock())
+    return known.setdefault(os.path.realpath(unquote(uri.path)[1:]), threading.Lock())
 
 
 def _keep_going(
@@ -225,7 +225,7 @@ def _keep_going(
 ) -> None:
     one = all_of_them[name]
     while not over.is_set():
-        again = False
+        one.ended, again = None, False
         try:
             one.ended = call(one)
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from consumer.errors import ConsumerError, Retryable, from_dict
+from consumer.errors import ConsumerError, from_dict
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
 from consumer.model.names import tso_to_ms, tso_to_time
 from consumer.model.progress import Progress
@@ -55,7 +55,7 @@ class TogetherReader:
         try:
             self._places[name] = Place(name, reader.checkpoint())
         except ConsumerError as error:
-            if name not in self._places or not isinstance(error, Retryable):
+            if name not in self._places:
                 raise _held(name, error) from error
 
     def _late(self) -> list[Place]:

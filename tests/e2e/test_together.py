@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 from tests.e2e.test_output_schema import checked
+from tests.e2e.test_several import Beside
 from tests.support.bank import NAMES, Bank, tso
 from tests.support.command_line import CommandLine, Left, command_line
 
@@ -122,6 +123,28 @@ def test_tables_above_the_lowest_checkpoint_stay_and_are_compared(bank: Consumer
     bank.checkpoints(us=200, asia=200, eu=200)
     assert bank.run("once").code == 0
     assert bank.rows() == bank.held
+
+
+def test_run_lets_go_of_one_that_is_refused(bank: Consumer) -> None:
+    bank.write('together = true\ntogether-max-wait = "1m"\n')
+    beside = Beside(bank.config)
+    beside.until(lambda: seen(bank) == dict.fromkeys(NAMES, 100))
+    asia = bank.feeds["asia"].folder
+    asia.rename(asia.with_name("aside"))
+    asia.write_text("no folder any more", encoding="utf-8")
+    bank.move(70, "eu", "us", 30)
+    bank.checkpoints(eu=100, us=100)
+    beside.until(lambda: bool(beside.errors) and seen(bank) == {"eu": 70, "us": 130, "asia": 100})
+    beside.ends()
+    assert {name for name, _ in beside.errors} == {"asia"}
+
+
+def seen(bank: Consumer) -> dict[str, Any]:
+    """In this process nobody can open the file while a round runs."""
+    try:
+        return bank.rows()
+    except (duckdb.Error, TypeError):
+        return {}
 
 
 def test_what_needs_moments_is_refused_without(bank: Consumer) -> None:
