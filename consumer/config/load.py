@@ -16,7 +16,7 @@ from consumer.config.changefeed import FileValues, nearest, read_changefeed
 from consumer.config.fields import UNPROVEN
 from consumer.config.mask_rules import with_keys
 from consumer.config.secrets import resolved, resolved_pairs
-from consumer.config.settings import Settings
+from consumer.config.settings import Settings, TargetSettings
 from consumer.config.several import OF_THE_COMMAND, SEVERAL, Pair, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
 from consumer.config.uri import MASK, is_masked, scrubber
@@ -56,16 +56,17 @@ def load(
     spelt = {**file.places, **{f: env_of(f) for f in from_env}, **{f: flag_of(f) for f in flags}}
     told = [f"{key} in {path} is not a key this version knows; it has no effect here" for key in file.ignored]
     told += [f"{path}: {effect}" for effect in file.effects]
-    several = several_of(raw, spelt, told)
+    forgets = issubclass(kind, TargetSettings)
+    several = several_of(raw, spelt, told, any_name=forgets)
     if several is None:
         settings = _settings(kind, raw, spelt, file, env)
         return Loaded(together({"": settings}, {"": ""})[""] if settings.together else settings, _notes(told))
     first = {f: value for f, value in raw.items() if f in from_env or f in flags}
     # Those that go together must know all of them.
-    pairs = several.of_all if raw.get("together") else several.pairs
+    pairs = several.of_all if raw.get("together") and not forgets else several.pairs
     found = {pair.name: _of_pair(kind, pair, first, spelt, file, env) for pair in pairs}
     check_pairs(found)
-    if next(iter(found.values())).together:
+    if next(iter(found.values())).together and not forgets:
         found = together(found, {pair.name: pair.upstream for pair in pairs})
     chosen = {pair.name: found[pair.name] for pair in several.pairs}
     return Loaded(next(iter(chosen.values())), _notes(told), chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +63,12 @@ class Several:
     of_all: tuple[Pair, ...]
 
 
-def several_of(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) -> Several | None:
+def several_of(
+    raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str], any_name: bool = False
+) -> Several | None:
     """What the settings say of several upstreams and targets, taken out of `raw`; None where there is one of each.
-    `notes` gets sentences about what was passed over. Raises BadConfig."""
+    `notes` gets sentences about what was passed over. `any_name`: --name can be none of theirs, for `forget`. Raises
+    BadConfig."""
     only = raw.pop("only", None)
     found = {kind: _entries(kind, raw.pop(kind), spelt[kind]) for kind in SEVERAL if raw.get(kind)}
     _check_uris(found, raw, spelt)
@@ -79,9 +82,11 @@ def several_of(raw: dict[str, Any], spelt: Mapping[str, str], notes: list[str]) 
             )
         return None
     pairs = [_pair(entries) for entries in product(*(found[kind] for kind in SEVERAL if kind in found))]
+    forgotten = raw.pop("name") if any_name and spelt.get("name") == flag_of("name") else None
     _check_names(pairs, raw, spelt)
     notes += [note for kind in found for entry in found[kind] for note in (*entry.ignored, *entry.effects)]
-    return Several(tuple(_chosen(pairs, only)), tuple(pairs))
+    chosen = tuple(_chosen(pairs, only))
+    return Several(chosen if forgotten is None else (_under(str(forgotten), chosen),), tuple(pairs))
 
 
 def _entries(kind: str, value: object, place: str) -> list[Entry]:
@@ -178,6 +183,16 @@ def _check_names(pairs: Sequence[Pair], raw: Mapping[str, Any], spelt: Mapping[s
         seen.add(pair.name.lower())
 
 
+def _under(name: str, pairs: Sequence[Pair]) -> Pair:
+    """What `pairs` say of the target, under a name that may be none of theirs any more."""
+    if len({pair.values.get("downstream_uri") for pair in pairs}) > 1:
+        raise BadConfig(
+            f"--name {name} can be in several targets: those of {', '.join(pair.name for pair in pairs)}",
+            hint="give --only with one of these names",
+        )
+    return replace(pairs[0], name=name, values={**pairs[0].values, "name": name})
+
+
 def _chosen(pairs: Sequence[Pair], only: object) -> Iterator[Pair]:
     found = [pair for pair in pairs if only is None or only in pair.selects]
     if not found:
@@ -194,8 +209,7 @@ def check_pairs(pairs: Mapping[str, Settings]) -> None:
     """Raises BadConfig where two of them have one upstream and one target, by whatever entries."""
     seen: dict[tuple[object, ...], str] = {}
     for name, settings in pairs.items():
-        upstream = str(settings.upstream_uri)
-        storage = StorageSettings.from_uri(upstream).identity if upstream else ""
+        storage = StorageSettings.from_uri(settings.upstream_uri).place if settings.upstream_uri else ""
         other = seen.setdefault((storage, str(settings.downstream_uri), settings.routes, settings.tables), name)
         if other != name:
             raise BadConfig(

@@ -18,7 +18,8 @@ _COMMAND = re.compile(
     rf"|forget --name {_ARGUMENT} --yes)"
 )
 _OF_A_TARGET = ("--config", "--downstream-uri")
-"""The flags without which `forget` would look at another target; its --name is its own."""
+"""The flags without which `forget` would look at another target; its --name is its own. For one of several upstreams
+and targets it needs all flags that say which they are."""
 _RESYNC = re.compile(rf"storage-consumer resync --table {_ARGUMENT}")
 
 
@@ -98,7 +99,7 @@ def completed(hint: str, options: str) -> str:
 def _options_for(command: str, options: str) -> str:
     """Those of `options`, pairs of a flag and its value, that `command` needs."""
     words = shlex.split(options)
-    if not command.startswith("storage-consumer forget"):
+    if not command.startswith("storage-consumer forget") or "--only" in words:
         return options
     return shlex.join(
         word for pair in zip(words[::2], words[1::2], strict=True) if pair[0] in _OF_A_TARGET for word in pair

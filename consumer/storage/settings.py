@@ -14,6 +14,7 @@ from consumer.errors import BadConfig
 from consumer.storage.parameters import CHANGEFEED_PARAMETERS, SECRETS, STORAGE_OPTIONS
 
 _SCHEMES = {"file": "file", "s3": "s3", "gcs": "gcs", "gs": "gcs", "azblob": "azblob", "azure": "azblob"}
+_WHOSE = ("account-name", "endpoint")
 _SHORTEST_SECRET = 6
 """The least length of one that is masked within words."""
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -57,6 +58,12 @@ class StorageSettings:
     def identity(self) -> str:
         """Scheme, bucket and prefix, nothing else: two URIs of one upstream have the same."""
         return f"{self.scheme}://{self.base}"
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """`identity`, and whose it is: a bucket behind another endpoint, or a container of another account, is another
+        one."""
+        return self.identity, *(value for name, value in self.options if name in _WHOSE)
 
     def above(self) -> Iterator[StorageSettings]:
         """The locations that this one is in, the nearest first, up to the bucket or the root."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -194,6 +195,32 @@ def test_a_target_that_is_down_does_not_hold_up_the_others(banks: Banks) -> None
     left = banks.run("once", *upstream, "--tz", "UTC", "--max-wait", "0", "--json")
     assert {name: body["exit_code"] for name, body in left.json["consumers"].items()} == {"copy": 4, "log": 0}
     assert (left.code, banks.rows("log")) == (4, {"bank.a": [(1, 1)]})
+
+
+def test_a_renamed_entry_goes_on_once_the_old_name_is_forgotten(banks: Banks) -> None:
+    banks.run("once")
+    banks.config.write_text(banks.config.read_text(encoding="utf-8").replace('"us"', '"america"'), encoding="utf-8")
+    left = banks.run("once")
+    assert (left.code, banks.rows()) == (5, {"eu.a": [(1, 1)], "us.a": [(1, 2)]})
+    command = next(line for line in left.err.splitlines() if "forget --name us" in line).partition("storage-consumer ")[
+        2
+    ]
+    assert banks.cli.raw(*shlex.split(command)).code == 0
+    with duckdb.connect(str(banks.file)) as connection:
+        connection.execute("DROP TABLE us.a")
+    assert banks.run("once").code == 0
+    assert banks.rows() == {"eu.a": [(1, 1)], "us.a": [(1, 2)]}
+    assert banks.run("once", "--name", "us").code == 2
+
+
+def test_a_name_to_forget_is_of_one_target(banks: Banks) -> None:
+    banks.config.write_text(TARGETS.format(folder=banks.folder), encoding="utf-8")
+    upstream = ("--upstream-uri", f"file://{banks.folder}/eu?protocol=canal-json", "--tz", "UTC")
+    assert banks.run("once", *upstream).code == 0
+    left = banks.run("forget", "--name", "copy", "--yes")
+    assert (left.code, "give --only with one of these names" in left.err) == (2, True)
+    assert banks.run("forget", "--name", "copy", "--yes", "--only", "log").code == 2
+    assert banks.run("forget", "--name", "copy", "--yes", "--only", "copy").code == 0
 
 
 class Beside:

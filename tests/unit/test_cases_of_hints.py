@@ -346,6 +346,9 @@ FOLLOWED = {
     "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
         "config/load.py:_settings",
     ],
+    "test_several.py::test_a_name_to_forget_is_of_one_target": [
+        "config/several.py:_under",
+    ],
     "test_several.py::test_upstreams_of_flags_have_names": [
         "config/several.py:_of_flags",
     ],

@@ -138,3 +138,18 @@ uri = "mysql://u@h:1/?password=file:{file}"
 )  # fmt: skip
 def test_what_is_refused(tmp_path: Path, text: str, flags: dict[str, object], said: str) -> None:
     assert said in refused(tmp_path, text, **flags)
+
+
+def test_one_container_of_two_accounts_is_two_storages(tmp_path: Path) -> None:
+    """Containers of Azure are an account's own, and so are buckets behind an endpoint."""
+
+    def entry(name: str, uri: str) -> str:
+        return f'[[consumer.upstreams]]\nname = "{name}"\nuri = "{uri}protocol=canal-json"\n'
+
+    general = '[consumer]\ntz = "UTC"\ndownstream-uri = "duckdb:///r.duckdb"\n'
+    for uri, other in (
+        ("azblob://cdc/tidb?account-name=eu&", "azblob://cdc/tidb?account-name=us&"),
+        ("s3://cdc/tidb?endpoint=http://eu:9000&", "s3://cdc/tidb?endpoint=http://us:9000&"),
+    ):
+        assert list(loaded(tmp_path, general + entry("eu", uri) + entry("us", other)).several) == ["eu", "us"]
+        assert "one storage and one target" in refused(tmp_path, general + entry("eu", uri) + entry("us", uri))
