@@ -195,7 +195,7 @@ def _members(consumers: Consumers) -> dict[str, Member]:
         uri = str(settings.downstream_uri)
         if uri not in found:
             names = [other for other, (own, _) in consumers.items() if str(own.downstream_uri) == uri]
-            if len(names) <= len(settings.peers):
+            if not {settings.upstream_name, *settings.peers} <= {consumers[other][0].upstream_name for other in names}:
                 raise goes_with_others(settings)
             found[uri] = Group(names, commit_together_for(uri))
         members[name] = Member(found[uri], name)

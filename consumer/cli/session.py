@@ -23,6 +23,7 @@ from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, follows
 from consumer.config.uri import redact, scrubber
 from consumer.errors import BadConfig, ConsumerError, Interrupted
+from consumer.model.consistency import Consistency
 from consumer.model.events import Ended
 from consumer.model.result import RunResult
 from consumer.observe.logs import Log, LogSettings
@@ -145,18 +146,23 @@ def _calls(
 ) -> list[Invocation]:
     """The one of the command, or one for each of several consumers."""
     if len(loaded.several) < 2:
-        options = options_of(
-            {**flags, **dict.fromkeys(["only"] if loaded.several else [], loaded.settings.name)}, config
-        )
+        options = options_of({**flags, **(_of_one(loaded.settings) if loaded.several else {})}, config)
         return [Invocation(loaded.settings, head, _observer(loaded.settings, options, endless), options, stop)]
     found, scrub = [], _scrub_of(loaded)
     for name, settings in loaded.several.items():
-        options = options_of({**flags, "only": name}, config)
+        options = options_of({**flags, **_of_one(settings)}, config)
         upstream, target = redact(str(settings.upstream_uri)), redact(str(settings.downstream_uri))
         observer = _observer(settings, options, endless, scrub, name)
         heading = f"{name}: {upstream} -> {target}"
         found.append(Invocation(settings, Head(name, upstream), observer, options, stop, endless, heading))
     return found
+
+
+def _of_one(settings: Settings) -> dict[str, str]:
+    """The flags of a command for this one of several. One that readers see at once with others takes no such command
+    (`app.parts.goes_with_others`), unless they may see it at another moment."""
+    by_itself = {"consistency": "table"} if settings.peers and settings.consistency is Consistency.SNAPSHOT else {}
+    return {"only": settings.name, **by_itself}
 
 
 def _scrub_of(loaded: Loaded) -> Callable[[str], str]:

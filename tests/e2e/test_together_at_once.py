@@ -195,6 +195,8 @@ def test_a_table_that_stops_is_left_by_the_others(server: SqlServer, tmp_path: P
     assert left.code == 3
     states = {name: one["tables"]["bank.a"]["state"] for name, one in left.json["consumers"].items()}
     assert states == {"eu": "ok", "us": "stopped", "asia": "ok"}
+    hint = next(line for line in left.err.splitlines() if "storage-consumer resync" in line)
+    assert hint.endswith("--only us --consistency table")
     reader = server.connect()
     assert held(reader) == tuple(100 if name == "us" else bank.held[name] for name in NAMES)
     reader.close()
