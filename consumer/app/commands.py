@@ -135,9 +135,9 @@ def run(
                     if not whole:
                         continue
                     observer.tell(Idle(manager.ledger.progress.applied_ts))
-                except LeaseHeld:
-                    raise
                 except Retryable as error:
+                    if isinstance(error, LeaseHeld) and (turns is None or manager is None):
+                        raise  # between turns another command can have it for a while
                     observer.tell(Retrying("round", error, None))
                     observer.tell(NowDoing("waits to try again"))
                 stop.wait(settings.flush_interval)

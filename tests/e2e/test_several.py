@@ -8,6 +8,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import pytest
 from consumer import app
 from consumer.app import several
 from consumer.config.load import load
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld
 from consumer.model.result import RunResult
+from consumer.sink.columnar.lock import FileLock
 from tests.e2e.test_output_schema import checked
 from tests.support.command_line import CommandLine, Left, command_line
 from tests.support.feed import Feed
@@ -300,6 +302,27 @@ def seen_in(banks: Banks, file: str) -> dict[str, list[tuple[Any, ...]]]:
         return banks.rows(file)
     except duckdb.Error:
         return {}
+
+
+def test_run_waits_for_another_command_that_has_the_file_between_turns(banks: Banks) -> None:
+    beside = Beside(banks.config)
+    beside.until(lambda: banks.file.exists() and seen(banks) == {"eu.a": [(1, 1)], "us.a": [(1, 2)]})
+    other = FileLock(f"{banks.file}.staging", "file")
+
+    def taken() -> bool:
+        with suppress(LeaseHeld):
+            other.take()
+        return other.held
+
+    beside.until(taken)
+    told = "round: another consumer is running on this file"
+    beside.until(lambda: all(told in "".join(observer.retries) for _, observer in beside.consumers.values()))
+    other.release()
+    banks.us.puts("bank.a", 10, {40: (1, "9")})
+    banks.us.checkpoint(50)
+    beside.until(lambda: seen(banks).get("us.a") == [(1, 9)])
+    beside.ends()
+    assert not beside.errors
 
 
 def test_run_ends_when_all_have_failed(banks: Banks) -> None:
