@@ -61,7 +61,8 @@ class Invocation:
         for line in (*lines, *masked_note(lines)):
             say(line)
         if result.error is not None:
-            tell(result.error.sentence(), result.error.hint, self.settings.scrub)
+            about = f"{self.settings.name}: " if self.heading else ""
+            tell(f"{about}{result.error.sentence()}", result.error.hint, self.settings.scrub)
         return result.exit_code
 
     def show(self, as_json: Callable[[], dict[str, Any]], as_text: Callable[[], None], exit_code: int = 0) -> int:

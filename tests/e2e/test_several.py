@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -140,6 +142,25 @@ def test_the_exit_code_is_the_worst_and_hints_name_the_pair(banks: Banks) -> Non
     resync = banks.run("resync", "--table", "bank.a", "--only", "eu")
     assert resync.code == 0
     assert banks.rows()["eu.a"] == [(1, 1)]
+
+
+def test_a_signal_is_told_of_each_by_its_name(banks: Banks, monkeypatch: pytest.MonkeyPatch) -> None:
+    load = InlineLoader.load
+
+    def ended(self: InlineLoader, *more: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        return load(self, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InlineLoader, "load", ended)
+        left = banks.run("once")
+    assert left.code == 4
+    for name in ("eu", "us"):
+        assert f"storage-consumer: {name}: stopped by a signal (SIGTERM)" in left.err
+    assert banks.rows() == {"eu.a": []}
+    assert banks.run("once").code == 0
+    assert banks.rows() == {"eu.a": [(1, 1)], "us.a": [(1, 2)]}
 
 
 def test_two_upstreams_of_one_table_are_refused_by_name(banks: Banks) -> None:
