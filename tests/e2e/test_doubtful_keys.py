@@ -119,6 +119,20 @@ def test_twins_stop_a_restored_table(
     assert rows(server) == [(1, first), (2, second), (7, "other")]
 
 
+@pytest.mark.parametrize("more", [", UNIQUE KEY u (v)", ", own INT DEFAULT 5"])
+@pytest.mark.parametrize("name", ["s", "k", "stage"])
+def test_a_table_that_is_called_like_something_in_a_statement(
+    name: str, more: str, feed: Feed, server: SqlServer
+) -> None:
+    feed.describe(f"d.{name}", 2)
+    server.execute("CREATE DATABASE d", f"CREATE TABLE d.{name} (id INT PRIMARY KEY, v INT{more})")
+    server.execute(f"INSERT INTO d.{name} (id, v) VALUES (1, 10), (2, 20)")
+    feed.puts(f"d.{name}", 2, {10: (1, "11"), 11: (3, "30")})
+    result = _Keyed(feed, server).once(20)
+    assert result.exit_code == 0, stopped(result)
+    assert sorted(server.execute(f"SELECT id, v FROM d.{name}")) == [(1, 11), (2, 20), (3, 30)]
+
+
 def test_twins_of_an_expression(feed: Feed, fresh_mysql: SqlServer) -> None:
     restored(feed, fresh_mysql, "id INT PRIMARY KEY, e VARCHAR(20), UNIQUE KEY u ((LOWER(e)))")
     put(feed, 10, (1, "a"), (2, "A"))

@@ -8,7 +8,7 @@ import pymysql
 
 from consumer.model.load import LoadTarget
 from consumer.model.names import LOGICAL_BITS, quote
-from consumer.sink.mysql.rows.staged import key_stage_of, same_values
+from consumer.sink.mysql.rows.staged import STAGED, key_stage_of, same_values
 from consumer.sink.mysql.rows.values import table_of
 
 
@@ -25,8 +25,9 @@ def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     table, stage = table_of(target), key_stage_of(target)
     began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
     same = " AND ".join(same_values(target, position) for position in target.key if position != ending.began)
-    time = f"'1970-01-01' + INTERVAL (s.{began} >> {LOGICAL_BITS}) * 1000 MICROSECOND"
+    time = f"'1970-01-01' + INTERVAL ({STAGED}.{began} >> {LOGICAL_BITS}) * 1000 MICROSECOND"
     cursor.execute(
-        f"UPDATE {stage} s STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < s.{began} AND {table}.{ended} IS NULL"
+        f"UPDATE {stage} {STAGED} STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < {STAGED}.{began}"
+        f" AND {table}.{ended} IS NULL"
         f" SET {table}.{ended} = {time}, {table}.{current} = 0"
     )

@@ -28,6 +28,8 @@ from consumer.sink.progress_layout import SCHEMA
 _STAGE, _OWN, _KEYS = "stage", "stage_own", "stage_keys"
 _ROW = "storage_consumer_row"
 """A staged row's number, and the stage's key: some servers take no table without one."""
+STAGED, _COMPLETING = "storage_consumer_staged", "storage_consumer_own"
+"""Aliases of the two in statements. A table of the target can be called by any short word."""
 _KEY_NAME = re.compile(r"for key '(?:.*\.)?([^']*)'$")
 
 
@@ -148,7 +150,7 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     new = _complete(cursor, target) if target.own else 0
     table, stage = table_of(target), stage_of(target)
     # With an alias for the table servers ask for a database to be chosen.
-    cursor.execute(f"DELETE {table} FROM {stage} s STRAIGHT_JOIN {table} ON {_same_handle(target)}")
+    cursor.execute(f"DELETE {table} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}")
     try:
         for statement in _inserts(target, new):
             cursor.execute(statement)
@@ -163,16 +165,17 @@ def write_staged(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
 def _inserts(target: LoadTarget, new: int) -> list[str]:
     computed, table, stage = mysql_target(target).computed, table_of(target), stage_of(target)
     written = [name for name in target.names if name not in computed]
-    columns, values = _listed(written), _listed(written, "s.")
+    columns, values = _listed(written), _listed(written, f"{STAGED}.")
     if not target.own:
-        return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} s ORDER BY s.{_ROW}"]
+        return [f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} {STAGED} ORDER BY {STAGED}.{_ROW}"]
     own, old, joined = (
         _listed(target.own),
-        _listed(target.own, "k."),
-        f"JOIN {_own_of(target)} k ON k.{_ROW} = s.{_ROW}",
+        _listed(target.own, f"{_COMPLETING}."),
+        f"JOIN {_own_of(target)} {_COMPLETING} ON {_COMPLETING}.{_ROW} = {STAGED}.{_ROW}",
     )
-    completed = f"INSERT INTO {table} ({columns}, {own}) SELECT {values}, {old} FROM {stage} s {joined}"
-    fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} s LEFT {joined} WHERE k.{_ROW} IS NULL"
+    completed = f"INSERT INTO {table} ({columns}, {own}) SELECT {values}, {old} FROM {stage} {STAGED} {joined}"
+    alone = f"WHERE {_COMPLETING}.{_ROW} IS NULL"
+    fresh = f"INSERT INTO {table} ({columns}) SELECT {values} FROM {stage} {STAGED} LEFT {joined} {alone}"
     return [completed, fresh] if new else [completed]
 
 
@@ -180,7 +183,7 @@ def _complete(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> int:
     """Fill the columns that the staged rows lack from the target's rows. Returns how many rows are new."""
     settings, table, stage = mysql_target(target), table_of(target), stage_of(target)
     old = _listed(target.own, f"{table}.")
-    there = f"SELECT s.{_ROW}, {old} FROM {stage} s STRAIGHT_JOIN {table} ON {_same_handle(target)}"
+    there = f"SELECT {STAGED}.{_ROW}, {old} FROM {stage} {STAGED} STRAIGHT_JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"INSERT INTO {_own_of(target)} ({_ROW}, {_listed(target.own)}) {there}")
     found = int(cursor.rowcount)
     cursor.execute(f"SELECT COUNT(*) FROM {stage}")
@@ -201,7 +204,7 @@ def _check_computed(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     if not any(target.names[position] in computed for position in target.key):
         return
     table, first = table_of(target), quote(target.names[target.key[0]])
-    joined = f"{stage_of(target)} s LEFT JOIN {table} ON {_same_handle(target)}"
+    joined = f"{stage_of(target)} {STAGED} LEFT JOIN {table} ON {_same_handle(target)}"
     cursor.execute(f"SELECT 1 FROM {joined} WHERE {table}.{first} IS NULL LIMIT 1")
     if cursor.fetchone():
         names = _listed(computed)
@@ -236,11 +239,11 @@ def same_values(target: LoadTarget, position: int) -> str:
     """The same for one column of the key."""
     name = quote(target.names[position])
     there = f"{table_of(target)}.{name}"
-    equal = f"{there} = s.{name}"
+    equal = f"{there} = {STAGED}.{name}"
     if target.columns[position].family is not Family.TEXT:
         return equal
     # As deletes do: 'a' and 'a ' are two keys, though most collations take them for equal.
-    one, other = (f"CAST(CONVERT({side} USING utf8mb4) AS BINARY)" for side in (there, f"s.{name}"))
+    one, other = (f"CAST(CONVERT({side} USING utf8mb4) AS BINARY)" for side in (there, f"{STAGED}.{name}"))
     return f"{equal} AND {one} = {other}"
 
 
