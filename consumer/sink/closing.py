@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from consumer.model.columns import Column
 from consumer.model.forms import (
@@ -31,16 +31,19 @@ def closing(
     quote: Text,
     literal: Text,
     own: Callable[[Column], str],
+    stays: Sequence[str] = (),
 ) -> str:
     """The statement that ends the rows of `there`, a table's name in SQL, at `version`; `table` is upstream's name. It
-    can run again. `own` writes a column of the key so that the target tells its values apart as they are."""
+    can run again. `own` writes a column of the key so that the target tells its values apart as they are;
+    `stays` are the assignments that keep columns as they are which the target would change by itself."""
     form = formed.form
     names = {usual: quote(form.name(usual)) for usual in form.usual}
+    also = f"{''.join(f', {assigned}' for assigned in stays)} WHERE"
     if form.kind is FormKind.SOFT_DELETE:
-        return f"UPDATE {there} SET {names[DELETED_AT]} = {literal(_time(version))} WHERE {names[DELETED_AT]} IS NULL"
+        return f"UPDATE {there} SET {names[DELETED_AT]} = {literal(_time(version))}{also} {names[DELETED_AT]} IS NULL"
     if form.kind is FormKind.HISTORY:
         ended, current = names[VALID_TO], names[IS_CURRENT]
-        return f"UPDATE {there} SET {ended} = {literal(_time(version))}, {current} = 0 WHERE {ended} IS NULL"
+        return f"UPDATE {there} SET {ended} = {literal(_time(version))}, {current} = 0{also} {ended} IS NULL"
     upstream = [quote(column.name) for column in formed.after[: -len(form.added)]]
     key = ", ".join(own(column) for column in formed.after if column.name in formed.key)
     gone = f"{names[OP]} = 'D'"

@@ -136,3 +136,45 @@ def test_a_server_without_load_data(fresh_mariadb: MariaDb, tmp_path: Path) -> N
     finally:
         fresh_mariadb.execute("SET GLOBAL local_infile = 1")
     assert sorted(fresh_mariadb.execute(f"SELECT {TOLD} FROM d.t")) == told((3, 0, 3), (11, 0, 11), (14, 1, 14))
+
+
+@pytest.mark.parametrize("form", ["history", "soft-delete"])
+def test_columns_of_a_table_that_somebody_made_take_no_other_time(
+    fresh_mariadb: MariaDb, tmp_path: Path, form: str
+) -> None:
+    """With ON UPDATE CURRENT_TIMESTAMP, as upstream has it and as a column of the target's own does."""
+    feed, query = Feed(tmp_path / "cdc"), fresh_mariadb.execute
+    told_by = {"history": "_commit_ts BIGINT UNSIGNED NOT NULL, _valid_from DATETIME(6), _valid_to DATETIME(6)"}
+    added = {**told_by, "soft-delete": "_deleted_at DATETIME(6)"}[form]
+    key = {"history": "id, _commit_ts", "soft-delete": "id"}[form]
+    stamped = "DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
+    query("CREATE DATABASE d")
+    query(
+        f"CREATE TABLE d.t (id INT NOT NULL, at TIMESTAMP NULL {stamped}, day DATETIME NULL {stamped},"
+        f" {added}{', _is_current TINYINT(1)' if form == 'history' else ''}, mine DATETIME {stamped},"
+        f" PRIMARY KEY ({key})) COLLATE utf8mb4_bin"
+    )
+    long_ago = "2001-02-03 04:05:06"
+    now = {"history": f", _commit_ts = {5 * MS}, _valid_from = '1970-01-01 00:00:00.005', _is_current = 1"}.get(
+        form, ""
+    )
+    query(f"INSERT INTO d.t SET id = 1, at = '{long_ago}', day = '{long_ago}', mine = '{long_ago}'{now}")
+    columns = (own(Column("id", "INT")), Column("at", "TIMESTAMP"), Column("day", "DATETIME"))
+    feed.describe("d.t", 2 * MS, columns)
+    row: dict[str, str | None] = {"at": long_ago, "day": long_ago}
+    for ts, key_of_row, kind in ((11, "1", "UPDATE"), (12, "2", "INSERT"), (13, "2", "DELETE")):
+        data = {"id": key_of_row, **row}
+        text = row_line(kind, data, commit_ts=ts * MS, old=[data] if kind == "UPDATE" else None)
+        feed.file("d.t", 2 * MS, text + b"\r\n")
+    replica, flags = Replica(feed, fresh_mariadb.url()), {"forms": [f"*.* = {form}"], "tz": "UTC", "start_ts": 5 * MS}
+    assert replica.once(12 * MS, **flags).exit_code == 0
+    assert replica.once(14 * MS, **flags).exit_code == 0
+    if form == "history":
+        assert query(f"SELECT CAST(mine AS CHAR) FROM d.t WHERE _commit_ts = {5 * MS}") == [(long_ago,)]
+    with_more = (*columns, Column("more", "TIMESTAMP", default=long_ago))
+    text = f"ALTER TABLE `t` ADD COLUMN `more` TIMESTAMP DEFAULT '{long_ago}'"
+    feed.statement("d.t", 20 * MS, Action.ADD_COLUMN, text, with_more)
+    feed.statement("d.t", 30 * MS, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", with_more)
+    assert replica.once(40 * MS, **flags).exit_code == 0
+    rows = query("SELECT CAST(at AS CHAR), CAST(day AS CHAR) FROM d.t")
+    assert rows == [(long_ago, long_ago)] * {"history": 3, "soft-delete": 2}[form]

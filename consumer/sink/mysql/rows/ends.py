@@ -9,7 +9,7 @@ import pymysql
 from consumer.model.load import LoadTarget
 from consumer.model.names import LOGICAL_BITS, quote
 from consumer.sink.mysql.rows.staged import STAGED, key_stage_of, same_values
-from consumer.sink.mysql.rows.values import table_of
+from consumer.sink.mysql.rows.values import mysql_target, table_of
 
 
 def keys_of(target: LoadTarget, deletes: pa.Table) -> pa.Table:
@@ -25,9 +25,21 @@ def end_versions(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     table, stage = table_of(target), key_stage_of(target)
     began, ended, current = (quote(target.names[n]) for n in (ending.began, ending.ended, ending.current))
     same = " AND ".join(same_values(target, position) for position in target.key if position != ending.began)
+    stays = "".join(f", {table}.{name} = {table}.{name}" for name in _stamped(target))
     time = f"'1970-01-01' + INTERVAL ({STAGED}.{began} >> {LOGICAL_BITS}) * 1000 MICROSECOND"
     cursor.execute(
         f"UPDATE {stage} {STAGED} STRAIGHT_JOIN {table} ON {same} AND {table}.{began} < {STAGED}.{began}"
         f" AND {table}.{ended} IS NULL"
-        f" SET {table}.{ended} = {time}, {table}.{current} = 0"
+        f" SET {table}.{ended} = {time}, {table}.{current} = 0{stays}"
     )
+
+
+def _stamped(target: LoadTarget) -> list[str]:
+    """The columns that can be ON UPDATE CURRENT_TIMESTAMP, where somebody made the table: all keep their values."""
+    ending, settings = target.ending, mysql_target(target)
+    assert ending is not None
+    kinds = list(zip(target.names, settings.data_types, strict=True))
+    kinds = [pair for position, pair in enumerate(kinds) if position not in (ending.ended, ending.current)]
+    kinds += [(name, kind.lower()) for name, (kind, _) in zip(target.own, settings.own_types, strict=True)]
+    times = (name for name, kind in kinds if kind.startswith(("timestamp", "datetime")))
+    return [quote(name) for name in times if name not in settings.computed]

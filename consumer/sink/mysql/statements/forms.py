@@ -16,7 +16,7 @@ from consumer.model.forms import FormedDdl
 from consumer.model.names import by_name, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.closing import closing
-from consumer.sink.mysql.statements.merged import Merged, merged_statements
+from consumer.sink.mysql.statements.merged import Merged, merged_statements, times_stay
 from consumer.sink.mysql.tables.types import column_type, literal
 
 _WITHOUT_DEFAULT = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "VECTOR", "TIMESTAMP")
@@ -37,7 +37,8 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
     if step.action == Action.TRUNCATE_TABLE and not formed.form.keeps_ended:
         return [f"TRUNCATE TABLE {there}"]
     if step.action == Action.TRUNCATE_TABLE:
-        return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise)]
+        stays = times_stay(formed.after[: -len(formed.form.added)])
+        return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
     return list(_altered(step, formed, there, zone))
 
 
@@ -65,7 +66,7 @@ def _declared(column: Column) -> str:
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
     said = columns_said(step.file, formed.form, formed.before)
     before = by_name(formed.before)
-    clauses, fills, stayed = list[str](), list[str](), set[str]()
+    clauses, fills, stayed, same = list[str](), list[str](), set[str](), list[Column]()
     place = "FIRST"
     for column in formed.after:
         old = _old(column, said, formed)
@@ -75,6 +76,7 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
             fills += fill
         else:
             stayed.add(old)
+            same += [column] if column not in formed.form.added else []
             if _declared(before[old]) != _declared(column):
                 clauses.append(f"CHANGE COLUMN {quote(before[old].name)} {_declared(column)}")
         place = f"AFTER {quote(column.name)}"
@@ -82,7 +84,7 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
     if clauses:
         yield f"ALTER TABLE {there} {', '.join(clauses)}"
     if fills:
-        yield f"UPDATE {there} SET {', '.join(fills)}"
+        yield f"UPDATE {there} SET {', '.join([*fills, *times_stay(same)])}"
 
 
 def _old(column: Column, said: Definitions, formed: FormedDdl) -> str | None:

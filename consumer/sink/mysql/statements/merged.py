@@ -4,7 +4,7 @@ of the others. All of it can run again until it is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pymysql
@@ -72,7 +72,17 @@ class Merged:
         values = [*map(self.assigned, self.brought)]
         values += [f"{quote(c.name)} = NULL" for c in self.formed.before if same_name(c.name) not in there]
         if values:
+            brought = {column.name for column in self.brought}
+            own = self.formed.after[: -len(self.formed.form.added)]
+            values += times_stay(column for column in own if column.name not in brought)
             yield f"UPDATE {self.there} SET {', '.join(values)} WHERE {self.own}"
+
+
+def times_stay(columns: Iterable[Column]) -> list[str]:
+    """Assignments of an UPDATE which keep columns that can be ON UPDATE CURRENT_TIMESTAMP, where somebody made the
+    table, as they are."""
+    names = (quote(column.name) for column in columns if column.type in ("TIMESTAMP", "DATETIME"))
+    return [f"{name} = {name}" for name in names]
 
 
 def merged_statements(merged: Merged) -> list[str]:
