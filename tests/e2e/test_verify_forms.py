@@ -15,6 +15,7 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.check import Repairing, TableCheck
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import row_line
@@ -246,6 +247,18 @@ def test_a_row_of_no_table_that_is_merged_is_found(make: Make) -> None:
             place.query("DELETE FROM shop.t WHERE _source IS NULL")
         assert {check.state for check in place.verified(repairing=Repairing(write=True))} <= {"equal"}
         assert place.rows() == before
+
+
+def test_a_row_whose_source_ends_in_a_blank_is_not_the_rows_of_the_other_table(make: Make) -> None:
+    """Servers take the two names for one, and give the first: with it a repair took the other table's rows away."""
+    place = make("merge")
+    before = place.rows()
+    place.query("INSERT INTO shop.t (_source, id) VALUES ('s2.t ', -900)")
+    assert place.found() == [("extra", "-900")]
+    given, one = place.replica.settings(**SHAPES["merge"]), [TableName("s1", "t")]
+    repaired = app.verify(given, Recorder(), one, loader=InlineLoader(3), repairing=Repairing(write=True)).tables
+    assert [check.state for check in repaired] == ["equal"]
+    assert place.rows() == before
 
 
 def test_a_column_that_only_others_have_is_null_in_the_rows_of_a_merged_table(make: Make) -> None:
