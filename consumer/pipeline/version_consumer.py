@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from consumer.codec.registry import protocol_of
 from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
-from consumer.errors import CannotBeExact
+from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.chosen import Chosen
@@ -160,13 +160,16 @@ class TableVersionConsumer:
         return {name: labels for name, labels in known.items() if labels}
 
     def task(self, number: int, target: LoadTarget) -> LoadTask:
-        """Raises CannotBeExact if it is unknown how to read CSV rows."""
+        """Raises CannotBeExact if it is unknown how to read CSV rows, SchemaDrift where the target computes a column
+        that the table's form adds."""
         protocol = protocol_of(self.dialect)
         whole = not target.key or target.ordered or not protocol.splittable(self.dialect)
         schemas = self._schemas()
         numbers = {schema.path: number for number, schema in enumerate(schemas)}
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
         forming = self._forming(target)
+        if forming is not None:
+            _check_written(forming.form, target)
         source = target if forming is None else forming.source
         layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         window, never_split = self.load.window, self.never_split
@@ -267,6 +270,17 @@ class TableVersionConsumer:
         folders = dict.fromkeys(planned.file.folder for planned in self.load.files)
         found = {(folder.root, folder.version): self.catalog.schema(folder) for folder in folders}
         return [schema for schema in found.values() if schema is not None]
+
+
+def _check_written(form: Form, target: LoadTarget) -> None:
+    there = same_names(target.names)
+    if computed := [name for name in map(form.name, form.usual) if same_name(name) not in there]:
+        names = ", ".join(computed)
+        raise SchemaDrift(
+            f"the target computes {names} itself, which the form {form.kind} writes",
+            hint=f"make it a plain column in {target.name}, then run again",
+            table=str(target.table),
+        )
 
 
 def _ending(forming: Forming | None, target: LoadTarget) -> Ending | None:

@@ -178,3 +178,29 @@ def test_columns_of_a_table_that_somebody_made_take_no_other_time(
     assert replica.once(40 * MS, **flags).exit_code == 0
     rows = query("SELECT CAST(at AS CHAR), CAST(day AS CHAR) FROM d.t")
     assert rows == [(long_ago, long_ago)] * {"history": 3, "soft-delete": 2}[form]
+
+
+def test_a_column_of_the_form_that_the_target_computes_stops_its_table_by_name(
+    place: tuple[Replica, Callable[..., Any]],
+) -> None:
+    replica, query = place
+    query("CREATE SCHEMA d")
+    query(
+        "CREATE TABLE d.t (k INT NOT NULL, v INT, _valid_from TIMESTAMP, _valid_to TIMESTAMP,"
+        " _is_current INT GENERATED ALWAYS AS (CASE WHEN _valid_to IS NULL THEN 1 ELSE 0 END) VIRTUAL,"
+        " _commit_ts BIGINT NOT NULL, PRIMARY KEY (k, _commit_ts))".replace(
+            "TIMESTAMP", "TIMESTAMP" if isinstance(query, Duck) else "DATETIME(6)"
+        )
+    )
+    replica.feed.describe("d.t", 2 * MS, (own(Column("k", "INT")), V))
+    write(replica.feed, "t", 11, "INSERT", {"k": "1"}, "1")
+    result = replica.once(20 * MS, **FORM, start_ts=5 * MS)
+    assert result.tables[TableName("d", "t")].state == "stopped"
+    why = str(result.tables[TableName("d", "t")].error)
+    assert ("generated column" if isinstance(query, Duck) else "computes _is_current itself") in why
+    assert query("SELECT * FROM d.t") == []
+    if isinstance(query, Duck):
+        return
+    query("ALTER TABLE d.t DROP COLUMN _is_current, ADD COLUMN _is_current INT")
+    assert replica.once(20 * MS, **FORM, start_ts=5 * MS).exit_code == 0
+    assert sorted(query(f"SELECT {TOLD} FROM d.t")) == told((1, 1, 11))

@@ -247,6 +247,9 @@ FOLLOWED = {
         "plan/forms.py:formed",
     ],
     "test_forms_by_hand.py::test_a_form_stays_as_it_was_for_a_table_that_has_begun": ["plan/forms.py:check_forms"],
+    "test_history.py::test_a_column_of_the_form_that_the_target_computes_stops_its_table_by_name": [
+        "pipeline/version_consumer.py:_check_written"
+    ],
     "test_forms_by_hand.py::test_csv_without_commit_ts_is_refused_by_name": ["pipeline/version_consumer.py:_formed"],
     "test_forms_by_hand.py::test_rows_that_do_not_say_enough_stop_their_table": [
         "codec/errors.py:delete_lacking",
