@@ -1,19 +1,12 @@
-"""The named points of a round, and a process that stops at one of them."""
+"""The named points of a round."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import os
-import signal
-import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 _MYSQL, _DUCKDB = "consumer.sink.mysql.sink:MySqlSink", "consumer.sink.duckdb.sink:DuckDbSink"
-_PUBLISH = "consumer.sink.mysql.rows.publish"
+_PUBLISH, _TOGETHER = "consumer.sink.mysql.rows.publish", "consumer.sink.mysql.together"
 _STATEMENT = "consumer.sink.mysql.statements.execute:_run"
 
 
@@ -53,61 +46,29 @@ POINTS = (
     _both("a load has ended", "before", "end"),
     _both("before a commit", "before", "commit"),
     Point("rows are being published", "after", (f"{_PUBLISH}:Publication.write", "consumer.sink.duckdb.sink:publish")),
+    Point("rows and progress are published, and not committed", "after", (f"{_TOGETHER}:store",)),
     Point("all is written, and not committed", "after", ("consumer.sink.mysql.sink:store",)),
     _both("a commit is done", "after", "commit"),
     _both("progress is recorded", "after", "record"),
 )
 
+_SHARED = ("a file is being read", "rows are decoded", "rows are written or staged")
+OF_TASKS = (
+    *(point for point in POINTS if point.name in _SHARED),
+    Point(
+        "all is written, and not committed",
+        "after",
+        (
+            "consumer.sink.mysql.rows.transactions:leave_proof",
+            "consumer.spark.tasks:load_whole",
+            "consumer.spark.tasks:_written",
+        ),
+    ),
+)
+"""Those that a Spark task comes to. The driver commits what is staged: there the last one is a task that ends next."""
+
 
 def points_of(server: bool, consistency: str) -> list[Point]:
     """Those that a command can come to. On a server only staged rows are published."""
-    never = ("sink.duckdb" if server else "sink.mysql", *([_PUBLISH] if consistency == "row" else []))
+    never = ("sink.duckdb" if server else "sink.mysql", *([_PUBLISH, _TOGETHER] if consistency == "row" else []))
     return [p for p in POINTS if not all(any(part in place for part in never) for place in p.places)]
-
-
-def command(arguments: Sequence[str], point: Point | None, number: int, reached: str, log: str) -> None:
-    """Run the command line without Spark, as a process of its own. It stops itself (SIGSTOP) at the `number`-th time
-    that it comes to `point`, once the file `reached` is there."""
-    from consumer.app import parts
-    from consumer.cli.main import main
-    from tests.support.inline_loader import InlineLoader
-
-    with Path(log).open("a") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    setattr(parts, "SparkLoader", lambda _settings: InlineLoader())  # noqa: B010 - mypy sees no such name there
-    if point is not None:
-        stop = _Stop(number, Path(reached))
-        for place in point.places:
-            _watch(place, point.when, stop)
-    sys.argv = ["storage-consumer", *arguments]
-    main(arguments)
-
-
-class _Stop:
-    def __init__(self, number: int, reached: Path) -> None:
-        self._left, self._reached = number, reached
-
-    def __call__(self) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self._reached.touch()
-            os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def _watch(place: str, when: str, stop: Callable[[], None]) -> None:
-    module, _, path = place.partition(":")
-    *outer, name = path.split(".")
-    owner = functools.reduce(getattr, outer, importlib.import_module(module))
-    called = getattr(owner, name)
-
-    @functools.wraps(called)
-    def watched(*given: Any, **named: Any) -> Any:
-        if when == "before":
-            stop()
-        result = called(*given, **named)
-        if when == "after":
-            stop()
-        return result
-
-    setattr(owner, name, watched)

@@ -8,8 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.faults.chain import Chain
+from tests.faults.kinds import KINDS
 from tests.faults.points import POINTS
-from tests.faults.trial import KINDS, FileTarget, ServerTarget, Target, Trial
+from tests.faults.targets import FileTarget, ServerTarget, Target
 from tests.servers import SqlServer
 
 _BY_NAME = {point.name: point for point in POINTS}
@@ -53,13 +55,13 @@ def test_a_file_is_right_after_it(tmp_path: Path, point: str, kind: str) -> None
 
 
 def test_a_trial_sees_one_wrong_row(tmp_path: Path) -> None:
-    trial = Trial(tmp_path, FileTarget(tmp_path), 7)
-    trial.workload.advance()
-    assert trial.run() == 0
-    assert trial.workload.differences(trial.target.query) == []
+    chain = Chain(tmp_path, FileTarget(tmp_path), 7)
+    chain.workload.advance()
+    assert chain.run() == 0
+    assert chain.workload.differences(chain.target.query) == []
     with duckdb.connect(str(tmp_path / "replica.duckdb")) as connection:
         connection.execute("INSERT INTO e.log VALUES (4)")
-    assert [line.partition(":")[0] for line in trial.workload.differences(trial.target.query)] == ["log"]
+    assert [line.partition(":")[0] for line in chain.workload.differences(chain.target.query)] == ["log"]
 
 
 def _differences(folder: Path, target: Callable[[Path], Target], point: str, kind: str) -> list[str] | None:
@@ -67,7 +69,7 @@ def _differences(folder: Path, target: Callable[[Path], Target], point: str, kin
     for seed in range(6):
         place = folder / str(seed)
         place.mkdir()
-        found = Trial(place, target(place), seed).play(_BY_NAME[point], 1, KINDS[kind]).differences
+        found = Chain(place, target(place), seed).play(_BY_NAME[point], 1, KINDS[kind]).differences
         if found is not None:
             return found
     return None

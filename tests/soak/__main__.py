@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.trial import FileTarget, ServerTarget, Target, server_of
+from tests.faults.targets import FileTarget, ServerTarget, Target, server_of
 from tests.s3_server import S3Server
 from tests.servers import SqlServer
 from tests.soak.chart import draw

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.trial import ServerTarget
+from tests.faults.targets import ServerTarget
 from tests.s3_server import S3Server
 from tests.servers import SqlServer
 from tests.soak.chart import draw

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from tests.faults.trial import FileTarget, Target
+from tests.faults.targets import FileTarget, Target
 from tests.s3_server import S3Server
 from tests.soak.program import ENDS_WITHIN, Program
 from tests.soak.rule import Verdict, judge

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pymysql
 
-from tests.faults.trial import Target
+from tests.faults.targets import Target
 from tests.faults.workload import Query
 from tests.soak.program import Program
 from tests.soak.writer import KEEPING, PROBE, Writer

@@ -1,0 +1,118 @@
+"""Trials of all points and kinds on all targets, several jobs at a time."""
+
+from __future__ import annotations
+
+import queue
+import random
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.faults.chain import Outcome
+from tests.faults.parts import Act, AnyChain, Part
+from tests.faults.points import Point
+from tests.faults.program import Hangs
+from tests.faults.results import Cell, Result, Results
+from tests.faults.targets import server_of
+from tests.servers import SqlServer
+
+_TIMES = (1, 2, 1, 3)
+"""The how manieth time a command comes to the point, trial by trial; the first where it comes there less often."""
+_TRIES = 8
+"""Commands, at most, until one comes to the point."""
+
+
+class Campaign:
+    """`play` plays every cell `runs` times, as far as `results` does not know it. Each job has servers of its own.
+    Folders of trials that end wrong stay in `work`."""
+
+    def __init__(self, parts: Sequence[Part], runs: int, jobs: int, seed: int, results: Results, work: Path) -> None:
+        self._results, self._work = results, work
+        self._jobs, self._random = jobs, random.Random(seed)
+        self._rounds: queue.SimpleQueue[tuple[int, Part]] = queue.SimpleQueue()
+        for number in range(runs):
+            for part in parts:
+                self._rounds.put((number, part))
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+
+    def play(self) -> None:
+        """Until all is played. An interrupt ends it after the trials in hand."""
+        threads = [threading.Thread(target=self._job) for _ in range(self._jobs)]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+        if self._errors:
+            raise self._errors[0]
+
+    def _job(self) -> None:
+        servers: dict[str, SqlServer | None] = {}
+        with ExitStack() as stack:
+            try:
+                while not self._stop.is_set():
+                    number, part = self._rounds.get_nowait()
+                    if part.target not in servers:
+                        servers[part.target] = server = server_of(part.target, self._folder())
+                        if server is not None:
+                            stack.callback(server.stop)
+                    self._round(number, part, servers[part.target])
+            except queue.Empty:
+                pass
+            except BaseException as error:
+                self._errors.append(error)
+                self._stop.set()
+
+    def _round(self, number: int, part: Part, server: SqlServer | None) -> None:
+        chain, left = None, 0
+        for point in part.points():
+            for kind, act in part.kinds().items():
+                cell = Cell(part.title, point.name, kind)
+                if self._stop.is_set() or self._results.has(cell, number):
+                    continue
+                if chain is None or not left:
+                    self._forget(chain)
+                    chain = part.chain(self._folder(), server, self._random.randrange(1 << 30), number)
+                    left = self._random.randint(1, part.longest)
+                began = time.monotonic()
+                outcome = _played(chain, point, number, act)
+                seconds = round(time.monotonic() - began, 2)
+                wrong = tuple(outcome.differences or ())
+                self._results.keep(Result(cell, number, outcome.first, outcome.runs, wrong, seconds))
+                left -= 1
+                if wrong:
+                    print(f"{part.title}, {point.name}, {kind}: {'; '.join(wrong)}; see {chain.folder}", flush=True)
+                    chain.close()
+                    chain = None
+        self._forget(chain)
+
+    def _forget(self, chain: AnyChain | None) -> None:
+        if chain is not None:
+            chain.close()
+            shutil.rmtree(chain.folder)
+
+    def _folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self._work))
+
+
+def _played(chain: AnyChain, point: Point, number: int, act: Act) -> Outcome:
+    times = _TIMES[number % len(_TIMES)]
+    try:
+        for _ in range(_TRIES):
+            outcome = chain.play(point, times, act)
+            if outcome.differences is not None:
+                return outcome
+            times = 1
+    except Hangs as error:
+        return Outcome(-signal.SIGKILL, [str(error)])
+    return Outcome(outcome.first, [f"no command came to the point: {point.name}"])

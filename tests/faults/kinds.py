@@ -1,0 +1,55 @@
+"""What happens to a consumer that stands at a point, or to its target, and how it goes on."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+
+from tests.faults.chain import Chain
+
+_FROZEN = 0.2
+"""Seconds. Nothing in the program or a server takes notice of less than many more."""
+
+
+def killed(chain: Chain) -> None:
+    chain.program.send(signal.SIGKILL)
+
+
+def frozen(chain: Chain) -> None:
+    time.sleep(_FROZEN)
+    chain.program.send(signal.SIGCONT)
+
+
+def overtaken(chain: Chain) -> None:
+    """The target takes the frozen consumer for dead, another one does the work, and the first wakes up."""
+    chain.target.cut_off()
+    chain.run()
+    chain.program.send(signal.SIGCONT)
+
+
+def cut_off(chain: Chain) -> None:
+    chain.target.cut_off()
+    chain.program.send(signal.SIGCONT)
+
+
+def target_killed(chain: Chain) -> None:
+    chain.target.kill()
+    chain.program.send(signal.SIGCONT)
+
+
+def interrupted(chain: Chain) -> None:
+    chain.program.send(signal.SIGTERM)
+    chain.program.send(signal.SIGCONT)
+
+
+KINDS: dict[str, Callable[[Chain], None]] = {
+    "kill -9": killed,
+    "frozen": frozen,
+    "overtaken": overtaken,
+    "SIGTERM": interrupted,
+    "cut off": cut_off,
+    "target killed": target_killed,
+}
+OF_A_FILE = ("kill -9", "frozen", "overtaken", "SIGTERM")
+"""Those that a DuckDB file knows."""

@@ -1,0 +1,114 @@
+"""The parts of a campaign, a table each: a target, and how the program works on it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.faults import kinds, spark_kinds
+from tests.faults.chain import Chain, Outcome
+from tests.faults.points import OF_TASKS, Point, points_of
+from tests.faults.results import Cell
+from tests.faults.spark_chain import SparkChain
+from tests.faults.targets import FileTarget, ServerTarget, Target
+from tests.servers import SqlServer
+
+NAMES = {"mysql": "MariaDB", "mysql9": "MySQL 9.7", "duckdb": "DuckDB"}
+Act = Callable[[Any], None]
+"""What a kind of fault does to a chain whose program stands at a point."""
+
+
+class AnyChain(Protocol):
+    @property
+    def folder(self) -> Path: ...
+
+    def play(self, point: Point, number: int, act: Act) -> Outcome: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """`target` is one of NAMES. Only points whose name has `only` in it."""
+
+    target: str
+    only: str
+
+    @property
+    @abstractmethod
+    def title(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def longest(self) -> int:
+        """Trials of a chain, at most: what there is to list grows with them."""
+
+    def points(self) -> list[Point]:
+        return [point for point in self._points() if self.only in point.name]
+
+    @abstractmethod
+    def kinds(self) -> Mapping[str, Act]: ...
+
+    def cells(self) -> list[Cell]:
+        return [Cell(self.title, point.name, kind) for point in self.points() for kind in self.kinds()]
+
+    @abstractmethod
+    def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
+        """On an emptied target, in the round of that number."""
+
+    @abstractmethod
+    def _points(self) -> Sequence[Point]: ...
+
+    def _empty(self, folder: Path, server: SqlServer | None, *flags: str) -> Target:
+        return FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
+
+
+@dataclass(frozen=True)
+class DriverPart(Part):
+    """The driver, whose process loads rows too."""
+
+    consistency: str
+
+    @property
+    def title(self) -> str:
+        return NAMES[self.target] + ("" if self.consistency == "row" else f", --consistency {self.consistency}")
+
+    @property
+    def longest(self) -> int:
+        return 25
+
+    def kinds(self) -> Mapping[str, Act]:
+        names = kinds.OF_A_FILE if self.target == "duckdb" else kinds.KINDS
+        return {name: kinds.KINDS[name] for name in names}
+
+    def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
+        return Chain(folder, self._empty(folder, server, "--consistency", self.consistency), seed)
+
+    def _points(self) -> Sequence[Point]:
+        return points_of(self.target != "duckdb", self.consistency)
+
+
+@dataclass(frozen=True)
+class SparkPart(Part):
+    """The processes of a Spark cluster. In every other round tables are loaded in two halves."""
+
+    @property
+    def title(self) -> str:
+        return f"{NAMES[self.target]} on a Spark cluster"
+
+    @property
+    def longest(self) -> int:
+        return 1000
+
+    def kinds(self) -> Mapping[str, Act]:
+        names = spark_kinds.OF_A_FILE if self.target == "duckdb" else spark_kinds.KINDS
+        return {name: spark_kinds.KINDS[name] for name in names}
+
+    def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
+        return SparkChain(folder, self._empty(folder, server), seed, halves=number % 2 == 1)
+
+    def _points(self) -> Sequence[Point]:
+        return OF_TASKS

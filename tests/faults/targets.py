@@ -1,0 +1,97 @@
+"""What a trial's consumer writes to, and the faults that are the target's own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pymysql.cursors
+
+from tests.faults.workload import Query
+from tests.mysql_server import MySql, mysql_template
+from tests.servers import MariaDb, SqlServer, mariadb_template
+
+
+class Target(ABC):
+    """`uri` of the consumer's target, and `flags` of every command."""
+
+    uri: str
+    flags: tuple[str, ...] = ()
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Query]:
+        """On one connection."""
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """Rows by lower-case column."""
+        with self.reading() as query:
+            return query(sql)
+
+    @abstractmethod
+    def cut_off(self) -> None:
+        """End every connection to the target."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the target at once, and start it again."""
+
+
+class ServerTarget(Target):
+    """Empties the server."""
+
+    def __init__(self, server: SqlServer, *flags: str) -> None:
+        self._server, self.uri, self.flags = server, server.url(), flags
+        server.drop_all()
+
+    @contextmanager
+    def reading(self) -> Iterator[Query]:
+        connection = self._server.connect(cursorclass=pymysql.cursors.DictCursor, ssl_disabled=True)
+        with closing(connection), connection.cursor() as cursor:
+
+            def query(sql: str) -> list[dict[str, Any]]:
+                cursor.execute(sql)
+                return [{name.lower(): value for name, value in row.items()} for row in cursor.fetchall()]
+
+            yield query
+
+    def cut_off(self) -> None:
+        self._server.kill_clients()
+
+    def kill(self) -> None:
+        self._server.kill()
+        self._server.start()
+
+
+class FileTarget(Target):
+    """A DuckDB file: nothing between it and the consumer can break."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.flags = flags
+        self._path = folder / "replica.duckdb"
+        self.uri = f"duckdb:///{self._path}"
+
+    @contextmanager
+    def reading(self) -> Iterator[Query]:
+        with duckdb.connect(str(self._path), read_only=True) as connection:
+
+            def query(sql: str) -> list[dict[str, Any]]:
+                found = connection.execute(sql)
+                names = [column[0].lower() for column in found.description or ()]
+                return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+            yield query
+
+    def cut_off(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def server_of(target: str, work: Path) -> SqlServer | None:
+    """The server that `--target` names, started; None for a DuckDB file."""
+    if target == "duckdb":
+        return None
+    return MySql(mysql_template()).start() if target == "mysql9" else MariaDb(mariadb_template(work)).start()
