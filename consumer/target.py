@@ -62,7 +62,8 @@ class LoadRequest:
     RowsCollide, so one must be. `table` and `routed` are those of the LoadTarget. `reading`: rows are to be compared,
     not written, so columns that the target computes and keeps are wanted too. `alone`: no row but those with the keys
     of the changes may be touched, also where unique keys of the target are as fine as upstream's. `merged`: the
-    target's table has rows of other tables too, so its columns must be of the types of `columns`."""
+    target's table has rows of other tables too, so its columns must be of the types of `columns`. `added` are those
+    that the table's form adds, in lower case: they must not be held as text."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -77,6 +78,7 @@ class LoadRequest:
     reading: bool = False
     alone: bool = False
     merged: bool = False
+    added: frozenset[str] = frozenset()
 
     @property
     def name(self) -> TableName:

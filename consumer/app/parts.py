@@ -75,7 +75,7 @@ def open_parts(settings: Settings, loader: Loader | None, member: Member | None 
     storage = StorageSettings.from_uri(settings.upstream_uri)
     tz = resolved_zone(settings.tz)
     dialect = replace(settings.dialect, clock=clock_of(tz))
-    own = FsspecReader(storage, settings.date_separator, dialect=dialect)
+    own = FsspecReader(storage, settings.date_separator, dialect=dialect, together=bool(settings.peers))
     together = _together(settings, own)
     sink = sink_of(settings)
     options = RoundOptions(
@@ -117,7 +117,7 @@ def open_parts(settings: Settings, loader: Loader | None, member: Member | None 
 def _together(settings: Settings, own: StorageReader) -> TogetherReader | None:
     if not settings.peers:
         return None
-    peers = {name: FsspecReader(StorageSettings.from_uri(uri)) for name, uri in settings.peers.items()}
+    peers = {name: FsspecReader(StorageSettings.from_uri(uri), together=True) for name, uri in settings.peers.items()}
     return TogetherReader(settings.upstream_name, own, peers, settings.together_max_wait)
 
 

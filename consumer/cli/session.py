@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -23,6 +23,7 @@ from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, follows
 from consumer.config.uri import redact, scrubber
 from consumer.errors import BadConfig, ConsumerError, Interrupted
+from consumer.model.commands import completed
 from consumer.model.consistency import Consistency
 from consumer.model.events import Ended
 from consumer.model.result import RunResult
@@ -62,7 +63,7 @@ class Invocation:
             say(line)
         if result.error is not None:
             about = f"{self.settings.name}: " if self.heading else ""
-            tell(f"{about}{result.error.sentence()}", result.error.hint, self.settings.scrub)
+            tell(f"{about}{result.error.sentence()}", completed(result.error.hint, self.options), self.settings.scrub)
         return result.exit_code
 
     def show(self, as_json: Callable[[], dict[str, Any]], as_text: Callable[[], None], exit_code: int = 0) -> int:
@@ -85,7 +86,9 @@ class Invocation:
 
     def _failure(self, about: str) -> _Failure:
         settings = self.settings
-        return _Failure(settings.verbose, settings.json_output, settings.scrub, self.head, about, self.printed)
+        return _Failure(
+            settings.verbose, settings.json_output, settings.scrub, self.head, about, self.printed, self.options
+        )
 
 
 Body = Callable[[Invocation], int]
@@ -118,6 +121,7 @@ def execute(
         if several and of_all is None:
             raise _for_one(loaded)
         calls = _calls(loaded, head, flags, config, stop, endless)
+        failure = replace(failure, options="" if several else calls[0].options)
         code = DONE if endless else Interrupted.exit_code
         with stopping(stop, code, endless=endless), _profiling(settings):
             try:
@@ -217,7 +221,7 @@ def options_of(flags: Mapping[str, Any], config: str | None) -> str:
 @dataclass(frozen=True, slots=True)
 class _Failure:
     """How an error is told: one sentence and a hint on stderr, a trace with -v, and JSON where it was asked for.
-    `about` stands before the sentence; `printed` gets the JSON."""
+    `about` stands before the sentence; `printed` gets the JSON; `options` are the flags of commands in hints."""
 
     verbose: bool = False
     json: bool = False
@@ -225,10 +229,13 @@ class _Failure:
     head: Head = NOBODY
     about: str = ""
     printed: Callable[[dict[str, Any]], None] = print_json
+    options: str = ""
 
     def report(self, error: ConsumerError, seconds: float) -> int:
-        self._say(error, error.sentence(), error.hint)
-        body = {k: self.scrub(v) if isinstance(v, str) else v for k, v in error_as_json(error, seconds).items()}
+        hint = completed(error.hint, self.options)
+        self._say(error, error.sentence(), hint)
+        told = error_as_json(error, seconds) | ({"hint": hint} if hint else {})
+        body = {k: self.scrub(v) if isinstance(v, str) else v for k, v in told.items()}
         self._tell(body, error.exit_code)
         return error.exit_code
 
@@ -259,4 +266,5 @@ def tell(sentence: str, hint: str, scrub: Callable[[str], str]) -> None:
     """An error as a person reads it: one line, and one that says what to do."""
     say(f"storage-consumer: {scrub(sentence)}")
     if hint:
-        say(*scrub(f"  {hint}").split("\n"))
+        lines = scrub(f"  {hint}").split("\n")
+        say(*lines, *masked_note(lines))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from consumer.config import moments
+from consumer.config.rule_values import names_just
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.model.names import TableName
 from consumer.model.starts import NOW, Starts
@@ -30,18 +31,43 @@ class StartRules:
         if not self.rules:
             return Starts()
         found = [
-            (table_filter((rule,), case_sensitive), NOW if moment == _NOW else tso_of(moment), f"{rule}={moment}")
+            _Rule(table_filter((rule,), case_sensitive), NOW if moment == _NOW else tso_of(moment), rule, moment)
             for rule, moment in self.rules
         ]
 
+        @cache
+        def deciding(table: TableName) -> _Rule | None:
+            return next((rule for rule in reversed(found) if rule.fits.matches(table)), None)
+
+        def is_just(rule: _Rule, table: TableName) -> bool:
+            return names_just((rule.tables,), table, case_sensitive)
+
         def of(table: TableName) -> int | None:
-            return next((ts for fits, ts, _ in reversed(found) if fits.matches(table)), None)
+            return None if (rule := deciding(table)) is None else rule.ts
+
+        def just(table: TableName) -> str:
+            return str(rule) if (rule := deciding(table)) is not None and is_just(rule, table) else ""
+
+        def has_effect(rule: _Rule, table: TableName) -> bool:
+            """Of a pattern: or will have, as later tables can fit it."""
+            return rule.fits.matches(table) and (deciding(table) is rule or not is_just(rule, table))
 
         def unfit(names: Iterable[TableName]) -> Sequence[str]:
             known = list(names)
-            return [text for fits, _, text in found if not any(map(fits.matches, known))]
+            return [str(rule) for rule in found if not any(has_effect(rule, name) for name in known)]
 
-        return Starts(cache(of), unfit)
+        return Starts(of, unfit, just)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rule:
+    fits: TableFilter
+    ts: int
+    tables: str
+    moment: str
+
+    def __str__(self) -> str:
+        return f"{self.tables}={self.moment}"
 
 
 def start_rules(value: object) -> StartRules:

@@ -14,10 +14,12 @@ NOW = 0
 @dataclass(frozen=True, slots=True)
 class Starts:
     """What --start-ts says of single tables. `of` gives the commit-ts at which the target was given a table, or NOW;
-    None: it begins as all others do. `unfit` are the rules that fit none of some names."""
+    None: it begins as all others do. `unfit` are the rules that say nothing of any of some names. `just` gives the rule
+    that decides for a table if it is for just this one, else ""."""
 
     of: Callable[[TableName], int | None] = lambda _: None
     unfit: Callable[[Iterable[TableName]], Sequence[str]] = lambda _: ()
+    just: Callable[[TableName], str] = lambda _: ""
 
 
 NO_STARTS = Starts()

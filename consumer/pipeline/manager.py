@@ -33,7 +33,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.date_order import check_dates
 from consumer.plan.notes import notes
 from consumer.plan.routing import check_routes
-from consumer.plan.starting import start_notes, unfit_notes
+from consumer.plan.starting import idle_notes, start_notes
 
 _LONGEST_LINGER = 0.2
 
@@ -176,7 +176,8 @@ class ConsumerManager:
         """The round. Tables that cannot begin are stopped."""
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
-        for note in (*notes(assembly, ledger.progress, options.naming), *unfit_notes(assembly, options.starts)):
+        idle = idle_notes(assembly, ledger.progress, options.starts)
+        for note in (*notes(assembly, ledger.progress, options.naming), *idle):
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}

@@ -27,7 +27,7 @@ from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
-from consumer.plan.starting import start_notes, unfit_notes
+from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
 from consumer.ports import StorageReader
 from consumer.target import LoadRequest, Sink
@@ -69,7 +69,7 @@ def preview(
             *_rules(planned, options),
             *(note.text for note in begun),
             *(note.text for note in notes(found.assembly, progress, options.naming)),
-            *(note.text for note in unfit_notes(found.assembly, options.starts)),
+            *(note.text for note in idle_notes(found.assembly, progress, options.starts)),
         ),
         tuple(_stopped(found, sink, options)),
     )

@@ -107,6 +107,7 @@ class TableVersionConsumer:
             collided=collided,
             routed=self._routed,
             merged=form.merges,
+            added=same_names(column.name for column in form.added),
         )
 
     def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:

@@ -51,11 +51,20 @@ def start_notes(change: ProgressChange) -> Iterator[Note]:
         yield Note(NoteKind.START, text, name)
 
 
-def unfit_notes(assembly: Assembly, starts: Starts) -> Iterator[Note]:
-    """Rules that say nothing about any table."""
-    tables = [name for name in assembly.catalog.by_table if name.table]
-    for rule in starts.unfit(tables) if tables else ():
-        yield Note(NoteKind.START, f"--start-ts '{rule}' fits no table of the storage")
+def idle_notes(assembly: Assembly, progress: Progress, starts: Starts) -> Iterator[Note]:
+    """Rules that say nothing of any table, and those for just one on which they have no effect. `progress` has what
+    `starting` recorded."""
+    known = [name for name in assembly.catalog.by_table if name.table]
+    tables = list(filter(assembly.wanted, known))
+    for rule in starts.unfit(tables) if known else ():
+        yield Note(NoteKind.START, f"--start-ts '{rule}' says nothing of any table of the storage that is selected")
+    for name in tables:
+        ts, begun = starts.of(name), progress.starts.get(name)
+        if (rule := starts.just(name)) and begun != ts and (ts != NOW or begun is None):
+            text = (
+                f"--start-ts '{rule}' has no effect: {name} has begun already, or is another table than at that moment"
+            )
+            yield Note(NoteKind.START, text, name)
 
 
 def check_exchanged(assembly: Assembly, progress: Progress) -> None:

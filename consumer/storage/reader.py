@@ -42,9 +42,9 @@ _LOOKED_INTO = 100
 _SHOWN = 5
 _LEVELS_UP = 4
 """From a date folder to the changefeed's: the database, the table, its version, the date."""
-_BEGINS = (
-    "the changefeed writes it seconds after its start; `inspect` shows what is there; without it give --checkpoint-ts"
-)
+_BEGINS = "the changefeed writes it seconds after its start; `inspect` shows what is there; without it "
+_GIVE_IT = "give --checkpoint-ts"
+_LEAVE_OUT = "leave this upstream out of the file"
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -65,6 +65,7 @@ class FsspecReader:
 
     `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows; `pool_size` files are read
     at a time. Each schema file is read once, by this or an earlier command, and again only if it has changed.
+    `together`: others go by its checkpoint, so nothing can take the place of `metadata`.
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class FsspecReader:
         date_separator: str | None = None,
         pool_size: int = 16,
         dialect: Dialect = Dialect(),  # noqa: B008 - frozen
+        together: bool = False,
     ) -> None:
         self.identity, self._settings = settings.identity, settings
         self._date_separator = date_separator
         self._pool_size = pool_size
         self._dialect = dialect
+        self._together = together
         self._files = open_files(settings)
         self._schemas: dict[StoredFile, SchemaFile | TableError] | None = None
 
@@ -87,7 +90,9 @@ class FsspecReader:
             near = self.elsewhere() or " or ".join(f"{self.identity.rstrip('/')}/{folder}" for folder in self._below())
             raise CheckpointMissing(
                 f"there is no file metadata in {self.identity}",
-                hint=f"there is one in {near}: did you mean that?" if near else _BEGINS,
+                hint=f"there is one in {near}: did you mean that?"
+                if near
+                else _BEGINS + (_LEAVE_OUT if self._together else _GIVE_IT),
             )
         return parse_checkpoint(content)
 

@@ -43,6 +43,14 @@ class Formed(Replica):
     def settings(self, **flags: object):  # type: ignore[no-untyped-def]
         return super().settings(**{"forms": [f"d.t = {self.form}"], **flags})
 
+    def by_hand(self, statement: str) -> None:
+        self._query(statement)
+
+    def as_text(self, column: str) -> None:
+        """Give a column of d.t the type of a text."""
+        duck = isinstance(self._query, Duck)
+        self.by_hand(f"ALTER TABLE d.t {f'ALTER {column} TYPE' if duck else f'MODIFY {column}'} VARCHAR(40)")
+
     def rows(self, columns: str, table: str = "d.t") -> list[tuple[Any, ...]]:
         return sorted(tuple(map(str, row)) for row in self._query(f"SELECT {columns} FROM {table}"))
 
@@ -307,6 +315,26 @@ def test_rows_of_a_mirror_are_not_written_to_a_table_of_another_form(make: Calla
     error, _ = stopped(replica.once(30 * MS, forms=(), start_ts=str(20 * MS)))
     assert "key" in error
     assert replica.rows(ALL) == APPENDED
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("append", "_commit_ts"), ("history", "_commit_ts"), ("history", "_valid_to"), ("soft-delete", "_deleted_at")],
+)
+def test_a_table_that_has_texts_for_times_stops(form: str, name: str, make: Callable[[str], Formed]) -> None:
+    """They would be in the order of texts, with 9 behind 10."""
+    replica = make(form)
+    first_rows(replica.feed)
+    assert replica.once(9 * MS).exit_code == 0
+    replica.as_text(name)
+    error, hint = stopped(replica.once(20 * MS))
+    assert "its values would be in the order of texts" in error
+    assert name in error
+    assert replica.rows("id") == []
+    replica.by_hand(hint.partition("; then run again")[0].partition(" and run again")[0])
+    assert replica.once(20 * MS).exit_code == 0
+    columns, rows = expected(form)
+    assert replica.rows(columns) == rows
 
 
 def stopped(result: RunResult, name: str = "d.t") -> tuple[str, str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from consumer.model.columns import Column
@@ -104,3 +105,75 @@ def test_blanks_that_are_cut_off_are_told_by_a_server_that_keeps_notes_back(
         fresh_mariadb.execute("SET GLOBAL sql_notes = 1")
     assert result.exit_code == 3
     assert fresh_mariadb.execute("SELECT * FROM d.t") == []
+
+
+class File:
+    """A DuckDB file whose d.t somebody has made, with the column `c` of the type `kind`."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self._path = folder / "r.duckdb"
+        self.url = f"duckdb:///{self._path}"
+        self.sql("CREATE SCHEMA d", f"CREATE TABLE d.t (id INTEGER, c {kind})")
+
+    def sql(self, *statements: str) -> list[tuple[object, ...]]:
+        with duckdb.connect(str(self._path)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            return connection.fetchall()
+
+
+@pytest.mark.parametrize(
+    ("upstream", "value", "kind"),
+    [
+        (column("DECIMAL", 10, 4), "1.2345", "DECIMAL(10,2)"),
+        (column("DECIMAL", 10, 4), "1.2345", "INTEGER"),
+        (column("DECIMAL", 10, 4), "1.2345", "DOUBLE"),
+        (column("DECIMAL", 50, 4), "1.2345", "DECIMAL(38,4)"),
+        (column("BIGINT", 20), "9007199254740993", "DOUBLE"),
+        (column("BIGINT", 20), "5", "BOOLEAN"),
+        (column("DATETIME", scale=3), MOMENT, "DATE"),
+        (column("DATETIME", scale=3), MOMENT, "TIMESTAMP_S"),
+        (column("TIMESTAMP", scale=3), MOMENT, "TIMESTAMPTZ"),
+        (column("TIME", scale=3), "10:00:00.987", "TIME"),
+        (column("DOUBLE", 22), "1.23456789012345", "FLOAT"),
+        (column("DOUBLE", 22), "1.5", "INTEGER"),
+        (column("VARCHAR", 10), "1.50", "DECIMAL(4,1)"),
+        (column("VARCHAR", 10), "ab", "BLOB"),
+        (column("VARBINARY", 10), "ab", "VARCHAR"),
+    ],
+    ids=lambda case: f"{case.type}" if isinstance(case, Column) else None,
+)
+def test_a_narrower_type_of_a_file_stops_its_table(upstream: Column, value: str, kind: str, tmp_path: Path) -> None:
+    file = File(tmp_path, kind)
+    replica = Replica(feed_of(tmp_path / "cdc", upstream, value), file.url)
+    result = replica.once(20, tz="UTC")
+    assert result.exit_code == 3
+    [table] = result.tables.values()
+    assert 'column "c" would be' in table.error
+    assert file.sql("SELECT * FROM d.t") == []
+    file.sql(table.hint.partition(" and run again")[0])
+    assert replica.once(20, tz="UTC").exit_code == 0
+    assert file.sql("SELECT count(c) FROM d.t") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("upstream", "value", "kind", "shown"),
+    [
+        (column("DECIMAL", 10, 4), "1.2345", "DECIMAL(20,6)", "1.234500"),
+        (column("DECIMAL", 10, 0), "7", "HUGEINT", "7"),
+        (column("INT", 11), "7", "UBIGINT", "7"),
+        (column("INT", 11), "7", "DECIMAL(10,2)", "7.00"),
+        (column("BIGINT", 20), "9007199254740993", "VARCHAR", "9007199254740993"),
+        (column("DATE"), "2026-01-01", "TIMESTAMP", "2026-01-01 00:00:00"),
+        (column("DATETIME", scale=3), MOMENT, "VARCHAR", MOMENT),
+        (column("FLOAT", 12), "0.1", "DOUBLE", "0.10000000149011612"),
+        (column("YEAR", 4), "2026", "INTEGER", "2026"),
+    ],
+    ids=lambda case: f"{case.type}" if isinstance(case, Column) else None,
+)
+def test_a_wider_type_of_a_file_holds_the_value(
+    upstream: Column, value: str, kind: str, shown: str, tmp_path: Path
+) -> None:
+    file = File(tmp_path, kind)
+    assert Replica(feed_of(tmp_path / "cdc", upstream, value), file.url).once(20, tz="UTC").exit_code == 0
+    assert file.sql("SELECT CAST(c AS VARCHAR) FROM d.t") == [(shown,)]

@@ -295,6 +295,30 @@ def test_rules_with_a_moment_for_all(replica: MemoryReplica) -> None:
         replica.once(50, name="n", start_ts=("5", "d.a=3"))
 
 
-def test_a_rule_that_fits_no_table_is_told(replica: MemoryReplica) -> None:
-    replica.once(30, start_ts=("d.mistyped=20",))
-    assert "--start-ts 'd.mistyped=20' fits no table of the storage" in replica.seen.notes
+def test_a_rule_without_an_effect_is_told(replica: MemoryReplica) -> None:
+    def told(checkpoint: int, *rules: str, **flags: object) -> list[str]:
+        replica.once(checkpoint, start_ts=rules, **flags)
+        planned = app.plan(replica.settings(start_ts=rules, **flags), Recorder()).notes
+        found = [note for note in replica.seen.notes if "--start-ts '" in note]
+        assert found == [note for note in planned if "--start-ts '" in note]
+        return found
+
+    no_table = "--start-ts '{}' says nothing of any table of the storage that is selected"
+    assert told(30, "d.mistyped=20", tables=ONLY_A) == [no_table.format("d.mistyped=20")]
+    assert told(30, "d.t=20", tables=ONLY_A) == [no_table.format("d.t=20")], "left out"
+    no_effect = "--start-ts '{}' has no effect: {} has begun already, or is another table than at that moment"
+    assert told(31, "d.t=5", "d.a=now", tables=ALL) == [
+        no_effect.format("d.a=now", "d.a"),
+        no_effect.format("d.t=5", "d.t"),
+    ]
+    assert replica.tables["d.t"] == {1: "old", 2: "between"}, "from its CREATE TABLE on"
+    assert told(32, "d.t=5", "d.*=now", tables=ALL) == [no_table.format("d.t=5")], "the last rule decides"
+    replica.feed.create("d.u", 34)
+    assert told(35, "d.u=33") == [no_effect.format("d.u=33", "d.u")]
+
+
+def test_a_rule_that_had_its_effect_is_no_news(replica: MemoryReplica) -> None:
+    replica.holds("d.t", (1, "s"))
+    for checkpoint in (30, 40):
+        replica.once(checkpoint, start_ts=("d.t=20", "d.a=now"))
+        assert not [note for note in replica.seen.notes if "has no effect" in note]

@@ -77,6 +77,8 @@ def test_one_that_cannot_be_read_holds_up_the_others(bank: Consumer) -> None:
     left = bank.run("once", "--max-wait", "0")
     assert left.code == 4
     assert "asia holds up the others (together): there is no file metadata" in left.err
+    assert "without it leave this upstream out of the file" in left.err
+    assert "--checkpoint-ts" not in left.err, "which would be refused"
     assert bank.rows() == dict.fromkeys(NAMES, 100)
     metadata.write_bytes(kept)
     assert bank.run("once").code == 0

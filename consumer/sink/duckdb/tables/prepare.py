@@ -12,6 +12,7 @@ from consumer.model.columns import Column
 from consumer.model.commands import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.sink.columnar import fits
 from consumer.sink.columnar.merging import misfit
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable, handle_key
@@ -62,6 +63,8 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     if request.merged and (why := misfit(present, table)):
         raise _drift(request.table, f"its rows cannot be in {request.name} with those of others: {why}")
     names = tuple(name for name in table.types if same_name(name) in sent)
+    for name in names:
+        _check_type(request, sent[same_name(name)], name, table)
     _check_key(request, table, sent)
     own = tuple(name for name in table.types if same_name(name) not in sent and name not in table.generated)
     columns = tuple(sent[same_name(name)] for name in names)
@@ -82,6 +85,17 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
         routed=request.routed,
         virtual=tuple(sorted(table.upstream.virtual)) if table.upstream is not None else (),
     )
+
+
+def _check_type(request: LoadRequest, column: Column, name: str, table: ReplicaTable) -> None:
+    there, wanted = table.types[name], duckdb_type(column)
+    if why := fits.misfit(column, there, same_name(name) in request.added):
+        raise _drift(
+            request.table,
+            f"column {quote(name)} would be {wanted} ({column.type} upstream), and is {there} in the file: {why}",
+            f"ALTER TABLE {quote(table.name.database)}.{quote(table.name.table)} ALTER {quote(name)} TYPE {wanted} and"
+            " run again; or, where rows are in it, ",
+        )
 
 
 def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Column]) -> None:

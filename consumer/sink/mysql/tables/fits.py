@@ -35,8 +35,9 @@ _UNROUNDED: dict[Family, int] = {Family.FLOAT: 12, Family.DOUBLE: 22}
 """ColumnPrecision of a FLOAT or DOUBLE that upstream rounds to no digits; (M,0) has its own M, and no ColumnScale."""
 
 
-def misfit(column: Column, target: TargetColumn) -> str:
-    """What the target's column would change, "" for nothing."""
+def misfit(column: Column, target: TargetColumn, added: bool = False) -> str:
+    """What the target's column would change, "" for nothing. `added`: it is one that a form adds, which readers put in
+    order."""
     allowed = _SAME.get(column.family)
     if allowed is None:
         return ""
@@ -45,6 +46,8 @@ def misfit(column: Column, target: TargetColumn) -> str:
         return "its values would be padded with zero bytes" if longer else ""
     if target.data_type not in allowed:
         return "its values would be changed"
+    if added and column.family is not Family.TEXT and target.data_type in _LONG_TEXTS:
+        return "its values would be in the order of texts"
     if target.data_type in ("datetime", "timestamp", "time") and (_numbers(target) or [0])[0] < (column.scale or 0):
         return "its fractions of seconds would be rounded"
     if target.data_type in ("decimal", "float", "double") and _is_cut(column, target):

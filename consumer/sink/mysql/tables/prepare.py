@@ -182,7 +182,7 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
 
 def _check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
     for column, target in columns:
-        if reason := misfit(column, target):
+        if reason := misfit(column, target, same_name(column.name) in request.added):
             raise SchemaDrift(
                 f"column {quote(column.name)} is {_type(column)} upstream and {target.type} in the target: {reason}",
                 hint=_modify(request, target, _type(column)),
