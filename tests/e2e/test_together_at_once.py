@@ -21,6 +21,7 @@ from tests.e2e.test_several_processes import program
 from tests.servers import MariaDb, SqlServer
 from tests.support.bank import NAMES, TOTAL, Bank, tso
 from tests.support.command_line import CommandLine, Left, command_line
+from tests.support.server_faults import Fault, faulty
 
 State = tuple[int | None, ...]
 """What eu, us and asia have; None for an empty table."""
@@ -154,6 +155,43 @@ def test_every_state_is_one_of_upstream(
     assert seen[-1] == bank.states[-1]
     assert len(seen) > 5
     assert {one["checkpoint_ts"] for one in left.json["consumers"].values()} == {tso(bank.now + 1)}
+
+
+class AtRandom:
+    """Of `commits` of all COMMITs, and `others` of all other statements, the connection is cut, or the answer lost."""
+
+    def __init__(self, seed: int, commits: float, others: float) -> None:
+        self.count, self._dice, self._lock = 0, random.Random(seed), threading.Lock()
+        self._commits, self._others = commits, others
+
+    def __call__(self, statement: str) -> Fault | None:
+        with self._lock:
+            if self._dice.random() >= (self._commits if statement.startswith("COMMIT") else self._others):
+                return None
+            self.count += 1
+            return self._dice.choice(("lost", "lost", "cut"))
+
+
+@pytest.mark.parametrize(("seed", "others"), [(1, 0.0), (2, 0.01)])
+def test_connections_that_break_at_random(
+    seed: int, others: float, server: SqlServer, tmp_path: Path, consumer: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that goes together is there, or nothing of it, whichever answers of COMMIT are lost."""
+    chance, faults = random.Random(seed), AtRandom(seed, 0.2, others)
+    bank = AtOnce(tmp_path, server.url(), consumer, "publish-bytes = 2600\n")
+    with every_state(server, monkeypatch) as seen:
+        for _ in range(4):
+            for _ in range(8):
+                bank.statement(chance) if chance.random() < 0.2 else bank.transfer(chance)
+            bank.checkpoints(**dict.fromkeys(NAMES, bank.now))
+            with faulty(faults, monkeypatch):
+                left = bank.once("--max-wait", "10s")
+            assert left.code in (0, 4), left.err
+        bank.checkpoints(**dict.fromkeys(NAMES, bank.now + 1))
+        assert bank.once().code == 0
+    check(seen, bank.states)
+    assert seen[-1] == bank.states[-1]
+    assert faults.count > 5
 
 
 def test_one_that_fails_is_not_seen_without_the_others(
