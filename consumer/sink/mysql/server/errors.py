@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import pymysql
@@ -25,6 +26,9 @@ statement."""
 _READ_ONLY = (1290, 1792, 1836)
 _FULL = (1021, 1037, 1038, 1041, 1114)
 """No disk, no memory."""
+_OF_FILES = (*range(1, 100), 1004, 1005, 1006, 1010, 1016, 1017, 1023, 1024, 1025, 1026, 1030, 1878)
+"""The server's trouble with a file, or an engine's. The text has the system's number for it."""
+_SAYS_FULL = re.compile(r"No space left on device|Disk quota exceeded|\b(?:errno|Errcode|error):? (?:28|122)\b")
 _LOST = (
     *(0, 2000, 2002, 2003, 2005, 2006, 2012, 2013, 2014, 2027, 2055),  # the client's own
     *(*_FULL, 1026, 1030),  # the last two: a file cannot be written, an engine's error
@@ -96,9 +100,16 @@ def translate(
 ) -> ConsumerError:
     """The consumer's error for one of pymysql's. The caller raises it from `error`."""
     number = errno(error)
-    kind = _kind(number, doing)
-    said = {**dict.fromkeys(_READ_ONLY, "the target takes no writes"), **dict.fromkeys(_FULL, "the target has no room")}
-    fore = said.get(number, _FORE.get(kind))
+    full = _is_full(error)
+    kind = TargetUnavailable if full else _kind(number, doing)
+    if full:
+        fore: str | None = "the target has no room"
+    elif number in _READ_ONLY:
+        fore = "the target takes no writes"
+    elif number in _OF_FILES and kind is TargetUnavailable:
+        fore = "the target cannot use its files"
+    else:
+        fore = _FORE.get(kind)
     text = f"{fore}: {_message(error)}" if fore else _message(error)
     if number in _GRANT:
         hint = (
@@ -108,7 +119,7 @@ def translate(
         hint = "check the user and the password in --downstream-uri"
     if number in _READ_ONLY and not hint:
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
-    if number in _FULL and not hint:
+    if full and not hint:
         hint = "make room on its disk or in its memory, then run again; nothing is lost"
     found = kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
     if isinstance(found, RowRefused):
@@ -119,6 +130,11 @@ def translate(
 def errno(error: pymysql.MySQLError) -> int:
     """The error number; 0 (pymysql's own for "not connected") where there is none."""
     return error.args[0] if error.args and isinstance(error.args[0], int) else 0
+
+
+def _is_full(error: pymysql.MySQLError) -> bool:
+    number = errno(error)
+    return number in _FULL or (number in _OF_FILES and bool(_SAYS_FULL.search(str(error.args[-1]))))
 
 
 def _kind(number: int, doing: Doing) -> type[ConsumerError]:

@@ -61,3 +61,32 @@ def test_a_full_server_is_not_one_that_does_not_answer(number: int) -> None:
     assert isinstance(found, errors.TargetUnavailable)
     assert found.message == f"the target has no room: full (error {number})"
     assert found.hint.startswith("make room")
+
+
+@pytest.mark.parametrize("doing", ["start", "rows", "ddl"])
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (3, "Error writing file './ddl_recovery.log' (Errcode: 28 \"No space left on device\")"),
+        (1005, 'Can\'t create table `d`.`t` (errno: 28 "No space left on device")'),
+        (1006, "Can't create database 'd' (errno: 28)"),
+        (1030, "Got error 28 - 'No space left on device' from storage engine"),
+        (1026, "Error writing file '/var/tmp/x' (OS errno 122 - Disk quota exceeded)"),
+    ],
+)
+def test_a_file_that_cannot_be_written_tells_of_a_full_disk(number: int, said: str, doing: Doing) -> None:
+    found = translate(pymysql.err.OperationalError(number, said), doing)
+    assert isinstance(found, errors.TargetUnavailable)
+    assert found.message == f"the target has no room: {said} (error {number})"
+    assert found.hint.startswith("make room")
+
+
+def test_a_value_that_tells_of_a_full_disk_is_a_value() -> None:
+    found = translate(pymysql.err.IntegrityError(1062, "Duplicate entry 'No space left on device' for key 'u'"), "rows")
+    assert isinstance(found, errors.RowRefused)
+
+
+def test_other_trouble_with_files_is_no_silence() -> None:
+    found = translate(pymysql.err.OperationalError(1030, 'Got error 168 "Unknown" from storage engine InnoDB'), "ddl")
+    assert isinstance(found, errors.TargetUnavailable)
+    assert found.message.startswith("the target cannot use its files: Got error 168")
