@@ -78,7 +78,7 @@ def save(folder: str, table: TableName, content: Any, ending: str, hint: str) ->
     path.
 
     Raises LeaseHeld once the load's writers are locked out, TargetUnavailable where the disk does not take it, and
-    BadConfig with `hint` where this machine does not have the folder.
+    BadConfig with `hint` where this machine does not have the folder, or its user may not write there.
     """
     digest = hashlib.blake2b(str(table).encode() + b"\0", digest_size=16)
     digest.update(content)
@@ -90,6 +90,8 @@ def save(folder: str, table: TableName, content: Any, ending: str, hint: str) ->
         os.replace(written, path)
     except FileNotFoundError as error:
         raise _without(folder, hint) from error
+    except PermissionError as error:
+        raise BadConfig(f"a Spark worker may not write to the folder {folder}: {error.strerror}", hint=hint) from error
     except OSError as error:
         with suppress(OSError):  # the next try needs the room
             os.unlink(written)

@@ -26,6 +26,7 @@ from consumer.model.actions import Action
 from consumer.model.events import Event, Retrying, RoundFinished, RoundStarted
 from consumer.sink.mysql.rows.publish import Publisher
 from consumer.sink.mysql.server.wire import Connection
+from consumer.sink.mysql.settings import MySqlSettings
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.build import VALUE
@@ -251,6 +252,21 @@ def test_what_a_killed_run_left_is_removed(
         missing.once(consistency="snapshot")
     (tmp_path / "none").mkdir()
     assert missing.once(consistency="snapshot").exit_code == 0
+
+
+def test_rows_are_staged_in_a_folder(
+    feed: Feed, fresh_mariadb: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this machine; one that is named from where the command runs has its whole name for workers elsewhere."""
+    remote = Replica(feed, f"{fresh_mariadb.url()}?staging=s3://bucket/rows")
+    with pytest.raises(BadConfig, match="rows are staged in a folder") as refused:
+        remote.once(25, consistency="snapshot")
+    assert "name one that this machine and all Spark workers see" in refused.value.hint
+    (tmp_path / "rows").mkdir()
+    monkeypatch.chdir(tmp_path)
+    here = f"{fresh_mariadb.url()}?staging=rows"
+    assert MySqlSettings.from_uri(here, name="n").staging == str(tmp_path / "rows")
+    assert Replica(feed, here).once(25, consistency="snapshot").exit_code == 0
 
 
 class Removes(Recorder):

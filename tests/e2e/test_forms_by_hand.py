@@ -143,6 +143,30 @@ def expected(form: str) -> tuple[str, list[tuple[str, ...]]]:
     return found.get(form) or (VERSION, versions(*VERSIONS))
 
 
+def rows_and_statements(feed: Feed) -> None:
+    """Rows of all kinds, a TRUNCATE, a new column, and a row behind them."""
+    first_rows(feed)
+    feed.truncate("d.t", 16 * MS)
+    text = "ALTER TABLE `t` ADD COLUMN `note` VARCHAR(20) DEFAULT 'n'"
+    feed.statement("d.t", 18 * MS, Action.ADD_COLUMN, text, (ID, VALUE, NOTE))
+    feed.file("d.t", 18 * MS, line(19, "INSERT", 1, "19", note="x"))
+
+
+def wanted(form: str) -> tuple[str, list[tuple[str, ...]]]:
+    """Columns, and the rows that these make."""
+    if form == "append":
+        rows = [(*row, "n") for row in APPENDED]
+        ended = [("1", "10"), ("3", "4"), ("4", "3"), ("6", "5")]
+        rows += [(key, v, "D", str(16 * MS), "d.t", str(16 * MS), "n") for key, v in ended]
+        return f"{ALL}, note", sorted([*rows, ("1", "19", "I", str(19 * MS), "d.t", str(18 * MS), "x")])
+    if form == "history":
+        rows = [(*row, "n") for row in versions(*((key, v, came, went or 16) for key, v, came, went in VERSIONS))]
+        return f"{VERSION}, note", sorted([*rows, *((*row, "x") for row in versions((1, 19, 19, 0)))])
+    end = {"None": time_text(16)}
+    rows = [(*row[:2], end.get(row[2], row[2]), "n") for row in SOFT if row[0] != "1"]
+    return "id, v, _deleted_at, note", sorted([*rows, ("1", "19", "None", "x")])
+
+
 @pytest.mark.parametrize("form", ["append", "soft-delete", "history"])
 @pytest.mark.parametrize("keyed", [0, 3])
 def test_each_kind_of_change(form: str, keyed: int, make: Callable[[str], Formed]) -> None:
@@ -187,16 +211,7 @@ def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(
     real = sink_for
     for moment in itertools.count():
         replica, fuse = make(form), Fuse(moment)
-        first_rows(replica.feed)
-        replica.feed.truncate("d.t", 16 * MS)
-        replica.feed.statement(
-            "d.t",
-            18 * MS,
-            Action.ADD_COLUMN,
-            "ALTER TABLE `t` ADD COLUMN `note` VARCHAR(20) DEFAULT 'n'",
-            (ID, VALUE, NOTE),
-        )
-        replica.feed.file("d.t", 18 * MS, line(19, "INSERT", 1, "19", note="x"))
+        rows_and_statements(replica.feed)
         replica.feed.checkpoint(15 * MS)
         replica.once(12 * MS)
         with monkeypatch.context() as patch:
@@ -210,21 +225,8 @@ def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(
             except Crash:
                 died = True
         assert replica.once(30 * MS).exit_code == 0
-        if form == "append":
-            ended = [("1", "10"), ("3", "4"), ("4", "3"), ("6", "5")]
-            wanted = [(*row, "n") for row in APPENDED]
-            wanted += [(key, v, "D", str(16 * MS), "d.t", str(16 * MS), "n") for key, v in ended]
-            wanted += [("1", "19", "I", str(19 * MS), "d.t", str(18 * MS), "x")]
-            assert replica.rows(f"{ALL}, note") == sorted(wanted), moment
-        elif form == "history":
-            ended = [(key, v, came, went or 16) for key, v, came, went in VERSIONS]
-            wanted = [(*row, "n") for row in versions(*ended)]
-            wanted += [(*row, "x") for row in versions((1, 19, 19, 0))]
-            assert replica.rows(f"{VERSION}, note") == sorted(wanted), moment
-        else:
-            end = {"None": time_text(16)}
-            wanted = [(*row[:2], end.get(row[2], row[2]), "n") for row in SOFT if row[0] != "1"]
-            assert replica.rows("id, v, _deleted_at, note") == sorted([*wanted, ("1", "19", "None", "x")]), moment
+        columns, rows = wanted(form)
+        assert replica.rows(columns) == rows, moment
         if not died:
             break
     assert moment > 8

@@ -463,6 +463,7 @@ FOLLOWED = {
         "sink/mysql/rows/publish.py:_too_large",
         "pipeline/together.py:refused_together",
     ],
+    "test_consistency.py::test_rows_are_staged_in_a_folder": ["sink/mysql/settings.py:_folder"],
     "test_consistency.py::test_a_staging_folder_that_is_removed_under_a_run": [
         "sink/mysql/waiting_room.py:_unavailable",
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -154,8 +155,10 @@ def _options(query: str) -> Mapping[str, Any]:
 
 def _option(name: str, value: str) -> tuple[str, Any]:
     known = name.replace("-", "_")
-    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password", "staging"):
+    if known in ("ssl_ca", "ssl_cert", "ssl_key", "socket", "password"):
         return known, value
+    if known == "staging":
+        return known, _folder(value)
     if known == "password_command":
         return known, _command(value)
     if known == "ssl_mode":
@@ -175,6 +178,15 @@ def _option(name: str, value: str) -> tuple[str, Any]:
             raise BadConfig(f"the downstream URI's {name} is {value!r}, it must be true or false")
         return known, value == "true"
     raise BadConfig(f"the downstream URI has an unknown option {name!r}")
+
+
+def _folder(value: str) -> str:
+    if "://" in value:
+        raise BadConfig(
+            f"the downstream URI's staging is {value!r}, and rows are staged in a folder",
+            hint="name one that this machine and all Spark workers see, such as a mounted share",
+        )
+    return os.path.abspath(value) if value else ""
 
 
 def _command(value: str) -> tuple[str, ...]:

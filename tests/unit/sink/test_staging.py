@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
 import pytest
 
-from consumer.errors import TargetUnavailable
+from consumer.errors import BadConfig, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.staging import save
 
@@ -22,3 +23,19 @@ def test_a_file_that_does_not_fit_takes_no_room(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert "make room" in told.value.hint
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_of_another_user_is_told(tmp_path: Path) -> None:
+    """The folder is the driver's user's alone."""
+    folder = tmp_path / "1" / "load"
+    folder.mkdir(parents=True)
+    folder.chmod(0o500)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(BadConfig, match=f"a Spark worker may not write to the folder {folder}") as told:
+            save(str(folder), TableName("d", "t"), b"x", ".arrow", "share it")
+    finally:
+        os.seteuid(user)
+    assert told.value.hint == "share it"
