@@ -24,7 +24,7 @@ Doing = Literal["start", "rows", "ddl"]
 statement."""
 
 _READ_ONLY = (1290, 1792, 1836)
-_FULL = (1021, 1037, 1038, 1041, 1114)
+_FULL = (1021, 1037, 1038, 1041, 1114, 3675)
 """No disk, no memory."""
 _OF_FILES = (*range(1, 100), 1004, 1005, 1006, 1010, 1016, 1017, 1023, 1024, 1025, 1026, 1030, 1878)
 """The server's trouble with a file, or an engine's. The text has the system's number for it."""

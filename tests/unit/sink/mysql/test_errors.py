@@ -55,7 +55,7 @@ def test_what_a_resumed_statement_may_meet_is_never_retryable() -> None:
     assert not [number for number in ALREADY_SO if issubclass(ERRORS.get(number, errors.Fatal), errors.Retryable)]
 
 
-@pytest.mark.parametrize("number", [1021, 1041, 1114])
+@pytest.mark.parametrize("number", [1021, 1041, 1114, 3675])
 def test_a_full_server_is_not_one_that_does_not_answer(number: int) -> None:
     found = translate(pymysql.err.OperationalError(number, "full"), "rows")
     assert isinstance(found, errors.TargetUnavailable)
