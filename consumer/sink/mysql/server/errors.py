@@ -31,7 +31,7 @@ _OF_FILES = (*range(1, 100), 1004, 1005, 1006, 1010, 1016, 1017, 1023, 1024, 102
 _SAYS_FULL = re.compile(r"No space left on device|Disk quota exceeded|\b(?:errno|Errcode|error):? (?:28|122)\b")
 _LOST = (
     *(0, 2000, 2002, 2003, 2005, 2006, 2012, 2013, 2014, 2027, 2055),  # the client's own
-    *(*_FULL, 1026, 1030),  # the last two: a file cannot be written, an engine's error
+    *(*_FULL, 1026, 1030, 1878),  # the last three: a file cannot be written, an engine's error, a temporary file
     *(1040, 1203, 1226, 1129, 1135),  # too many connections
     *(1053, 1077, 1079, 1080, 1152, 1158, 1159, 1160, 1161, 1184, 1189, 1190, 1927, 3169, 4031),  # connection ended
     *(*_READ_ONLY, 1047, 3032, 3168),  # not serving; 1047 is a node of a Galera cluster that has lost the others

@@ -86,7 +86,14 @@ def test_a_value_that_tells_of_a_full_disk_is_a_value() -> None:
     assert isinstance(found, errors.RowRefused)
 
 
-def test_other_trouble_with_files_is_no_silence() -> None:
-    found = translate(pymysql.err.OperationalError(1030, 'Got error 168 "Unknown" from storage engine InnoDB'), "ddl")
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (1030, 'Got error 168 "Unknown (generic) error from engine" from storage engine InnoDB'),
+        (1878, "Temporary file write failure."),
+    ],
+)
+def test_other_trouble_with_files_is_no_silence_and_no_refusal(number: int, said: str) -> None:
+    found = translate(pymysql.err.OperationalError(number, said), "ddl")
     assert isinstance(found, errors.TargetUnavailable)
-    assert found.message.startswith("the target cannot use its files: Got error 168")
+    assert found.message.startswith(f"the target cannot use its files: {said}")
