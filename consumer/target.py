@@ -10,7 +10,7 @@ Arrow tables of changes ("change tables", see consumer.codec.batches) have the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -343,3 +343,9 @@ class Sink(ProgressPort, RowPort, StatementPort, TablePort, ComparePort, Protoco
 
     def close(self) -> None:
         """Release the lease and everything else, even if `acquire` failed or was never called."""
+
+
+Share = tuple[Sink, Sequence[LoadOutcome], ProgressChange]
+"""What one of several consumers of a target commits."""
+CommitTogether = Callable[[Sequence[Share]], Sequence[ProgressChange]]
+"""Publishes and records all shares in one transaction. Raises NotOne for what is the matter with one of them."""

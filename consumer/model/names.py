@@ -53,6 +53,11 @@ def tso_to_time(tso: int) -> datetime:
     return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)
 
 
+def tso_to_text(tso: int) -> str:
+    """`tso_to_time` as SQL writes it, with microseconds."""
+    return tso_to_time(tso).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
 def same_name(name: str) -> str:
     """A key that is equal for names that a server treats as the same: each character in lower case. ``straße`` and
     ``strasse`` are two names."""

@@ -13,6 +13,11 @@ from consumer.model.timekeeper import now
 _SHORTEST_PAUSE = 0.5
 
 
+def of_target(error: BaseException | None) -> bool:
+    """Whether the target is what the step had to wait for."""
+    return isinstance(error, TargetBusy | TargetUnavailable)
+
+
 @dataclass(slots=True)
 class _Deferral:
     names: tuple[TableName, ...]
@@ -50,7 +55,7 @@ class Deferred:
     def blocked(self, name: TableName) -> float:
         """For how long the step that was added last under `name` has waited for the target, 0 if it does not."""
         found = self._found.get(name)
-        return now() - found.since if found and isinstance(found.error, TargetBusy | TargetUnavailable) else 0.0
+        return now() - found.since if found and of_target(found.error) else 0.0
 
     def try_due(self) -> None:
         """Retry the tables whose pause is over."""

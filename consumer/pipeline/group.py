@@ -8,22 +8,16 @@ to do, where the last one commits the rows of all of them in one transaction.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from consumer.errors import ConsumerError, Held
-from consumer.model.load import LoadOutcome
 from consumer.model.progress import ProgressChange
 from consumer.pipeline.together import Prospect, end_of_parts
-from consumer.target import NotOne, Sink
+from consumer.target import CommitTogether, NotOne, Share
 
 _LOOK_EVERY = 0.2
-
-Share = tuple[Sink, Sequence[LoadOutcome], ProgressChange]
-"""What one of them commits."""
-CommitTogether = Callable[[Sequence[Share]], Sequence[ProgressChange]]
-"""Publishes and records all shares in one transaction. Raises NotOne for what is the matter with one of them."""
 
 
 class State(Enum):

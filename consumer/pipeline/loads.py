@@ -15,8 +15,6 @@ from consumer.errors import (
     LoadFailed,
     ProgressMoved,
     Retryable,
-    TargetBusy,
-    TargetUnavailable,
 )
 from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, Retrying, Work, WorkMoved, WorkStarted
@@ -27,6 +25,7 @@ from consumer.model.timekeeper import now
 from consumer.pipeline import refused_rows
 from consumer.pipeline.bounds import learn_bounds
 from consumer.pipeline.context import RoundContext
+from consumer.pipeline.deferred import of_target
 from consumer.pipeline.in_flight import InFlight
 from consumer.pipeline.load_results import LoadResults
 from consumer.pipeline.load_targets import targets_of, too_large
@@ -159,9 +158,7 @@ class LoadRunner:
         seconds = now() - started
         self._results.record(result, seconds)
         for outcome in result:
-            if isinstance(outcome.error, TargetBusy | TargetUnavailable) and not context.deferred.blocked(
-                outcome.table
-            ):
+            if of_target(outcome.error) and not context.deferred.blocked(outcome.table):
                 context.blocked(outcome.table, seconds)
         self._again([outcome for outcome in result if isinstance(outcome.error, Retryable)], load)
         self._launch()

@@ -15,7 +15,7 @@ from consumer.model.files import Folder, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.shaping import ShapingOf
-from consumer.model.starts import NOW, Starts
+from consumer.model.starts import NO_STARTS, NOW, Starts
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life, given_at
@@ -32,6 +32,8 @@ def starting(
     A table begins so if it is new to this consumer, or was left out until now, and existed upstream at that moment.
     Raises BadConfig for a moment that it cannot have.
     """
+    if starts == NO_STARTS:
+        return None
     wanted = (name for name in assembly.catalog.by_table if name.table and assembly.wanted(name))
     given = ((name, starts.of(name)) for name in wanted)
     asked = {name: ts for name, ts in given if ts is not None and _has_effect(name, ts, progress)}
@@ -54,6 +56,8 @@ def start_notes(change: ProgressChange) -> Iterator[Note]:
 def idle_notes(assembly: Assembly, progress: Progress, starts: Starts) -> Iterator[Note]:
     """Rules that say nothing of any table, and those for just one on which they have no effect. `progress` has what
     `starting` recorded."""
+    if starts == NO_STARTS:
+        return
     known = [name for name in assembly.catalog.by_table if name.table]
     tables = list(filter(assembly.wanted, known))
     for rule in starts.unfit(tables) if known else ():

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from importlib import import_module
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
-from consumer.model.load import LoadOutcome
-from consumer.model.progress import ProgressChange
 from consumer.model.signals_later import signals_later
-from consumer.target import OtherServer, Sink, TargetOptions
-
-Share = tuple[Sink, Sequence[LoadOutcome], ProgressChange]
-"""What one consumer commits."""
+from consumer.target import CommitTogether, OtherServer, Sink, TargetOptions
 
 TARGETS = {
     "mysql": "consumer.sink.mysql.sink",
@@ -49,7 +43,7 @@ def sink_for(uri: str, options: TargetOptions) -> Sink:
     return sink
 
 
-def commit_together_for(uri: str) -> Callable[[Sequence[Share]], Sequence[ProgressChange]]:
+def commit_together_for(uri: str) -> CommitTogether:
     """How several consumers of the target `uri` commit in one transaction (see pipeline.group). Raises BadConfig where
     they cannot."""
     scheme = urlsplit(uri).scheme
@@ -59,7 +53,7 @@ def commit_together_for(uri: str) -> Callable[[Sequence[Share]], Sequence[Progre
             f" target of {scheme}:// cannot: one consumer has it at a time",
             hint="use --consistency table or row, or leave `together` out",
         )
-    found: Callable[[Sequence[Share]], Sequence[ProgressChange]] = import_module(TOGETHER[scheme]).commit_together
+    found: CommitTogether = import_module(TOGETHER[scheme]).commit_together
     return found
 
 

@@ -16,7 +16,7 @@ from consumer.model.forms import (
     FormedDdl,
     FormKind,
 )
-from consumer.model.names import TableName, tso_to_time
+from consumer.model.names import TableName, tso_to_text
 
 _LAST = "__storage_consumer_last"
 
@@ -40,10 +40,11 @@ def closing(
     names = {usual: quote(form.name(usual)) for usual in form.usual}
     also = f"{''.join(f', {assigned}' for assigned in stays)} WHERE"
     if form.kind is FormKind.SOFT_DELETE:
-        return f"UPDATE {there} SET {names[DELETED_AT]} = {literal(_time(version))}{also} {names[DELETED_AT]} IS NULL"
+        deleted = names[DELETED_AT]
+        return f"UPDATE {there} SET {deleted} = {literal(tso_to_text(version))}{also} {deleted} IS NULL"
     if form.kind is FormKind.HISTORY:
         ended, current = names[VALID_TO], names[IS_CURRENT]
-        return f"UPDATE {there} SET {ended} = {literal(_time(version))}, {current} = 0{also} {ended} IS NULL"
+        return f"UPDATE {there} SET {ended} = {literal(tso_to_text(version))}, {current} = 0{also} {ended} IS NULL"
     upstream = [quote(column.name) for column in formed.after[: -len(form.added)]]
     key = ", ".join(own(column) for column in formed.after if column.name in formed.key)
     gone = f"{names[OP]} = 'D'"
@@ -54,7 +55,3 @@ def closing(
         f" SELECT {', '.join(upstream)}, 'D', {version}, {literal(str(table))}, {version}"
         f" FROM (SELECT t.*, {ranked} FROM {there} t) l WHERE {_LAST} = 1 AND NOT {gone}"
     )
-
-
-def _time(version: int) -> str:
-    return tso_to_time(version).strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -11,7 +11,7 @@ from consumer import __version__
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
-from consumer.model.names import TableName, tso_to_time
+from consumer.model.names import TableName, tso_to_text
 from consumer.model.owned import OwnedTables
 from consumer.model.progress import (
     FORMAT_VERSION,
@@ -201,7 +201,7 @@ def _store_syncpoint(tables: ProgressTables, name: str, applied_ts: int, keep: i
     row = {
         "name": name,
         "upstream_ts": applied_ts,
-        "upstream_time": tso_to_time(applied_ts).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+        "upstream_time": tso_to_text(applied_ts)[:-3],
         "position_kind": kind,
         "position": position,
         "written": str(now),

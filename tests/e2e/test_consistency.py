@@ -32,7 +32,7 @@ from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.build import VALUE
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
-from tests.support.moments import every_state, held
+from tests.support.moments import both, every_state, held, two_accounts
 from tests.support.observers import Recorder
 
 
@@ -44,13 +44,7 @@ def server(request: pytest.FixtureRequest) -> SqlServer:
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    """Two tables of a bank, with 50 each."""
-    feed = Feed(tmp_path / "storage")
-    feed.database("d", 5)
-    for table in ("d.a", "d.b"):
-        feed.create(table, 10)
-        feed.puts(table, 10, {20: (1, "50")})
-    return feed
+    return two_accounts(tmp_path / "storage")
 
 
 @pytest.fixture
@@ -61,10 +55,6 @@ def file(feed: Feed, tmp_path: Path) -> Replica:
 def move(feed: Feed, ts: int, money: int) -> None:
     for table, now in (("d.a", 50 - money), ("d.b", 50 + money)):
         feed.puts(table, 10, {ts: (1, str(now))})
-
-
-def both(server: SqlServer) -> list[int]:
-    return [int(v) for (v,) in server.execute("SELECT v FROM d.a UNION ALL SELECT v FROM d.b")]
 
 
 @pytest.mark.parametrize("level", ["table", "snapshot"])

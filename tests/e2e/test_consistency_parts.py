@@ -14,21 +14,12 @@ from consumer.sink.duckdb.sink import DuckDbSink
 from consumer.sink.mysql.sink import MySqlSink
 from tests.servers import SqlServer
 from tests.support.feed import Feed, Replica, states
-from tests.support.moments import every_state
+from tests.support.moments import every_state, two_accounts
 
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    feed = Feed(tmp_path / "storage")
-    feed.database("d", 5)
-    for table in ("d.a", "d.b"):
-        feed.create(table, 10)
-        feed.puts(table, 10, {20: (1, "50")})
-    return feed
-
-
-def both(server: SqlServer) -> list[int]:
-    return [int(v) for (v,) in server.execute("SELECT v FROM d.a UNION ALL SELECT v FROM d.b")]
+    return two_accounts(tmp_path / "storage")
 
 
 def sent_again(feed: Feed, table: str) -> None:

@@ -136,20 +136,12 @@ def test_former_tables_of_the_name_are_not_made(replica: MemoryReplica) -> None:
     assert replica.tables["d.t"] == {9: "s", 10: "later"}
 
 
-def test_a_former_table_of_the_name_that_had_another_one_first_is_not_made(replica: MemoryReplica) -> None:
-    feed = replica.feed
-    feed.rename("d.t", "d.u", 41)
-    feed.drop("d.u", 42)
-    feed.create("d.u", 43)
-    feed.puts("d.u", 43, {44: (9, "second"), 55: (10, "later")})
-    replica.holds("d.u", (9, "s"))
-    assert replica.once(60, start_ts=("d.u=50",)).exit_code == 0
-    assert replica.tables == {"d.a": {1: "a"}, "d.u": {9: "s", 10: "later"}}
-
-
-def test_what_the_target_has_of_a_former_table_of_the_name_goes(replica: MemoryReplica) -> None:
-    assert replica.once(30).exit_code == 0
-    assert replica.once(31, tables=ONLY_A).exit_code == 0
+@pytest.mark.parametrize("followed", [False, True], ids=["never followed", "followed before"])
+def test_a_former_table_of_the_name_that_had_another_one_first(replica: MemoryReplica, followed: bool) -> None:
+    """It is not made, and goes where the target has it."""
+    if followed:
+        assert replica.once(30).exit_code == 0
+        assert replica.once(31, tables=ONLY_A).exit_code == 0
     feed = replica.feed
     feed.rename("d.t", "d.u", 41)
     feed.drop("d.u", 42)

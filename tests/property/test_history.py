@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import app
@@ -20,6 +20,7 @@ from tests.property.test_merged_tables import KEYS
 from tests.servers import MariaDb
 from tests.support.canal_json import row_line
 from tests.support.every_target import Duck
+from tests.support.examples import examples
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -159,14 +160,6 @@ def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Times in one form."""
     times = (None if time is None else f"{time.partition('.')[0]}.{time.partition('.')[2]:0<6}" for time in row[2:4])
     return (*row[:2], *times, *row[4:])
-
-
-def examples(count: int) -> settings:
-    return settings(
-        max_examples=count,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
 
 
 @examples(60)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import app
@@ -20,6 +20,7 @@ from tests.servers import MariaDb
 from tests.support.canal_json import row_line
 from tests.support.csv_rows import record
 from tests.support.every_target import Duck
+from tests.support.examples import examples
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -209,14 +210,6 @@ def check(history: tuple[str, str, int, list[list[Step]]], folder: Path, url: st
         compared = app.verify(replica.settings(), Recorder(), loader=InlineLoader(2)).tables
         assert len(compared) == len(upstream.shards)
         assert {check.state for check in compared} <= {"equal", "equal in part"}, compared
-
-
-def examples(count: int) -> settings:
-    return settings(
-        max_examples=count,
-        deadline=None,
-        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    )
 
 
 @examples(60)

@@ -22,6 +22,21 @@ _GONE = (1146, 1049, 1412)
 """There is no such table, or no such database, or it became another one since the snapshot."""
 
 
+def two_accounts(folder: Path) -> Feed:
+    """A storage with two tables of a bank, d.a and d.b, with 50 each."""
+    feed = Feed(folder)
+    feed.database("d", 5)
+    for table in ("d.a", "d.b"):
+        feed.create(table, 10)
+        feed.puts(table, 10, {20: (1, "50")})
+    return feed
+
+
+def both(server: SqlServer) -> list[int]:
+    """What the two accounts hold on `server`."""
+    return [int(v) for (v,) in server.execute("SELECT v FROM d.a UNION ALL SELECT v FROM d.b")]
+
+
 class Upstream:
     """Its tables d.t0, d.t1 .. have the columns id and v. `states` are all that it was in, the last one at `now`."""
 

@@ -24,7 +24,7 @@ from consumer.model.forms import (
     FormKind,
     source_of,
 )
-from consumer.model.names import TableName, same_name, tso_to_time
+from consumer.model.names import TableName, same_name, tso_to_text
 from consumer.model.steps import ApplyDdl
 from consumer.sink.memory.store import MemoryTable, Row
 from consumer.sink.merging import conflict, only_own_rows, rows_there
@@ -148,7 +148,7 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedD
 
 def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:
     form, version = formed.form, str(step.file.version)
-    time = tso_to_time(step.file.version).strftime("%Y-%m-%d %H:%M:%S.%f")
+    time = tso_to_text(step.file.version)
     if form.kind is FormKind.HISTORY:
         end: Row = {form.name(VALID_TO): time, form.name(IS_CURRENT): "0"}
         table.rows = [{**row, **(end if row[form.name(VALID_TO)] is None else {})} for row in table.rows]

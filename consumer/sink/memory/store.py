@@ -10,7 +10,7 @@ from typing import Any
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import Ending, LoadTarget
-from consumer.model.names import TableName, tso_to_time
+from consumer.model.names import TableName, tso_to_text
 from consumer.model.progress import AuditRow, Progress
 
 Row = dict[str, Any]
@@ -76,7 +76,7 @@ def end_versions(table: MemoryTable, target: LoadTarget, ending: Ending, ends: S
     for row in table.rows:
         end = at.get(tuple(row[name] for name in key))
         if end is not None and row[ended] is None and int(row[began]) < end:
-            row |= {ended: tso_to_time(end).strftime("%Y-%m-%d %H:%M:%S.%f"), current: "0"}
+            row |= {ended: tso_to_text(end), current: "0"}
 
 
 def _default(column: Column, target: LoadTarget) -> str | None:

@@ -39,7 +39,7 @@ from consumer.sink.staging import end_load
 from consumer.target import Comparer, DdlOutcome, LoadRequest, NotOne, Only, Script, TargetOptions, Writer
 
 if TYPE_CHECKING:
-    from consumer.sink.mysql.together import Share
+    from consumer.sink.mysql.together import StagedShare
 
 
 def open_sink(uri: str, options: TargetOptions) -> MySqlSink:
@@ -289,18 +289,18 @@ class MySqlSink:
         self._driver.retried(save)
         return change
 
-    def share(self, outcomes: Sequence[LoadOutcome], change: ProgressChange, first: int = 1) -> Share:
-        """What `commit` commits where rows are staged; `first` as in Share."""
-        from consumer.sink.mysql.together import Share
+    def share(self, outcomes: Sequence[LoadOutcome], change: ProgressChange, first: int = 1) -> StagedShare:
+        """What `commit` commits where rows are staged; `first` as in StagedShare."""
+        from consumer.sink.mysql.together import StagedShare
 
         assert self._waiting is not None
         change, proofs = _with_audit(outcomes, change)
         loaded = [outcome for outcome in outcomes if outcome.error is None]
         staged = [(outcome, self._waiting.paths(outcome)) for outcome in loaded]
         touched = {outcome.table for outcome in loaded} | _named(change)
-        return Share(self._settings, self._driver, self._epoch, staged, change, touched, proofs, first)
+        return StagedShare(self._settings, self._driver, self._epoch, staged, change, touched, proofs, first)
 
-    def committed(self, share: Share) -> None:
+    def committed(self, share: StagedShare) -> None:
         """Its rows are in the target."""
         assert self._waiting is not None
         for _, paths in share.staged:
@@ -334,7 +334,7 @@ def commit_together(
     """`commit` of several consumers of one server, whose rows are staged, in one transaction. Raises NotOne."""
     from consumer.sink.mysql.together import commit_shares
 
-    found: list[Share] = []
+    found: list[StagedShare] = []
     for number, (sink, outcomes, change) in enumerate(shares):
         try:
             found.append(sink.share(outcomes, change, 1 + sum(len(share.staged) for share in found)))

@@ -23,7 +23,7 @@ from consumer.target import NotOne
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class StagedShare:
     """What one consumer has staged, in the files `paths` of each outcome, and what it records. `epoch` is its own;
     `first` tells its stages in the session from those of others."""
 
@@ -46,7 +46,7 @@ class Share:
         return recorded
 
 
-def commit_shares(shares: Sequence[Share]) -> list[ProgressChange]:
+def commit_shares(shares: Sequence[StagedShare]) -> list[ProgressChange]:
     """What was recorded of each. Raises NotOne where one of them cannot be committed, and ConsumerError for all."""
     publishers = [Publisher(share.settings, share.staged, share.first) for share in shares]
     numbered = list(enumerate(zip(shares, publishers, strict=True)))

@@ -13,10 +13,10 @@ import pytest
 from consumer.errors import BadConfig, ConsumerError, Held, StorageUnavailable, TableError, TargetBusy
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange
-from consumer.pipeline.group import Group, Part, Share, parts_of
+from consumer.pipeline.group import Group, Part, parts_of
 from consumer.pipeline.together import Prospect
 from consumer.plan.moments import Stretch
-from consumer.target import NotOne
+from consumer.target import NotOne, Share
 
 T = TableName("d", "t")
 

@@ -14,7 +14,7 @@ from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows import normal_form
-from consumer.sink.mysql.rows.values import table_of
+from consumer.sink.mysql.rows.values import bytes_of, table_of
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
@@ -97,7 +97,7 @@ def _chosen(target: LoadTarget, only: Only | None) -> tuple[list[str], list[Any]
     if only is None:
         return [], []
     name, places = _literal(quote(target.names[only.position])), ", ".join(["%s"] * len(only.values))
-    exact = f"{name} IN ({places}) AND {_bytes(name)} IN ({places})"
+    exact = f"{name} IN ({places}) AND {bytes_of(name)} IN ({places})"
     return [f"({exact} OR {name} IS NULL)"], [*only.values, *(value.encode() for value in only.values)]
 
 
@@ -127,9 +127,5 @@ def bounds_of(cursor: pymysql.cursors.Cursor, target: LoadTarget, only: Only | N
 
 def values_of(cursor: pymysql.cursors.Cursor, target: LoadTarget, position: int) -> list[str]:
     """The different values of a column of texts, told apart by their bytes."""
-    cursor.execute(f"SELECT DISTINCT {_bytes(quote(target.names[position]))} FROM {table_of(target)}")
+    cursor.execute(f"SELECT DISTINCT {bytes_of(quote(target.names[position]))} FROM {table_of(target)}")
     return [value.decode() for (value,) in cursor.fetchall() if value is not None]
-
-
-def _bytes(name: str) -> str:
-    return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"

@@ -14,7 +14,7 @@ from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import joined
-from consumer.sink.mysql.rows.values import as_signed, key_literals, mysql_target, sql, table_of
+from consumer.sink.mysql.rows.values import as_signed, bytes_of, key_literals, mysql_target, sql, table_of
 from consumer.sink.mysql.tables.rounded import near
 
 _BYTES = 256 * 1024
@@ -51,7 +51,7 @@ def _have(target: LoadTarget, literals: list[pa.Array]) -> pa.Array:
 
 def same_bytes(name: str, literal: pa.Array) -> pa.Array:
     """Conditions that a text column has the very bytes (as UTF-8) of the literals; null equals null."""
-    return sql(f"CAST(CONVERT({name} USING utf8mb4) AS BINARY) <=> CAST(", literal, " AS BINARY)")
+    return sql(f"{bytes_of(name)} <=> CAST(", literal, " AS BINARY)")
 
 
 def _equal(target: LoadTarget, position: int, literal: pa.Array) -> pa.Array:

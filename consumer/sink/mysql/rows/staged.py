@@ -20,7 +20,7 @@ from consumer.errors import CannotBeExact, RowsCollide, SchemaDrift
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import qualified, quote
-from consumer.sink.mysql.rows.values import mysql_target, table_of
+from consumer.sink.mysql.rows.values import bytes_of, mysql_target, table_of
 from consumer.sink.mysql.server.errors import DUPLICATE, errno
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.sink.progress_layout import SCHEMA
@@ -231,7 +231,7 @@ def _collision(target: LoadTarget, said: str) -> RowsCollide:
 
 
 def _same_handle(target: LoadTarget) -> str:
-    """The condition that rows `s` of the stage and rows of the table have exactly the same key."""
+    """The condition that staged rows and rows of the table have exactly the same key."""
     return " AND ".join(same_values(target, position) for position in target.key)
 
 
@@ -243,7 +243,7 @@ def same_values(target: LoadTarget, position: int) -> str:
     if target.columns[position].family is not Family.TEXT:
         return equal
     # As deletes do: 'a' and 'a ' are two keys, though most collations take them for equal.
-    one, other = (f"CAST(CONVERT({side} USING utf8mb4) AS BINARY)" for side in (there, f"{STAGED}.{name}"))
+    one, other = (bytes_of(side) for side in (there, f"{STAGED}.{name}"))
     return f"{equal} AND {one} = {other}"
 
 

@@ -53,6 +53,11 @@ def table_of(target: LoadTarget) -> str:
     return qualified(settings.database, settings.table)
 
 
+def bytes_of(name: str) -> str:
+    """The bytes, as UTF-8, of a text column: what tells texts apart that its collation takes for equal."""
+    return f"CAST(CONVERT({name} USING utf8mb4) AS BINARY)"
+
+
 def form_of(target: LoadTarget, position: int) -> Form:
     """Raises SchemaDrift where a number's meaning would get lost: an ENUM's in a VARCHAR, an INT in an ENUM."""
     column, data_type = target.columns[position], mysql_target(target).data_types[position]
