@@ -17,6 +17,7 @@ ConsumerError
 │   └── Interrupted            a signal ended a bounded command before it reached its checkpoint
 └── Fatal                  trying again does not help
     ├── BadConfig              exit 2: a flag, a setting, a login
+    │   └── StagingUnseen          a Spark worker does not see the folder for staged rows: no table's fault
     ├── TableError             exit 3: stops its table, the others go on
     │   ├── CorruptFile            a data or schema file is not what TiCDC writes
     │   ├── FileUnreadable         the storage answers, and does not give one file
@@ -150,6 +151,9 @@ class Fatal(ConsumerError): ...
 
 class BadConfig(Fatal):
     exit_code = 2
+
+
+class StagingUnseen(BadConfig): ...
 
 
 class TableError(Fatal):

@@ -12,6 +12,7 @@ from consumer.errors import (
     RowsCollide,
     RowsSetAside,
     RowsVary,
+    StagingUnseen,
     TableError,
     TooManyBadRows,
 )
@@ -99,7 +100,10 @@ class LoadResults:
         self._release(load)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
-        """Stop the table, unless the error says what to do otherwise: then the load is planned again."""
+        """Stop the table, unless the error says what to do otherwise: then the load is planned again. Raises
+        StagingUnseen: no table can be loaded so."""
+        if isinstance(error, StagingUnseen):
+            raise error
         if self._learnt(load, target, error) or put_off(self._context, load.table, error):
             self._release(load)
         else:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TargetUnavailable
+from consumer.errors import ConsumerError, LeaseHeld, StagingUnseen, TargetUnavailable
 from consumer.model.names import TableName
 
 _ENDED = ".ended"
@@ -78,7 +78,7 @@ def save(folder: str, table: TableName, content: Any, ending: str, hint: str) ->
     path.
 
     Raises LeaseHeld once the load's writers are locked out, TargetUnavailable where the disk does not take it, and
-    BadConfig with `hint` where this machine does not have the folder, or its user may not write there.
+    StagingUnseen with `hint` where this machine does not have the folder, or its user may not write there.
     """
     digest = hashlib.blake2b(str(table).encode() + b"\0", digest_size=16)
     digest.update(content)
@@ -91,7 +91,9 @@ def save(folder: str, table: TableName, content: Any, ending: str, hint: str) ->
     except FileNotFoundError as error:
         raise _without(folder, hint) from error
     except PermissionError as error:
-        raise BadConfig(f"a Spark worker may not write to the folder {folder}: {error.strerror}", hint=hint) from error
+        raise StagingUnseen(
+            f"a Spark worker may not write to the folder {folder}: {error.strerror}", hint=hint
+        ) from error
     except OSError as error:
         with suppress(OSError):  # the next try needs the room
             os.unlink(written)
@@ -105,4 +107,4 @@ def _without(folder: str, hint: str) -> ConsumerError:
     staging = os.path.dirname(os.path.dirname(folder))
     if os.path.isdir(staging):
         return LeaseHeld(f"this writer was locked out: its folder {folder} is gone", hint="the load is tried again")
-    return BadConfig(f"a Spark worker does not see the folder {staging}, in which rows are staged", hint=hint)
+    return StagingUnseen(f"a Spark worker does not see the folder {staging}, in which rows are staged", hint=hint)

@@ -12,8 +12,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from consumer import app
 from consumer.errors import BadConfig, Retryable
 from consumer.model.actions import Action
 from consumer.model.events import Event, Retrying, RoundFinished, RoundStarted
+from consumer.model.load import LoadOutcome, LoadTask
+from consumer.ports import Moved, RangeReader, unheard
 from consumer.sink.mysql.rows.publish import Publisher
 from consumer.sink.mysql.server.wire import Connection
 from consumer.sink.mysql.settings import MySqlSettings
+from consumer.target import Writer
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.build import VALUE
@@ -257,6 +261,36 @@ def test_rows_are_staged_in_a_folder(
     here = f"{fresh_mariadb.url()}?staging=rows"
     assert MySqlSettings.from_uri(here, name="n").staging == str(tmp_path / "rows")
     assert Replica(feed, here).once(25, consistency="snapshot").exit_code == 0
+
+
+class Elsewhere(InlineLoader):
+    """Its tasks run on a machine that does not have the folder for staged rows."""
+
+    def load(
+        self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
+    ) -> list[LoadOutcome]:
+        return super().load(tasks, _elsewhere(writer), reader, moved)
+
+
+def _elsewhere(writer: Any) -> Writer:
+    return replace(writer, folder=f"/elsewhere{writer.folder}")
+
+
+@pytest.mark.parametrize("target", ["server", "file"])
+def test_workers_that_do_not_see_staged_rows(
+    target: str, feed: Feed, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """That is no table's fault: none is stopped for it."""
+    url = request.getfixturevalue("fresh_mariadb").url() if target == "server" else f"duckdb:///{tmp_path}/r.duckdb"
+    replica = Replica(feed, url)
+    feed.checkpoint(25)
+    settings = replica.settings(consistency="snapshot")
+    with pytest.raises(BadConfig, match="a Spark worker does not see the folder /elsewhere") as refused:
+        app.once(settings, Recorder(), Elsewhere())
+    assert "all workers" in refused.value.hint
+    assert {str(table.state) for table in app.status(settings, Recorder()).tables} == {"ok"}
+    result = replica.once(consistency="snapshot")
+    assert {name.table: table.rows for name, table in result.tables.items()} == {"a": 1, "b": 1}
 
 
 class Removes(Recorder):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.errors import BadConfig, TargetUnavailable
+from consumer.errors import StagingUnseen, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.staging import save
 
@@ -34,7 +34,7 @@ def test_a_worker_of_another_user_is_told(tmp_path: Path) -> None:
     if user == 0:
         os.seteuid(65534)
     try:
-        with pytest.raises(BadConfig, match=f"a Spark worker may not write to the folder {folder}") as told:
+        with pytest.raises(StagingUnseen, match=f"a Spark worker may not write to the folder {folder}") as told:
             save(str(folder), TableName("d", "t"), b"x", ".arrow", "share it")
     finally:
         os.seteuid(user)
