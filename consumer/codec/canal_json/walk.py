@@ -15,6 +15,7 @@ _LINE_FEED, _RETURN, _QUOTE, _BACKSLASH, _BRACE, _ZERO = b'\n\r"\\}0'
 _FIRST_PRINTED = 0x20
 _BITS = 6
 _FEW_WORDS = 16
+_LEAST_BETWEEN = 16
 Octets = npt.NDArray[np.uint8]
 
 
@@ -27,9 +28,10 @@ class Lines:
 
     @staticmethod
     def of(text: bytes) -> Lines | None:
-        """None for a block with more control characters than ends of lines: they may be all that it has."""
+        """None for a block that has a control character in every few: they may be all that it has."""
         control = np.frombuffer(text, np.uint8) < _FIRST_PRINTED
-        return Lines(text, np.flatnonzero(control)) if np.count_nonzero(control) <= 2 * text.count(b"\n") else None
+        few = _LEAST_BETWEEN * np.count_nonzero(control) <= len(text)
+        return Lines(text, np.flatnonzero(control)) if few else None
 
     def __init__(self, text: bytes, controls: Ints) -> None:
         self.text = text
