@@ -41,7 +41,9 @@ def executor_given_up(chain: SparkChain) -> None:
     """Spark takes the frozen executor for lost, another one does the work, and the first goes on: a late attempt."""
     chain.executor.suspend()
     chain.arrive()
-    _wake(chain.worker, chain.executor)
+    _wake(chain.worker)
+    time.sleep(_FROZEN)  # its JVM, which Spark has told to end, would end it at once
+    _wake(chain.executor)
     psutil.wait_procs([chain.worker], _ENDS_WITHIN)
 
 
