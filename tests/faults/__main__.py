@@ -1,13 +1,15 @@
 """Each point of a round, each kind of fault, on each target: ``python -m tests.faults --runs 20``.
 
 Prints a table of each target: for each point and kind, how many trials ended right, and how the commands that met the
-fault ended. Every point has had a trial with every kind before one has a second trial; Ctrl-C prints what is whole.
+fault ended. Every point has had a trial with every kind before one has a second trial; Ctrl-C or SIGTERM prints
+what is whole.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -32,6 +34,8 @@ def main() -> int:
     parts: list[Part] = [DriverPart(target, given.points, level) for level in levels for target in targets]
     if given.spark:
         parts = [SparkPart(target, given.points) for target in targets]
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell runs it in its background
+        signal.signal(number, signal.default_int_handler)
     results = Results(given.results)
     work = Path(tempfile.mkdtemp(prefix="faults-"))
     Campaign(parts, given.runs, given.jobs, given.seed, results, work).play()
