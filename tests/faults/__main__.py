@@ -26,14 +26,15 @@ def main() -> int:
     parser.add_argument("--consistency", default="row,table,snapshot", help="of %(default)s")
     parser.add_argument("--spark", action="store_true", help="the processes of a Spark cluster, instead of the driver")
     parser.add_argument("--points", default="", help="only those whose name has this")
+    parser.add_argument("--kinds", default="", help="only those whose name has this")
     parser.add_argument("--jobs", type=int, default=2, help="trials at a time (2)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, help="a file: a line for each trial; those in it are not played again")
     given = parser.parse_args()
     levels, targets = given.consistency.split(","), given.targets.split(",")
-    parts: list[Part] = [DriverPart(target, given.points, level) for level in levels for target in targets]
+    parts: list[Part] = [DriverPart(target, given.points, given.kinds, level) for level in levels for target in targets]
     if given.spark:
-        parts = [SparkPart(target, given.points) for target in targets]
+        parts = [SparkPart(target, given.points, given.kinds) for target in targets]
     for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell runs it in its background
         signal.signal(number, signal.default_int_handler)
     results = Results(given.results)

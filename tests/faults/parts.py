@@ -32,10 +32,11 @@ class AnyChain(Protocol):
 
 @dataclass(frozen=True)
 class Part(ABC):
-    """`target` is one of NAMES. Only points whose name has `only` in it."""
+    """`target` is one of NAMES. Only points and kinds whose names have `point` and `kind` in them."""
 
     target: str
-    only: str
+    point: str
+    kind: str
 
     @property
     @abstractmethod
@@ -47,10 +48,10 @@ class Part(ABC):
         """Trials of a chain, at most: what there is to list grows with them."""
 
     def points(self) -> list[Point]:
-        return [point for point in self._points() if self.only in point.name]
+        return [point for point in self._points() if self.point in point.name]
 
-    @abstractmethod
-    def kinds(self) -> Mapping[str, Act]: ...
+    def kinds(self) -> Mapping[str, Act]:
+        return {name: act for name, act in self._kinds().items() if self.kind in name}
 
     def cells(self) -> list[Cell]:
         return [Cell(self.title, point.name, kind) for point in self.points() for kind in self.kinds()]
@@ -61,6 +62,9 @@ class Part(ABC):
 
     @abstractmethod
     def _points(self) -> Sequence[Point]: ...
+
+    @abstractmethod
+    def _kinds(self) -> Mapping[str, Act]: ...
 
     def _empty(self, folder: Path, server: SqlServer | None, *flags: str) -> Target:
         return FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
@@ -80,7 +84,7 @@ class DriverPart(Part):
     def longest(self) -> int:
         return 25
 
-    def kinds(self) -> Mapping[str, Act]:
+    def _kinds(self) -> Mapping[str, Act]:
         names = kinds.OF_A_FILE if self.target == "duckdb" else kinds.KINDS
         return {name: kinds.KINDS[name] for name in names}
 
@@ -103,7 +107,7 @@ class SparkPart(Part):
     def longest(self) -> int:
         return 1000
 
-    def kinds(self) -> Mapping[str, Act]:
+    def _kinds(self) -> Mapping[str, Act]:
         names = spark_kinds.OF_A_FILE if self.target == "duckdb" else spark_kinds.KINDS
         return {name: spark_kinds.KINDS[name] for name in names}
 

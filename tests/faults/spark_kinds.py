@@ -12,6 +12,8 @@ import psutil
 from tests.faults.spark_chain import SparkChain
 
 _FROZEN = 1.0
+_WRITES_WITHIN = 2.0
+"""Seconds in which a worker that goes on has written its rows."""
 _ENDS_WITHIN = 15.0
 """Seconds in which Spark ends an executor that it gave up."""
 
@@ -37,13 +39,17 @@ def executor_frozen(chain: SparkChain) -> None:
     _wake(chain.executor, chain.worker)
 
 
-def executor_given_up(chain: SparkChain) -> None:
-    """Spark takes the frozen executor for lost, another one does the work, and the first goes on: a late attempt."""
+def node_given_up(chain: SparkChain) -> None:
+    """The executor and Spark's own process beside it freeze, too. Spark takes the executor for lost, another one does
+    the work, and then the worker goes on: a late attempt. Nobody there can end it before it has written."""
+    node = chain.executor.parent()
+    assert node is not None
+    node.suspend()
     chain.executor.suspend()
     chain.arrive()
     _wake(chain.worker)
-    time.sleep(_FROZEN)  # its JVM, which Spark has told to end, would end it at once
-    _wake(chain.executor)
+    time.sleep(_WRITES_WITHIN)
+    _wake(chain.executor, node)
     psutil.wait_procs([chain.worker], _ENDS_WITHIN)
 
 
@@ -83,7 +89,7 @@ KINDS: dict[str, Callable[[SparkChain], None]] = {
     "worker frozen": worker_frozen,
     "executor kill -9": executor_killed,
     "executor frozen": executor_frozen,
-    "executor given up": executor_given_up,
+    "node given up": node_given_up,
     "driver kill -9": driver_killed,
     "driver's JVM kill -9": machine_killed,
     "cut off": cut_off,
