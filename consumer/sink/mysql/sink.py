@@ -78,7 +78,7 @@ class MySqlSink:
         lock.take()
         try:
             self._begin(upstream)
-        except ConsumerError:
+        except BaseException:  # a signal too: its thread would hold the lock as long as this process lives
             lock.release()
             raise
         self._lock, self._upstream = lock, upstream
