@@ -294,8 +294,9 @@ class ComparePort(Protocol):
         """Keep the consumers of this name from the target meanwhile, and give the progress that it has. Nothing is
         written, and epochs stay. Called instead of `acquire`. Raises LeaseHeld, TargetUnavailable, BadConfig."""
 
-    def turn(self) -> int:
-        """A number that rises whenever a consumer of this name takes the target. Needs no `acquire`."""
+    def turn(self) -> str:
+        """Which turn of the consumers of this name it is: another text whenever one takes the target, also after a
+        fail-over, and in every other target. Needs no `acquire`."""
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
         """For a table that `prepare` has answered for, of `only` some of its rows. Of the one writer, it reads after

@@ -214,8 +214,8 @@ class VerifyResult:
         return replace(self, tables=tuple(table.scrubbed(scrub) for table in self.tables))
 
     def verdict(self, strict: bool) -> ConsumerError | None:
-        """The error that the command ends with, None for a target that is equal as far as it was compared. A table that
-        the storage cannot prove is no error, unless `strict`."""
+        """The error that the command ends with, None for a target that is equal as far as it was compared. `strict`:
+        only if that is all of it."""
         differing = [table for table in self.tables if table.counted.differences]
         rows = sum(table.counted.differences for table in differing)
         if differing:
@@ -226,7 +226,7 @@ class VerifyResult:
                 hint="where a run was ended in the middle of a load, run `once` and verify again; `resync` loads a"
                 " table anew",
             )
-        failed = [table for table in self.tables if table.error is not None and (strict or not table.is_unproven)]
+        failed = [table for table in self.tables if table.error is not None]
         failed.sort(key=lambda table: (table.is_unproven, isinstance(table.error, Retryable)))
         if failed:
             return failed[0].error
@@ -235,6 +235,11 @@ class VerifyResult:
             return CannotBeExact(
                 f"{len(partly):,} tables were compared in part only, and --strict asks for all: {partly[0].notes[0]}",
                 table=str(partly[0].table),
+            )
+        if self.excluded and not self.tables:
+            return CannotBeExact(
+                f"no table was compared: the table rules leave out all {self.excluded:,}",
+                hint="give rules in --tables that let a table through",
             )
         if strict and not self.tables:
             return CannotBeExact("there is no table to compare, and --strict asks for all")

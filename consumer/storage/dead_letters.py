@@ -56,9 +56,9 @@ class LetterFolder:
     def taken_in(self, table: TableName, rows: Collection[BadRow], moment: str) -> None:
         files = open_files(self.settings)
         for row in rows:
-            content = files.read_if_there(row.letter, _MOST_BYTES)
-            if content is not None:
-                files.write(row.letter, _as_line({**json.loads(content), "taken_in": moment}))
+            body = _read(files.read_if_there(row.letter, _MOST_BYTES)) if row.letter else None
+            if body is not None:
+                files.write(row.letter, _as_line({**body, "taken_in": moment}))
 
     def path(self, table: TableName, row: BadRow) -> str:
         own = self.name if self.name.strip(".") else f"_{self.name}"
@@ -89,6 +89,15 @@ def _line(name: str, table: TableName, row: BadRow) -> bytes:
         "row": [{"column": column, "value": _value(value)} for column, value in row.row] or None,
     }
     return _as_line(body)
+
+
+def _read(content: bytes | None) -> dict[str, Any] | None:
+    """None for what is no letter any more: a hand may have changed it, and it stays as that left it."""
+    try:
+        body = json.loads(content or b"")
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def _as_line(body: dict[str, Any]) -> bytes:

@@ -68,9 +68,9 @@ class Resumed:
 
 
 @contextmanager
-def resumed(name: str, upstream: str, target: str, consumer: str, turn: int) -> Iterator[Resumed]:
-    """The file `name`, made where it is not there. `turn` rises when a consumer takes the target. Raises BadConfig for
-    a file that is none, or tells of something else."""
+def resumed(name: str, upstream: str, target: str, consumer: str, turn: str) -> Iterator[Resumed]:
+    """The file `name`, made where it is not there. `turn` is the target's. Raises BadConfig for a file that is
+    none, or tells of something else."""
     header = {"verified": _FORMAT, "upstream": upstream, "target": target, "name": consumer}
     with writing(name):
         file = open(name, "a+b")  # noqa: SIM115 - what is raised while it is open is not all of this file

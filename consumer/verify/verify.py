@@ -8,12 +8,14 @@ from functools import partial
 
 from consumer.errors import (
     CannotBeExact,
+    CheckpointBehind,
     ConsumerError,
     LeaseHeld,
     ProgressMoved,
     Retryable,
     RowsVary,
     TableError,
+    TableMissing,
     WrongUpstream,
 )
 from consumer.layout.schema_file import is_view
@@ -110,7 +112,12 @@ class Verifier:
         self, assembly: Assembly, progress: Progress, known: Collection[TableName], shared: SharedNames
     ) -> Iterator[TableCheck]:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
-        share their name in the target."""
+        share their name in the target, or are to be dropped there and made again."""
+        for name, place in sorted(progress.tables.items()):
+            if place.state is State.EMPTYING and self.is_chosen(name):
+                gone = f"the target's table is to be dropped first: {place.reason}"
+                hint = "run `once` first, which goes on with it"
+                yield TableCheck(name, place.applied_ts, error=TableMissing(gone, hint=hint, table=str(name)))
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
         placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
         live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
@@ -147,7 +154,7 @@ class Verifier:
 
     def compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         if history.upto > history.assembly.checkpoint:
-            raise CannotBeExact(
+            raise CheckpointBehind(
                 f"it is at {history.upto}, above the checkpoint {history.assembly.checkpoint} of the storage",
                 hint="try again once the changefeed is past it",
                 table=str(history.name),

@@ -10,6 +10,7 @@ from consumer import app
 from consumer.model.names import TableName
 from consumer.model.result import RetryResult
 from tests.e2e.test_quarantine_refused import Target, begin, target
+from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
@@ -164,3 +165,35 @@ def test_a_file_that_is_gone_keeps_its_rows_quarantined(storage: Storage, target
     assert (found.taken_in, found.quarantined) == (0, 1)
     assert found.error
     assert recorded(target.uri)[TableName("d", "t")]
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"5", b"\xff\xfe", b"[" * 100_000])
+def test_a_letter_that_somebody_has_changed_stays_so(tmp_path: Path, text: bytes) -> None:
+    storage, target = Storage(tmp_path), f"duckdb:///{tmp_path}/replica.duckdb"
+    lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(3)]
+    path = storage.file(lines[0], lines[1][:-9], lines[2][:-9])
+    storage.once(target, 50)
+    changed, whole = (storage.letters / row.letter for row in recorded(target)[TABLE].values())
+    changed.write_bytes(text)
+    mend(storage, path, *lines)
+    (found,) = app.retry(storage.settings(target), Recorder(), lambda _: True, InlineLoader()).tables
+    assert (found.taken_in, found.quarantined) == (2, 0)
+    assert changed.read_bytes() == text
+    assert b'"taken_in"' in whole.read_bytes()
+
+
+def test_a_row_that_has_no_letter(tmp_path: Path, fresh_mariadb: SqlServer) -> None:
+    """It became another bad row while no folder for letters was named."""
+    storage, target = Storage(tmp_path), fresh_mariadb.url()
+    good, bad = storage.line((10, "1", "1", "a")), storage.line((11, "2", "1000", "a"))
+    path = storage.file(good, bad[:-9])
+    storage.once(target, 50)
+    fresh_mariadb.execute("ALTER TABLE d.t MODIFY v TINYINT")
+    mend(storage, path, good, bad)
+    without = storage.settings(target, dead_letters=None, on_bad_row="stop")
+    (found,) = app.retry(without, Recorder(), lambda _: True, InlineLoader()).tables
+    assert (found.taken_in, found.quarantined) == (1, 1)
+    fresh_mariadb.execute("ALTER TABLE d.t MODIFY v INT")
+    (found,) = app.retry(storage.settings(target), Recorder(), lambda _: True, InlineLoader()).tables
+    assert (found.taken_in, found.quarantined) == (1, 0)
+    assert recorded(target) == {}

@@ -206,8 +206,8 @@ class JsonLinesSink:
         finally:
             self._lock.release()
 
-    def turn(self) -> int:
-        return self._folder.known().epoch
+    def turn(self) -> str:
+        return f"{self._folder.known().epoch} {self._path}"
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
         return JsonLinesComparer(self._path, target, only)

@@ -163,10 +163,10 @@ class DuckDbSink:
         finally:
             self._lock.release()
 
-    def turn(self) -> int:
+    def turn(self) -> str:
         with self._database.reader() as connection:
-            query = "SELECT epoch FROM storage_consumer.lease"
-            return 0 if connection is None else int(connection.execute(query).fetchall()[0][0])
+            query = "SELECT epoch, holder, since FROM storage_consumer.lease"
+            return "" if connection is None else " ".join(map(str, connection.execute(query).fetchall()[0]))
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of

@@ -105,8 +105,8 @@ class MemorySink:
             raise LeaseHeld("another consumer is running on this target")
         yield self.progress()
 
-    def turn(self) -> int:
-        return self._store.epoch
+    def turn(self) -> str:
+        return f"{self._store.epoch} {self._label}"
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> Comparer:
         return MemoryComparer(self._label, target, only)

@@ -191,11 +191,11 @@ class MySqlSink:
         finally:
             lock.release()
 
-    def turn(self) -> int:
-        def look(cursor: pymysql.cursors.Cursor) -> int:
-            query = "SELECT COALESCE(MAX(epoch), 0) FROM storage_consumer.lease WHERE name = %s"
+    def turn(self) -> str:
+        def look(cursor: pymysql.cursors.Cursor) -> str:
+            query = "SELECT MAX(epoch), MAX(holder), MAX(since) FROM storage_consumer.lease WHERE name = %s"
             cursor.execute(query, (self._settings.name,))
-            return int(cursor.fetchone()[0])
+            return " ".join(map(str, cursor.fetchone()))
 
         return self._driver.read(look)
 

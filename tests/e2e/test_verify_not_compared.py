@@ -1,0 +1,86 @@
+"""What `verify` has not looked at is named, and never ends with exit code 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from consumer import app
+from consumer.app import parts
+from consumer.errors import CannotBeExact, TableMissing
+from consumer.model.check import VerifyResult
+from consumer.model.names import TableName
+from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.inline_loader import InlineLoader
+from tests.support.lettered import KEYLESS, TABLE, Storage
+from tests.support.observers import Recorder
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    storage = Storage(tmp_path)
+    storage.file(storage.line((10, "1", "1", "a")), storage.line((11, "2", "1", "a")))
+    storage.feed.create("d.other", 3)
+    return storage
+
+
+def verified(storage: Storage, target: str, resume: str = "") -> VerifyResult:
+    return app.verify(storage.settings(target), Recorder(), loader=InlineLoader(), resume=resume)
+
+
+def test_a_table_whose_resync_was_ended(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever it was ended: its rows are there, or the table is named."""
+    target = f"duckdb:///{tmp_path}/replica.duckdb"
+    storage.once(target, 20)
+    real, moment, named = parts.sink_of, 0, 0
+    while True:
+        fuse = Fuse(moment)
+        with monkeypatch.context() as patch:
+            patch.setattr(parts, "sink_of", lambda settings, fuse=fuse: CrashingSink(real(settings), fuse))
+            try:
+                app.resync(storage.settings(target), Recorder(), TABLE, CrashingLoader(fuse))
+                break
+            except Crash:
+                moment += 1
+        result = verified(storage, target)
+        (check,) = [check for check in result.tables if check.table == TABLE]
+        if isinstance(check.error, TableMissing):
+            named += 1
+            assert "a resync of it began and did not end" in check.error.message
+        error = result.verdict(strict=False)
+        assert (check.state == "equal") == (error is None)
+        assert error is None or error.exit_code == 3
+        assert storage.once(target, 20).exit_code == 0
+    assert named
+
+
+def test_a_table_that_the_storage_cannot_prove(tmp_path: Path) -> None:
+    """It has no key, and a file of it is gone."""
+    storage, target = Storage(tmp_path, columns=KEYLESS), f"duckdb:///{tmp_path}/replica.duckdb"
+    first = storage.file(storage.line((10, "1", "1", "a")))
+    storage.file(storage.line((11, "2", "1", "a")))
+    storage.once(target, 20)
+    (storage.feed.folder / first).unlink()
+    error = verified(storage, target).verdict(strict=False)
+    assert isinstance(error, CannotBeExact)
+    assert error.exit_code == 3
+
+
+def test_another_file_of_the_same_name_is_compared_anew(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target is named by a path from the current folder, and both are as far, after as many runs."""
+    states = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        storage.once("duckdb:///replica.duckdb", 20)
+        if folder == "b":
+            with duckdb.connect("replica.duckdb") as connection:
+                connection.execute("DELETE FROM d.t WHERE id = 1")
+        result = verified(storage, "duckdb:///replica.duckdb", str(tmp_path / "verified"))
+        states.append({check.table: check.state for check in result.tables})
+    other = TableName("d", "other")
+    assert states == [{other: "equal", TABLE: "equal"}, {other: "equal", TABLE: "differs"}]
