@@ -153,7 +153,8 @@ class Counted:
 class TableCheck:
     """How a table came out. `error`: why it could not be compared at all; `refused`: because of the target's
     table. `notes` say what was not compared. `repaired` is what was found before it was made right. `refused_rows` are
-    those that the target did not take then, `files` the data files that were read. `target_table` is its name in the
+    those that the target did not take then, `files` the data files that were read, `gone` the commit-ts up to which
+    changes may be gone from the storage (0: none is), so that they were not compared. `target_table` is its name in the
     target, "" where that is upstream's. `earlier`: when an earlier call found this, at the same watermark, or ""."""
 
     table: TableName
@@ -166,6 +167,7 @@ class TableCheck:
     repaired: Counted | None = None
     refused_rows: tuple[BadRow, ...] = ()
     files: frozenset[str] = frozenset()
+    gone: int = 0
     target_table: str = ""
     earlier: str = ""
 

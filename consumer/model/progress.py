@@ -80,7 +80,7 @@ class FolderProgress:
     `open` are files above `done` that were read: waiting for their rest, done out of order, or such that TiCDC may
     write anew. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
     none. The rows that were read, up to how far their table was, have commit-ts from `first_ts` to `last_ts` (0: there
-    were none, MAX_TSO: not known).
+    were none, MAX_TSO: not known). Those up to `gone_ts` may be in the storage no more, as files were written anew.
     """
 
     done: int = 0
@@ -90,12 +90,17 @@ class FolderProgress:
     index: str = ""
     first_ts: int = 0
     last_ts: int = 0
+    gone_ts: int = 0
 
     @property
     def waits(self) -> bool:
         """Whether files are left to read: up to the last one that was read, as far as is known."""
         numbers = range(self.done + 1, self.done + 1 + len(self.open))
         return any(entry.next_ts or entry.index != number for entry, number in zip(self.open, numbers, strict=True))
+
+    def holds(self, file: DataFile) -> bool:
+        """Whether `file`, number `done`, is still the one that was read, as far as is known."""
+        return OpenFile(self.done, 0, self.size, self.stamp).holds(file)
 
     def with_rows(self, times: Collection[int], position: int) -> FolderProgress:
         """The folder once rows with these commit-ts were read, where the table was at `position` before."""

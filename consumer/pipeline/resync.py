@@ -18,6 +18,7 @@ from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import schema_missing
 from consumer.plan.foreign_keys import changed_under_keys, outgrown_references
+from consumer.plan.gaps import gone_upto
 from consumer.plan.lives import Life, exchanges
 from consumer.plan.statement import action_of
 from consumer.plan.unread import folder_without
@@ -54,9 +55,10 @@ def start_over(
         rewind=True,
     )
     if not options.accept_gap(table):
-        listed = {file.folder for file in assembly.files.get(table, ())}
+        files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
+        gone = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds) > birth.version
         again = options.assembly(reader, assembly.listing, progress.after(change))
-        _check_files(table, any(folder not in listed for folder in own), again, progress.after(change), birth.version)
+        _check_files(table, gone, again, progress.after(change), birth.version)
     return change
 
 

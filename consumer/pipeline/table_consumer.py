@@ -15,7 +15,7 @@ from consumer.model.progress import AuditRow, FolderProgress, Progress, Progress
 from consumer.model.result import TableResult
 from consumer.model.steps import LoadRows, Window
 from consumer.plan.table_state import TableState
-from consumer.plan.unread import folder_after, folder_with_due, unread_files
+from consumer.plan.unread import folder_after, folder_with_due, unread_files, was_other
 from consumer.plan.windows import ends_with_millisecond
 
 
@@ -37,7 +37,7 @@ class TableConsumer:
         self.name = name
         self.files = files
         self.result = result
-        self._indexes, self._goes_on = indexes or {}, goes_on or {}
+        self._indexes, self._goes_on, self._timeless = indexes or {}, goes_on or {}, timeless
         unread = unread_files(files, progress.folders, timeless, whole)
         position = progress.table(name).applied_ts
         # A load that ended at a statement leaves rows below it only, but where its writer moved the table.
@@ -98,8 +98,11 @@ class TableConsumer:
         folders: Mapping[Folder, FolderProgress],
         stats: Sequence[FileStat] = (),
         position: int = 0,
+        above: Collection[str] = (),
     ) -> dict[Folder, FolderProgress]:
-        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before."""
+        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `above` are
+        paths of files of which all rows are."""
+        above = {*above, *(stat.path for stat in stats if stat.rows)}.difference(s.path for s in stats if s.dropped)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
         for stat in stats:
@@ -112,8 +115,10 @@ class TableConsumer:
                 files, upto = list(group), self._goes_on.get(folder)
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
-                after = folder_after(place, files, read, unread, upto)
-                found[folder] = replace(after.with_rows(times[folder], position), index=self._stamp(folder))
+                after = folder_after(place, files, read, unread, upto).with_rows(times[folder], position)
+                anew = any(was_other(file, place, self._timeless) for file in files if file.path in above)
+                gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
+                found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
         return found
 
     def _stamp(self, folder: Folder) -> str:
@@ -122,7 +127,7 @@ class TableConsumer:
 
     def noted(self, above: Mapping[str, int], progress: Progress) -> dict[Folder, FolderProgress]:
         """The folders once it is known of files, by path, from which commit-ts on they have rows."""
-        return self._folders(above, progress.folders)
+        return self._folders(above, progress.folders, position=self.state.position, above=above)
 
     def lost(self, files: Sequence[DataFile], progress: Progress) -> dict[Folder, FolderProgress]:
         """The folders that the table is done with once it never reads `files`."""

@@ -48,7 +48,8 @@ def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, F
             elif heir is not None and place.last_ts:
                 kept = changes.get(heir) or progress.folders[heir]
                 first = min(place.first_ts, kept.first_ts) if kept.last_ts else place.first_ts
-                changes[heir] = replace(kept, first_ts=first, last_ts=max(kept.last_ts, place.last_ts))
+                last, gone = max(kept.last_ts, place.last_ts), max(kept.gone_ts, place.gone_ts)
+                changes[heir] = replace(kept, first_ts=first, last_ts=last, gone_ts=gone)
     return changes
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
 
 from consumer.errors import GapFound
 from consumer.layout.paths import directory_of
-from consumer.model.files import DataFile, Folder
+from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress
+from consumer.model.progress import NOT_READ, FolderProgress
+from consumer.plan.unread import rewritten_files
 
 _HINT = "restore the missing file, or accept the loss of its rows with --accept-gap"
 _NEVER_READ = FolderProgress()
@@ -46,6 +47,34 @@ def find_gap(
                 )
             expected = file.index + 1
     return None
+
+
+def gone_upto(
+    files: Collection[DataFile],
+    folders: Mapping[Folder, FolderProgress],
+    position: int,
+    bounds: Callable[[Collection[DataFile]], Mapping[str, object]],
+) -> int:
+    """The commit-ts up to which rows of a table that were read may be gone from the storage, 0 if none is: files were
+    written anew, or are not there any more behind others that are. The table is at `position`. `folders` are its own,
+    `bounds` tells the first and the last commit-ts of files."""
+    found = max((place.gone_ts for place in folders.values()), default=0)
+    listed: dict[Folder, set[int]] = {}
+    for file in files:
+        listed.setdefault(file.folder, set()).add(file.index)
+    for folder, place in folders.items():
+        there = listed.get(folder, set())
+        read = {entry.index for entry in place.open if entry.size != NOT_READ} | ({place.done} if place.size else set())
+        between = range(min(there, default=place.done), place.done)
+        if not there.issuperset(read) or not there.issuperset(between):
+            found = max(found, min(place.last_ts, position))
+    changed = [file for file, _ in rewritten_files(files, folders)]
+    ends = bounds(changed) if changed else {}
+    for file in changed:
+        end = ends.get(file.path)
+        if isinstance(end, Bounds) and end.first > position:
+            found = max(found, min(folders[file.folder].last_ts, position))
+    return found
 
 
 def find_lost_rest(

@@ -33,6 +33,7 @@ ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
         ("folder_progress", "index_stamp"): "''",
         ("folder_progress", "first_ts"): "0",
         ("folder_progress", "last_ts"): str(MAX_TSO),
+        ("folder_progress", "gone_ts"): "0",
     },
 }
 """Format -> (table, column) -> what it is, as SQL, in rows that are older."""

@@ -47,6 +47,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "index_stamp": "text",
         "first_ts": "tso",
         "last_ts": "tso",
+        "gone_ts": "tso",
     },
     "ddl": {
         **_TABLE,

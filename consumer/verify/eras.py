@@ -26,6 +26,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
+from consumer.plan.gaps import gone_upto
 from consumer.plan.lives import Life, exchanges, given_at
 from consumer.plan.statement import action_of
 from consumer.plan.unread import Unread, unread_files
@@ -64,6 +65,7 @@ class TableHistory:
     moving: Catalog
     progress: Progress
     options: RoundOptions
+    reader: StorageReader
     there: Collection[TableName] = ()
     """The tables of upstream that are in the target."""
 
@@ -93,7 +95,21 @@ class TableHistory:
         if born is not None and born.version == begins and born.type == Action.RECOVER_TABLE:
             return "it came back with rows that TiCDC does not write again"
         gap = next((g for name in self.life.names if (g := self.unread.gap_from(name, Progress(), begins))), None)
-        return "" if gap is None else f"files are missing: {gap.message}"
+        if gap is not None:
+            return f"files are missing: {gap.message}"
+        return f"files that were read up to {self.gone} are gone, or were written anew" if self.gone else ""
+
+    @cached_property
+    def gone(self) -> int:
+        """The commit-ts up to which changes may be gone from the storage that the target has, 0 for none: nothing up to
+        there is compared."""
+        catalog, names = self.assembly.catalog, self.life.names
+        roots = {file.root for name in names for file in catalog.by_table.get(name, ())}
+        read = [folder for root in roots for folder in self.assembly.read.get(root, ())]
+        folders = {folder: self.progress.folders[folder] for folder in read if catalog.owner(folder) in names}
+        files = [file for name in self.life.names for file in self.assembly.files.get(name, ())]
+        gone = gone_upto(files, folders, self.upto, self.reader.bounds)
+        return gone if gone > self.begins else 0
 
     @property
     def unmended(self) -> str:
@@ -161,7 +177,7 @@ class TableHistory:
 
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
-        after = max(self.begins, self._given)
+        after = self._after
         known = known_now(self.form, target, self._columns(self._before(self.upto + 1)))
         upto, kept = self.upto, True
         cuts = [file for file in self._cuts if file.version > after]
@@ -247,8 +263,10 @@ class TableHistory:
         return plan_load(span.name, window, entries, bounds, boundaries, _ALL, order)
 
     def _files(self, name: TableName) -> Sequence[DataFile]:
-        """All of them, or those that were read where nothing else tells how far the target is."""
-        files, timeless = self.assembly.files.get(name, ()), self.options.dialect.timeless
+        """All of them that can have rows to look at, or those that were read where nothing else tells how far the
+        target is."""
+        timeless = self.options.dialect.timeless
+        files = [file for file in self.assembly.files.get(name, ()) if timeless or not self._is_over(file)]
         if not timeless and self.upto != MAX_TSO:
             return files
         left = {entry.file.path for entry in unread_files(files, self.progress.folders, timeless)}
@@ -259,6 +277,19 @@ class TableHistory:
             return {}
         files = [file for name in dict.fromkeys(span.name for span in spans) for file in self._files(name)]
         return {path: found for path, found in reader.bounds(files).items() if isinstance(found, Bounds)}
+
+    def _is_over(self, file: DataFile) -> bool:
+        """Whether it was read, and all rows that were read of its folder are from before what is looked at: it can have
+        lines that are bad, which nobody counts any more."""
+        place = self.progress.folders.get(file.folder)
+        if place is None or place.last_ts > self._after:
+            return False
+        return file.index < place.done or (file.index == place.done and place.holds(file))
+
+    @cached_property
+    def _after(self) -> int:
+        """Changes up to there are not looked at: the table was empty, or was given as it was then, or they are gone."""
+        return max(self.begins, self._given, self.gone)
 
     @cached_property
     def _given(self) -> int:

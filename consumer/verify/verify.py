@@ -99,7 +99,8 @@ class Verifier:
             told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
             if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or shared.error(name):
                 continue
-            found.append(TableHistory(name, life, upto, assembly, unread, exchanges, progress, self.options, alive))
+            known = (assembly, unread, exchanges, progress, self.options, self.reader)
+            found.append(TableHistory(name, life, upto, *known, alive))
         return found
 
     def is_chosen(self, name: TableName) -> bool:
@@ -239,7 +240,7 @@ class Verifier:
                     bad = history.progress.bad_rows.get(history.name, {})
                     notes = (*self.said(task, counted, untold), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
-                    found = TableCheck(history.name, history.upto, counted, notes, files=files)
+                    found = TableCheck(history.name, history.upto, counted, notes, files=files, gone=history.gone)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
                 if not self.learnt(absent, error, task):

@@ -42,7 +42,14 @@ CHANGE = ProgressChange(
     },
     folders={
         FOLDER: FolderProgress(
-            12, 5_000_000_000, '"etag"', (OpenFile(14, 470611625733521410, 3, "s"),), '"of the index"', 7, 1 << 62
+            12,
+            5_000_000_000,
+            '"etag"',
+            (OpenFile(14, 470611625733521410, 3, "s"),),
+            '"of the index"',
+            7,
+            1 << 62,
+            1 << 61,
         ),
         Folder("shop/log", 2): FolderProgress(),
     },

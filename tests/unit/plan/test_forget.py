@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from consumer.model.files import DataFile, Folder, Listing
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.plan.forget import cleaned_up, forgotten_folders, without
@@ -56,4 +58,6 @@ def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one() -> None:
     heir = FolderProgress(9, 1, "a", first_ts=1, last_ts=8)
     changes = without({first, second}, Progress("u", folders=folders))
     assert changes == {first: None, second: None, third: heir}
+    doubtful = {**folders, first: replace(folders[first], gone_ts=2)}
+    assert without({first, second}, Progress("u", folders=doubtful))[third] == replace(heir, gone_ts=2)
     assert without(set(), Progress("u", folders=folders)) == {}

@@ -1,8 +1,11 @@
 """Missing numbers."""
 
+from dataclasses import replace
+
+from consumer.model.files import Bounds
 from consumer.model.names import TableName
-from consumer.model.progress import FolderProgress
-from consumer.plan.gaps import find_gap
+from consumer.model.progress import FolderProgress, OpenFile
+from consumer.plan.gaps import find_gap, gone_upto
 from tests.support.build import data_file
 
 TABLE = TableName("d", "t")
@@ -33,3 +36,26 @@ def test_a_folder_never_read_must_begin_at_one() -> None:
 
 def test_the_next_number_after_the_last_done_one_must_be_there() -> None:
     assert gap([7], done=5) is not None
+
+
+def gone(indexes: list[int], place: FolderProgress, first: int = 5) -> int:
+    """The table is at 50, and each file begins at `first`."""
+    files, folder = [data_file(index) for index in indexes], data_file(1).folder
+    return gone_upto(files, {folder: place}, 50, lambda asked: {f.path: Bounds(first, 90, True) for f in asked})
+
+
+def test_files_that_were_read_and_are_not_there_leave_a_doubt() -> None:
+    last = data_file(3)
+    read = FolderProgress(3, last.size, last.stamp, first_ts=10, last_ts=40)
+    assert gone([1, 2, 3], read) == 0
+    assert gone([2, 3], read) == 0  # its head was cleaned up: that is a gap, and older than all that is there
+    assert [gone(indexes, read) for indexes in ([1, 2], [1, 3], [])] == [40, 40, 40]
+    waits = replace(read, open=(OpenFile(4, 60, 9, "a"),))
+    assert gone([1, 2, 3], waits) == 40
+    assert gone([1], replace(read, last_ts=90)) == 50
+
+
+def test_a_file_written_anew_leaves_a_doubt_if_it_begins_where_the_table_is() -> None:
+    other = FolderProgress(3, 9, "other", first_ts=10, last_ts=40)
+    assert [gone([1, 2, 3], other, first) for first in (10, 50, 51)] == [0, 0, 40]
+    assert gone([1, 2, 3], replace(other, gone_ts=45), 51) == 45
