@@ -175,7 +175,7 @@ class SettingAside:
         following = (part.rows for part in after if isinstance(part, _Good))
         least, (most, passed) = self._latest or 0, next(map(self._begin, following), (MAX_TSO, False))
         own = self._file.time(bad.line.text)
-        if own is not None and least <= own.ts <= min(most, max(self._upto, least) + _YEAR):
+        if own is not None and own.ts and least <= own.ts <= min(most, max(self._upto, least) + _YEAR):
             window = self._piece.exact if own.exact else self._piece.coarse
             # A time alone is no proof that the row is there already: digits can be what is damaged.
             if own.ts <= window.after and (passed or self._latest is not None):

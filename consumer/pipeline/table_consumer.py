@@ -77,11 +77,15 @@ class TableConsumer:
         """By path, the lowest commit-ts that a later load must still read; 0: the file is done.
 
         Rows without a commit-ts in the checkpoint's own millisecond are read again with the next checkpoint, in every
-        file that has some: TiCDC may have written only a part of that millisecond.
+        file that has some: TiCDC may have written only a part of that millisecond. So are files from behind a statement
+        with bad lines whose time is not known: what the statement ends or moves may not be their rows.
         """
         left: dict[str, int] = {}
+        versions = {planned.file.path: planned.file.folder.version for planned in load.files}
         for stat in outcome.files:
             next_ts = stat.next_ts
+            if any(not row.commit_ts for row in stat.aside) and load.window.upto <= versions[stat.path]:
+                next_ts = load.window.upto + 1
             if stat.coarse_ts and self._splits_millisecond(load.window, stat.coarse_ts):
                 next_ts = stat.coarse_ts
             known = left.get(stat.path, 0)

@@ -247,10 +247,16 @@ class TableHistory:
         forming = None if self.form is None else version.forming(self.form, own, places)
         return Era(replace(version.task(number, own), forming=forming), places, known, span.known.added, span.kept)
 
+    @cached_property
+    def _with_bad_rows(self) -> frozenset[str]:
+        return frozenset(row.path for row in self.progress.bad_rows.get(self.name, {}).values())
+
     @property
     def _aside(self) -> Aside | None:
-        known = self.progress.bad_rows.get(self.name)
-        return Aside(len(known), uneven=True, known=frozenset(known)) if known else None
+        """Also lines of tables that had one of its names before or have it now: a bad line does not tell its time."""
+        names = {self.name, *self.life.names}
+        known = frozenset(row for name in names for row in self.progress.bad_rows.get(name, ()))
+        return Aside(len(known), uneven=True, known=known) if known else None
 
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
         window, order = Window(span.after, span.upto), self.options.date_order
@@ -282,7 +288,7 @@ class TableHistory:
         """Whether it was read, and all rows that were read of its folder are from before what is looked at: it can have
         lines that are bad, which nobody counts any more."""
         place = self.progress.folders.get(file.folder)
-        if place is None or place.last_ts > self._after:
+        if place is None or place.last_ts > self._after or file.path in self._with_bad_rows:
             return False
         return file.index < place.done or (file.index == place.done and place.holds(file))
 

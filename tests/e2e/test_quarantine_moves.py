@@ -151,6 +151,47 @@ def test_rows_of_a_table_that_was_renamed(storage: Storage, target: str) -> None
     assert storage.written() == [letter]
 
 
+@pytest.mark.parametrize("lines", ["bad", "bad bad", "old bad", "bad new", "new bad", "new bad bad new"])
+@pytest.mark.parametrize("how", ["truncated", "dropped", "renamed", "altered"])
+def test_a_line_behind_a_statement_of_the_same_round(tmp_path: Path, how: str, lines: str) -> None:
+    """It does not tell its time. It counts for the table that its folder is of, and does not go where rows from before
+    the statement go."""
+    target, storage = f"duckdb:///{tmp_path}/replica.duckdb", Storage(tmp_path)
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY NOT NULL, `v` INT, `s` VARCHAR(8))"
+    storage.file(storage.line((10, "1", "9", "a")))
+    storage.once(target, 20)
+    if how == "truncated":
+        storage.feed.statement(str(TABLE), 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", storage.columns)
+    elif how == "altered":
+        storage.feed.statement(str(TABLE), 30, Action.ADD_INDEX, "ALTER TABLE `t` ADD INDEX (`v`)", storage.columns)
+    else:
+        if how == "dropped":
+            storage.feed.drop(str(TABLE), 25)
+        else:
+            query = "RENAME TABLE `d`.`t` TO `d`.`u`"
+            storage.feed.statement("d.u", 25, Action.RENAME_TABLE, query, storage.columns)
+        storage.feed.statement(str(TABLE), 30, Action.CREATE_TABLE, create, storage.columns)
+    bad, old, new = b"\0" * 40, storage.line((10, "1", "9", "a")), storage.line((42, "3", "1", "y"))
+    storage.file(*({"bad": bad, "old": old, "new": new}[which] for which in lines.split()), version=30)
+    result = storage.once(target, 50)
+    assert storage.seen.stopped == {}
+    assert (result.exit_code, result.tables[TABLE].quarantined) == (3, lines.count("bad"))
+    assert storage.once(target, 60).tables[TABLE].quarantined == lines.count("bad")
+    found = {
+        check.table: check.state
+        for check in app.verify(storage.settings(target), Recorder(), loader=CrashingLoader(Fuse())).tables
+    }
+    assert found[TABLE] == "equal in part"
+    path = storage.feed.folder / "d/t/30/CDC00000000000000000001.json"
+    mended = [storage.line((43 + n, str(40 + n), "1", "m")) for n in range(2)]
+    path.write_bytes(b"".join(line + b"\r\n" for line in (old, new, *mended)))
+    for table in app.retry(storage.settings(target), Recorder(), lambda _: True, CrashingLoader(Fuse())).tables:
+        assert table.quarantined == 0, table.error
+    assert recorded(target) == {}
+    kept = [1] if how == "altered" else []
+    assert [row[0] for row in execute(target, "SELECT id FROM d.t ORDER BY id")] == [*kept, 3, 40, 41]
+
+
 @pytest.mark.parametrize("how", ["dropped", "truncated"])
 def test_rows_of_a_table_that_comes_back(storage: Storage, target: str, how: str) -> None:
     """It lacks them again, if it comes back from the trash. Meanwhile nobody counts them."""
