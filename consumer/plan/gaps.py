@@ -56,17 +56,12 @@ def gone_upto(
     bounds: Callable[[Collection[DataFile]], Mapping[str, object]],
 ) -> int:
     """The commit-ts up to which rows of a table that were read may be gone from the storage, 0 if none is: files were
-    written anew, or are not there any more behind others that are. The table is at `position`. `folders` are its own,
-    `bounds` tells the first and the last commit-ts of files."""
-    found = max((place.gone_ts for place in folders.values()), default=0)
-    listed: dict[Folder, set[int]] = {}
-    for file in files:
-        listed.setdefault(file.folder, set()).add(file.index)
+    written anew, or the last ones of a folder are gone. The table is at `position`. `folders` are its own, `bounds`
+    tells the first and the last commit-ts of files."""
+    found, listed = max((place.gone_ts for place in folders.values()), default=0), _numbers(files)
     for folder, place in folders.items():
-        there = listed.get(folder, set())
         read = {entry.index for entry in place.open if entry.size != NOT_READ} | ({place.done} if place.size else set())
-        between = range(min(there, default=place.done), place.done)
-        if not there.issuperset(read) or not there.issuperset(between):
+        if not listed.get(folder, set()).issuperset(read):
             found = max(found, min(place.last_ts, position))
     changed = [file for file, _ in rewritten_files(files, folders)]
     ends = bounds(changed) if changed else {}
@@ -74,6 +69,24 @@ def gone_upto(
         end = ends.get(file.path)
         if isinstance(end, Bounds) and end.first > position:
             found = max(found, min(folders[file.folder].last_ts, position))
+    return found
+
+
+def hole_below(files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> str:
+    """A file that is not there between others that were read, "" for none. It may have been read, or accepted as
+    lost."""
+    for folder, there in sorted(_numbers(files).items()):
+        done = folders[folder].done if folder in folders else 0
+        for number in range(min(there), done):
+            if number not in there:
+                return f"file number {number} of {directory_of(folder)}"
+    return ""
+
+
+def _numbers(files: Iterable[DataFile]) -> dict[Folder, set[int]]:
+    found: dict[Folder, set[int]] = {}
+    for file in files:
+        found.setdefault(file.folder, set()).add(file.index)
     return found
 
 

@@ -191,6 +191,8 @@ class Statement:
             case Action.EXCHANGE_PARTITION:
                 # Nobody knows which of the rows were in the partition.
                 return dict.fromkeys(self.tables, self.tables)
+            case Action.TRUNCATE_TABLE if self.policy is DdlPolicy.IGNORE:
+                return {}  # the table stays as it is, and lacks them
             case Action.DROP_TABLE | Action.TRUNCATE_TABLE:
                 return {self.file.name: (self.kept_as(),)}
             case Action.RECOVER_TABLE:

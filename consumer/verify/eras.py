@@ -16,17 +16,18 @@ from consumer.model.actions import Action
 from consumer.model.bad_rows import Aside
 from consumer.model.check import Era, Forms, Origin
 from consumer.model.columns import Column
-from consumer.model.files import Bounds, DataFile, SchemaFile
+from consumer.model.ddl_policy import ignored_reason
+from consumer.model.files import Bounds, DataFile, Folder, SchemaFile
 from consumer.model.forms import Form
 from consumer.model.load import LoadTarget
 from consumer.model.names import MAX_TSO, TableName, same_name, same_names
-from consumer.model.progress import DdlState, Progress
+from consumer.model.progress import DdlState, FolderProgress, Progress
 from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
-from consumer.plan.gaps import gone_upto
+from consumer.plan.gaps import gone_upto, hole_below
 from consumer.plan.lives import Life, exchanges, given_at
 from consumer.plan.statement import action_of
 from consumer.plan.unread import Unread, unread_files
@@ -103,13 +104,20 @@ class TableHistory:
     def gone(self) -> int:
         """The commit-ts up to which changes may be gone from the storage that the target has, 0 for none: nothing up to
         there is compared."""
+        gone = gone_upto(self._all_files, self._folders, self.upto, self.reader.bounds)
+        return gone if gone > self.begins else 0
+
+    @cached_property
+    def _folders(self) -> Mapping[Folder, FolderProgress]:
+        """Those of which something was read."""
         catalog, names = self.assembly.catalog, self.life.names
         roots = {file.root for name in names for file in catalog.by_table.get(name, ())}
         read = [folder for root in roots for folder in self.assembly.read.get(root, ())]
-        folders = {folder: self.progress.folders[folder] for folder in read if catalog.owner(folder) in names}
-        files = [file for name in self.life.names for file in self.assembly.files.get(name, ())]
-        gone = gone_upto(files, folders, self.upto, self.reader.bounds)
-        return gone if gone > self.begins else 0
+        return {folder: self.progress.folders[folder] for folder in read if catalog.owner(folder) in names}
+
+    @cached_property
+    def _all_files(self) -> Sequence[DataFile]:
+        return [file for name in self.life.names for file in self.assembly.files.get(name, ())]
 
     @property
     def unmended(self) -> str:
@@ -125,7 +133,9 @@ class TableHistory:
                 and (action_of(file) is Action.TRUNCATE_TABLE or _takes_rows(file))
             ):
                 return f"the statement of version {file.version}, which takes rows away, was not executed"
-        return ""
+        folders = {folder: place for folder, place in self._folders.items() if place.last_ts > self.begins}
+        hole = hole_below([file for file in self._all_files if file.folder in folders], folders)
+        return f"{hole} is gone, which may have had a newer change of a row" if hole else ""
 
     def request_load(self) -> LoadRows:
         """A load of nothing that asks for the table as its last statement left it."""
@@ -304,7 +314,14 @@ class TableHistory:
 
     @property
     def _statements(self) -> list[SchemaFile]:
-        return [file for file in self.life.statements if file.version <= self.upto]
+        """Without each TRUNCATE TABLE that a policy has ignored: the rows must be there."""
+        return [file for file in self.life.statements if file.version <= self.upto and not self._is_ignored(file)]
+
+    def _is_ignored(self, file: SchemaFile) -> bool:
+        action, record = action_of(file), self.progress.ddls.get(ddl_id(file))
+        if action is not Action.TRUNCATE_TABLE or record is None:
+            return False
+        return record.state is DdlState.SKIPPED and record.reason == ignored_reason(action)
 
     @cached_property
     def _paths(self) -> frozenset[str]:

@@ -132,6 +132,22 @@ def test_rows_of_a_table_that_is_gone(storage: Storage, target: str) -> None:
     assert recorded(target) == {}
 
 
+def test_rows_of_a_table_that_a_policy_keeps(storage: Storage, target: str) -> None:
+    """Its TRUNCATE TABLE is ignored, so it lacks them still, and can get them."""
+    kept = {"ddl": {"rules": [{"action": "ignore", "kinds": ["truncate-table"], "tables": ["*.*"]}]}}
+    lines = [storage.line((10, "1", "1", "a")), storage.line((11, "2", "1", "a"))]
+    path = storage.file(lines[0], cut(lines[1]))
+    storage.once(target, 20, **kept)
+    storage.feed.statement(str(TABLE), 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", storage.columns)
+    storage.file(storage.line((31, "3", "1", "a")), version=30)
+    result = storage.once(target, 40, **kept)
+    assert (result.exit_code, result.tables[TABLE].quarantined) == (3, 1)
+    (storage.feed.folder / path).write_bytes(b"".join(line + b"\r\n" for line in lines))
+    (found,) = app.retry(storage.settings(target, **kept), Recorder(), lambda _: True, CrashingLoader(Fuse())).tables
+    assert (found.taken_in, found.quarantined) == (1, 0), found.error
+    assert [row[0] for row in execute(target, "SELECT id FROM d.t ORDER BY id")] == [1, 2, 3]
+
+
 def test_rows_of_a_table_that_was_dropped(storage: Storage, target: str) -> None:
     storage.file(storage.line((10, "1", "1", "a")), cut(storage.line((11, "2", "1", "a"))))
     assert storage.once(target, 20).exit_code == 3

@@ -113,6 +113,20 @@ def test_what_is_known_behind_it_is_compared(tmp_path: Path, target: str) -> Non
     assert rows_of(target)[:2] == [(1, 8, "new"), (2, 7, "b")]
 
 
+def test_a_row_whose_newest_change_may_have_been_in_a_file_between_is_left(tmp_path: Path, target: str) -> None:
+    storage = Storage(tmp_path)
+    storage.file(storage.line((10, "1", "1", "old")))
+    storage.file(storage.line((11, "1", "2", "new"), "UPDATE", old=(10, "1", "1", "old")))
+    storage.file(storage.line((12, "2", "1", "a")))
+    storage.feed.index("d.t", 2, 3)
+    storage.once(target, 15)
+    file_between_gone(storage, target)
+    check = verified(storage, target, repair=True)
+    assert check.counted.differing == 1
+    assert "may have had a newer change" in check.notes[-1]
+    assert rows_of(target) == [(1, 2, "new"), (2, 1, "a")]
+
+
 def test_a_truncate_ends_the_doubt(tmp_path: Path, target: str) -> None:
     storage = Storage(tmp_path)
     begun(storage, target)

@@ -19,6 +19,7 @@ from consumer.errors import BadConfig, LeaseHeld, ProgressMoved
 from consumer.model.actions import Action
 from consumer.model.check import Counted, Repairing, TableCheck
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 from tests.servers import SqlServer
 from tests.support.build import ID
 from tests.support.feed import Feed
@@ -343,6 +344,23 @@ def test_rows_stay_that_a_policy_has_kept(place: Place, tmp_path: Path) -> None:
     story.feed.checkpoint(40)
     app.once(story.settings, Recorder(), InlineLoader())
     assert place.rows() == [(1, 1)]
+    assert story.verify().state == "equal"
+    place.by_hand("DELETE FROM d.t")
+    assert story.verify().counted.missing == 1
+    assert story.make_right(by_script=False).state == "equal"
+    assert place.rows() == [(1, 1)]
+
+
+def test_rows_stay_of_a_statement_that_a_person_has_done(place: Place, tmp_path: Path) -> None:
+    rules = [{"action": "fail", "kinds": ["truncate-table"], "tables": ["*.*"]}]
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER), ddl={"rules": rules})
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    story.feed.statement("d.t", 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", story.columns)
+    story.feed.checkpoint(40)
+    app.once(story.settings, Recorder(), InlineLoader())
+    app.skip_ddl(story.settings, Recorder(), TableName("d", "t"), 30, "left as it was")
+    app.once(story.settings, Recorder(), InlineLoader())
     for repairing in (Repairing(write=True), Repairing(sql=str(story.script))):
         found = story.verify(repairing)
         assert (found.state, found.counted.extra) == ("differs", 1)

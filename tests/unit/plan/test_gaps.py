@@ -5,7 +5,7 @@ from dataclasses import replace
 from consumer.model.files import Bounds
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile
-from consumer.plan.gaps import find_gap, gone_upto
+from consumer.plan.gaps import find_gap, gone_upto, hole_below
 from tests.support.build import data_file
 
 TABLE = TableName("d", "t")
@@ -49,7 +49,10 @@ def test_files_that_were_read_and_are_not_there_leave_a_doubt() -> None:
     read = FolderProgress(3, last.size, last.stamp, first_ts=10, last_ts=40)
     assert gone([1, 2, 3], read) == 0
     assert gone([2, 3], read) == 0  # its head was cleaned up: that is a gap, and older than all that is there
-    assert [gone(indexes, read) for indexes in ([1, 2], [1, 3], [])] == [40, 40, 40]
+    assert [gone(indexes, read) for indexes in ([1, 2], [])] == [40, 40]
+    folders = {data_file(1).folder: read}
+    assert [hole_below(map(data_file, indexes), folders) for indexes in ([1, 2, 3], [2, 3, 5], [])] == ["", "", ""]
+    assert "number 2" in hole_below(map(data_file, [1, 3]), folders)
     waits = replace(read, open=(OpenFile(4, 60, 9, "a"),))
     assert gone([1, 2, 3], waits) == 40
     assert gone([1], replace(read, last_ts=90)) == 50
