@@ -9,6 +9,7 @@ from functools import partial
 
 from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts
 from consumer.config.settings import Settings
+from consumer.errors import BadConfig
 from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
 from consumer.model.check import TableCheck
 from consumer.model.events import NowDoing
@@ -19,12 +20,14 @@ from consumer.model.timekeeper import now
 from consumer.pipeline.retry import patiently
 from consumer.ports import Loader, Observer
 
+_SHOWN = 3
+
 
 def retry(
     settings: Settings, observer: Observer, wanted: Callable[[TableName], bool], loader: Loader | None = None
 ) -> RetryResult:
     """Make the `wanted` tables that lack rows what the storage says at their watermarks, and count no longer those rows
-    that are there then. Raises LeaseHeld while the consumer runs."""
+    that are there then. Raises LeaseHeld while the consumer runs, BadConfig where only other tables lack rows."""
     started = now()
     with open_parts(settings, loader) as all_parts:
         parts = all_parts.alone
@@ -37,6 +40,12 @@ def retry(
         progress = patiently("reach the target", acquire, observer, settings.max_wait)
         parts.sink.rest()
         tables = [name for name in progress.lacking if wanted(name)]
+        if progress.lacking and not tables:
+            raise BadConfig(
+                "--table names no table with quarantined rows; there are some of"
+                f" {', '.join(map(str, sorted(progress.lacking)[:_SHOWN]))}",
+                hint="tables have upstream's names in --table, also where a route gives them others",
+            )
         checks = _made_right(settings, observer, parts, progress, tables) if tables else {}
         found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
         _record(parts, found, progress)

@@ -42,6 +42,9 @@ def test_what_is_told_until_they_are_in(cli: CommandLine, tmp_path: Path) -> Non
     assert "1 row is quarantined" in compared.out
     left = checked(cli.run("retry", "--json"), "retry")
     assert (left["exit_code"], left["tables"]["du.t"]["quarantined"]) == (3, 1)
+    other = cli.run("retry", "--table", "du.nowhere")
+    assert other.code == 2
+    assert "there are some of du.t" in other.err
     cli.mend()
     (command,) = [line for line in told.out.splitlines() if "storage-consumer retry" in line]
     words = as_a_shell_takes(command.partition(": ")[2])

@@ -492,6 +492,12 @@ FOLLOWED = {
     "test_verify_against.py::test_repair_needs_a_server_with_a_past": [
         "app/verify.py:_against",
     ],
+    "test_verify_not_compared.py::test_a_table_whose_resync_was_ended": [
+        "verify/verify.py:told_of_none",
+    ],
+    "test_quarantine_commands.py::test_what_is_told_until_they_are_in": [
+        "app/retry.py:retry",
+    ],
     "test_verify_resume.py::test_another_file_is_refused_and_stays": [
         "verify/resume.py:resumed",
     ],
