@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -56,8 +57,13 @@ class LocalFiles:
             folder = os.path.dirname(place)
             os.makedirs(folder, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
-                file.write(content)
-                put_in_place(file, place)
+                try:
+                    file.write(content)
+                    put_in_place(file, place)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(file.name)  # each retry on a full disk would leave one
+                    raise
 
     def _open(self, path: str) -> Any:
         """Raises StorageUnavailable for what is no regular file: opening a FIFO would wait for its writer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,17 @@ def test_no_path_leads_out_of_the_storage(tmp_path: Path) -> None:
     (tmp_path / "cdc").mkdir()
     with pytest.raises(StorageUnavailable, match="leads out"):
         files(tmp_path / "cdc").read_if_there("../secret", 100)
+
+
+def test_a_file_for_which_there_is_no_room_leaves_nothing(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for content in (b"x" * 200, b"x" * 100_000):  # what is too long when it is flushed, and at once
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            with pytest.raises(StorageUnavailable, match="cannot write"):
+                files(tmp_path).write("c/d.t/letter.json", content)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "c/d.t").iterdir()) == []
+    files(tmp_path).write("c/d.t/letter.json", b"short")
+    assert [path.name for path in (tmp_path / "c/d.t").iterdir()] == ["letter.json"]
