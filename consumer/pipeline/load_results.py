@@ -52,7 +52,7 @@ class LoadResults:
     def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
         """Commit what is loaded, or keep it for `publish`. The tables of the other outcomes stop or are planned again,
         but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
-        done = [outcome for outcome in outcomes if outcome.error is None]
+        done = [set_aside.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
         check_rows(self._context.options, done)
         self._context.settled([outcome.table for outcome in done], seconds)
         timed = [(outcome, seconds) for outcome in done]

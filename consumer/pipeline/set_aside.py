@@ -9,11 +9,27 @@ from functools import partial
 from consumer.errors import RowRefused, TableError, TooManyBadRows
 from consumer.model.bad_rows import BadRow, first_of, refused_row, too_many
 from consumer.model.events import Note, NoteKind
-from consumer.model.load import LoadOutcome, LoadTask, Receipt
+from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.refused_rows import placed
+
+
+def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
+    """`outcome` without bad lines that do not tell their time, and are from behind the statement that ends the load, by
+    their folders: they count for the table as the statement leaves it, so the next load reads their files again."""
+    versions = {planned.file.path: planned.file.folder.version for planned in load.files}
+
+    def without_them(stat: FileStat) -> FileStat:
+        if load.window.upto > versions[stat.path] or all(row.commit_ts for row in stat.aside):
+            return stat
+        told = tuple(row for row in stat.aside if row.commit_ts)
+        # Of a table with no key they are recorded already. Rows with milliseconds have a time, which is not recorded.
+        counted = stat.aside if stat.coarse_ts or not outcome.task.target.key else told
+        return replace(stat, aside=counted, next_ts=load.window.upto + 1)
+
+    return replace(outcome, files=tuple(map(without_them, outcome.files)))
 
 
 def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[str, BadRow]:

@@ -77,15 +77,11 @@ class TableConsumer:
         """By path, the lowest commit-ts that a later load must still read; 0: the file is done.
 
         Rows without a commit-ts in the checkpoint's own millisecond are read again with the next checkpoint, in every
-        file that has some: TiCDC may have written only a part of that millisecond. So are files from behind a statement
-        with bad lines whose time is not known: what the statement ends or moves may not be their rows.
+        file that has some: TiCDC may have written only a part of that millisecond.
         """
         left: dict[str, int] = {}
-        versions = {planned.file.path: planned.file.folder.version for planned in load.files}
         for stat in outcome.files:
             next_ts = stat.next_ts
-            if any(not row.commit_ts for row in stat.aside) and load.window.upto <= versions[stat.path]:
-                next_ts = load.window.upto + 1
             if stat.coarse_ts and self._splits_millisecond(load.window, stat.coarse_ts):
                 next_ts = stat.coarse_ts
             known = left.get(stat.path, 0)
@@ -106,7 +102,8 @@ class TableConsumer:
     ) -> dict[Folder, FolderProgress]:
         """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `above` are
         paths of files of which all rows are."""
-        above = {*above, *(stat.path for stat in stats if stat.rows)}.difference(s.path for s in stats if s.dropped)
+        timed = () if self._timeless else stats
+        above = {*above, *(stat.path for stat in timed if stat.rows)}.difference(s.path for s in timed if s.dropped)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
         times: dict[Folder, list[int]] = {folder: [] for folder in of_path.values()}
         for stat in stats:
@@ -120,7 +117,7 @@ class TableConsumer:
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
                 after = folder_after(place, files, read, unread, upto).with_rows(times[folder], position)
-                anew = any(was_other(file, place, self._timeless) for file in files if file.path in above)
+                anew = any(was_other(file, place) for file in files if file.path in above)
                 gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
                 found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
         return found

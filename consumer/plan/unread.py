@@ -87,12 +87,12 @@ def rewritten_files(
             yield file, known.size
 
 
-def was_other(file: DataFile, folder: FolderProgress, timeless: bool = False) -> bool:
+def was_other(file: DataFile, folder: FolderProgress) -> bool:
     """Whether a file that has no row up to where the table is counted as read, or was another one when it was looked
     at: rows that it had may be gone. `folder` is its folder's progress until now."""
     known = _known(file.index, folder, {entry.index: entry for entry in folder.open})
     if known is None:
-        return file.index < folder.done and not timeless
+        return file.index < folder.done
     return known.size != NOT_READ and not known.holds(file)
 
 

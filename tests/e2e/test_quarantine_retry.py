@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from consumer import app
+from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import RetryResult
 from tests.e2e.test_quarantine_refused import Target, begin, target
 from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
-from tests.support.lettered import KEYLESS, TABLE, Storage, recorded
+from tests.support.lettered import COLUMNS, KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
 
 __all__ = ["target"]
@@ -63,6 +65,30 @@ def test_a_line_that_was_mended_and_one_that_was_not(storage: Storage, target: T
     assert storage.once(target.uri, 70).exit_code == 0
     assert verify(storage, target)[0] == "equal"
     assert retry(storage, target).tables == ()
+
+
+@pytest.mark.parametrize("kind", ["INT", "DOUBLE"])
+def test_a_value_that_is_none_keeps_no_other_row_away(tmp_path: Path, target: Target, kind: str) -> None:
+    good, none = {"INT": ("5", "x5"), "DOUBLE": ("0.5", "0.5.5")}[kind]
+    columns = (COLUMNS[0], Column("v", kind), COLUMNS[2])
+    storage = Storage(tmp_path, columns=columns)
+    query = f"CREATE TABLE `t` (`id` INT PRIMARY KEY NOT NULL, `v` {kind}, `s` VARCHAR(8))"
+    storage.feed.statement("d.t", 2, Action.CREATE_TABLE, query, columns)
+    lines = [storage.line((10 + n, str(n), good, "a")) for n in range(4)]
+    none_of_it = storage.line((12, "2", none, "a"))
+    path = storage.file(lines[0], lines[1][:-9], none_of_it, lines[3])
+    storage.once(target.uri, 50)
+    assert len(recorded(target.uri)[TABLE]) == 2
+    assert [row[0] for row in target.rows()] == [0, 3]
+    (check,) = app.verify(storage.settings(target.uri), Recorder(), loader=InlineLoader()).tables
+    assert (check.error, check.counted.missing, check.counted.differences) == (None, 1, 1)
+    mend(storage, path, *lines[:2], none_of_it, lines[3])
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (1, 1), found.error
+    assert [row[0] for row in target.rows()] == [0, 1, 3]
+    mend(storage, path, *lines)
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (1, 0), found.error
 
 
 def test_a_newer_change_wins(storage: Storage, target: Target) -> None:
