@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,7 @@ _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _ROUNDED = re.compile(r"(float|double)\(\d+,\d+\)", re.IGNORECASE)
 """What it holds is the number with so many digits that is nearest to what the server keeps: its text says which."""
+_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 _TIMES = (Family.DATE, Family.DATETIME, Family.TIMESTAMP, Family.TIME)
 
 
@@ -67,7 +69,7 @@ def _expected(target: LoadTarget, position: int, values: pa.ChunkedArray) -> pa.
     column, data_type = target.columns[position], mysql_target(target).data_types[position]
     array = values.combine_chunks()
     if column.family is Family.FLOAT:
-        array = float32_exact(pc.cast(array, pa.string()))
+        array = _of_numbers(array, lambda texts: float32_exact(pc.cast(texts, pa.string())))
     elif column.family is Family.YEAR and data_type in _TEXTS:
         array = pc.utf8_lpad(array, 4, "0")
     return _normal(target, position, array)
@@ -87,8 +89,9 @@ def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
     if family in _NUMBERED or family is Family.YEAR:
         return pc.replace_substring_regex(text, r"^0+(\d)", r"\1")
     if family in (Family.FLOAT, Family.DOUBLE):
-        numbers = pc.add(pc.cast(pc.cast(text, pa.string()), pa.float64()), 0.0)  # -0 is 0, as servers compare them
-        return pc.cast(pc.cast(numbers, pa.float32()) if data_type == "float" else numbers, pa.large_string())
+        kind = pa.float32() if data_type == "float" else pa.float64()
+        # -0 is 0, as servers compare them
+        return _of_numbers(text, lambda of: pc.cast(pc.add(pc.cast(pc.cast(of, pa.string()), pa.float64()), 0.0), kind))
     if family in (Family.INTEGER, Family.DECIMAL):
         whole = pc.replace_substring_regex(text, r"^(-?)0+(\d)", r"\1\2")  # a DECIMAL has those of ZEROFILL
         return pc.replace_substring_regex(_without_zeros(whole), r"^-?0$", "0")
@@ -98,6 +101,15 @@ def _normal(target: LoadTarget, position: int, values: pa.Array) -> pa.Array:
             pc.replace_substring_regex(text, r"^(\d{4}-\d\d-\d\d) 00:00:00$", r"\1") if family is Family.DATE else text
         )
     return text
+
+
+def _of_numbers(texts: pa.Array, form: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    """As text; a value that is no number, of a row that no load could write, stays as the files have it."""
+    try:
+        return pc.cast(form(texts), pa.large_string())
+    except pa.ArrowInvalid:
+        numbers = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, pa.scalar(None, texts.type))
+        return pc.coalesce(pc.cast(form(numbers), pa.large_string()), pc.cast(texts, pa.large_string()))
 
 
 def _without_zeros(text: pa.Array) -> pa.Array:
