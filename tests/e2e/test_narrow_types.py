@@ -177,3 +177,24 @@ def test_a_wider_type_of_a_file_holds_the_value(
     file = File(tmp_path, kind)
     assert Replica(feed_of(tmp_path / "cdc", upstream, value), file.url).once(20, tz="UTC").exit_code == 0
     assert file.sql("SELECT CAST(c AS VARCHAR) FROM d.t") == [(shown,)]
+
+
+@pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT.NOCASE"])
+def test_a_key_of_a_file_that_takes_texts_for_equal_stops_its_table(collation: str, tmp_path: Path) -> None:
+    """With `a` the row of `A` would go. A column beside the key may have such a collation."""
+    file = File(tmp_path, "VARCHAR COLLATE NOCASE")
+    file.sql(f"ALTER TABLE d.t ALTER id TYPE VARCHAR COLLATE {collation}", "INSERT INTO d.t VALUES ('A', 'x')")
+    key, feed = Column("id", "VARCHAR", length=20, nullable=False, is_pk=True), Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.describe("d.t", 2, (key, Column("c", "VARCHAR", length=20)))
+    row = json.loads(feed._line("d.t", 10, 1, ""))
+    feed.file("d.t", 2, json.dumps(row | {"data": [{"id": "a", "c": "y"}]}).encode() + b"\r\n")
+    replica = Replica(feed, file.url)
+    result = replica.once(20, tz="UTC")
+    assert result.exit_code == 3
+    [table] = result.tables.values()
+    assert 'rows are found by "id", whose collation in the file takes different texts for equal' in table.error
+    assert file.sql("SELECT * FROM d.t") == [("A", "x")]
+    file.sql(table.hint.partition(" and run again")[0])
+    assert replica.once(20, tz="UTC").exit_code == 0
+    assert sorted(file.sql("SELECT * FROM d.t")) == [("A", "x"), ("a", "y")]

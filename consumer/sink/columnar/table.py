@@ -53,7 +53,7 @@ class ReplicaTable:
     """A table of the target: its name and columns as they are spelled there, with their DuckDB types, in order.
 
     `upstream` is None for a table that somebody else made. `generated` are columns that the target computes, `required`
-    those that are NOT NULL and have no default.
+    those that are NOT NULL and have no default, `collated` those that take different texts for equal.
     """
 
     name: TableName
@@ -61,6 +61,7 @@ class ReplicaTable:
     upstream: Upstream | None
     generated: frozenset[str] = frozenset()
     required: frozenset[str] = frozenset()
+    collated: frozenset[str] = frozenset()
 
     def spelled(self, column: str) -> str | None:
         """The table's own spelling of a column name."""

@@ -16,7 +16,7 @@ from consumer.sink.columnar import fits
 from consumer.sink.columnar.merging import misfit
 from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable, handle_key
-from consumer.sink.columnar.types import duckdb_type, held_as
+from consumer.sink.columnar.types import TEXT, duckdb_type, held_as
 from consumer.sink.duckdb.tables.replica import describe, visible
 from consumer.sink.missing import table_missing
 from consumer.sink.progress_layout import SCHEMA
@@ -69,6 +69,7 @@ def _target(request: LoadRequest, table: ReplicaTable) -> LoadTarget:
     own = tuple(name for name in table.types if same_name(name) not in sent and name not in table.generated)
     columns = tuple(sent[same_name(name)] for name in names)
     key = handle_key(columns, request.unique_keys)
+    _check_collations(request, table, [names[position] for position in key] or names)
     if own and not key:
         raise _drift(
             request.table,
@@ -93,9 +94,23 @@ def _check_type(request: LoadRequest, column: Column, name: str, table: ReplicaT
         raise _drift(
             request.table,
             f"column {quote(name)} would be {wanted} ({column.type} upstream), and is {there} in the file: {why}",
-            f"ALTER TABLE {quote(table.name.database)}.{quote(table.name.table)} ALTER {quote(name)} TYPE {wanted} and"
-            " run again; or, where rows are in it, ",
+            f"ALTER TABLE {_called(table)} ALTER {quote(name)} TYPE {wanted} and run again; or, where rows are in it, ",
         )
+
+
+def _check_collations(request: LoadRequest, table: ReplicaTable, compared: Sequence[str]) -> None:
+    """Rows are found by `compared`."""
+    if wrong := [quote(name) for name in compared if name in table.collated]:
+        changes = "; ".join(f"ALTER TABLE {_called(table)} ALTER {name} TYPE {TEXT}" for name in wrong)
+        raise _drift(
+            request.table,
+            f"rows are found by {', '.join(wrong)}, whose collation in the file takes different texts for equal",
+            f"{changes} and run again; or, where rows are in it, ",
+        )
+
+
+def _called(table: ReplicaTable) -> str:
+    return f"{quote(table.name.database)}.{quote(table.name.table)}"
 
 
 def _check_key(request: LoadRequest, table: ReplicaTable, sent: Mapping[str, Column]) -> None:

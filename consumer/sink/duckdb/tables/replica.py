@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
@@ -13,6 +14,13 @@ from consumer.model.names import TableName, same_name
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.connection import catalog, qualified, schema
 from consumer.sink.duckdb.progress.schema import exists
+
+_COLUMN_OR_TEXT = re.compile(
+    r"""(?P<name>"(?:[^"]|"")*"|[^\s(,"']+)\ VARCHAR\ COLLATE\ (?P<collation>[\w.]+)
+    |'(?:[^']|'')*'|"(?:[^"]|"")*\"""",
+    re.VERBOSE,
+)
+_OF_BYTES = ("BINARY", "C", "POSIX")
 
 
 def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> set[TableName]:
@@ -49,6 +57,13 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
         {"names": listed},
     ).fetchall():
         found.setdefault(TableName(database, table), []).append(tuple(column))
+    # The catalog tells collations in the text of its statement alone.
+    made = connection.execute(
+        "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = current_database() "
+        f"AND contains(upper(sql), 'COLLATE') AND {is_wanted.format('schema_name')}",
+        {"names": listed},
+    ).fetchall()
+    collated = {TableName(database, table): _collated(sql) for database, table, sql in made}
     spelled = {name.folded: name for name in found}
     return {
         name: ReplicaTable(
@@ -57,6 +72,7 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
             remembered.get(key),
             frozenset(column for column, _, generated, _ in found[spelled[key]] if generated),
             frozenset(column for column, _, _, required in found[spelled[key]] if required),
+            collated.get(spelled[key], frozenset()),
         )
         for name, key in wanted.items()
         if key in spelled
@@ -107,6 +123,13 @@ def forget(connection: duckdb.DuckDBPyConnection, name: TableName) -> None:
 
 def visible(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(column for column in columns if not column.hidden)
+
+
+def _collated(sql: str) -> frozenset[str]:
+    """The columns whose collation does not compare bytes, by the CREATE TABLE that the catalog shows."""
+    found = ((match["name"], match["collation"]) for match in _COLUMN_OR_TEXT.finditer(sql) if match["name"])
+    names = (name for name, collation in found if collation.upper() not in _OF_BYTES)
+    return frozenset(name[1:-1].replace('""', '"') if name.startswith('"') else name for name in names)
 
 
 def _parsed(text: str) -> Upstream:
