@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from tests.faults.points import Point
@@ -17,6 +19,8 @@ from tests.faults.stops import Stop, state, watch
 _PATIENCE = 120.0
 """Seconds that a command may take on a busy machine. It hangs where it takes longer."""
 _LOOKS_EVERY = 0.005
+_looking = threading.Lock()
+"""Whoever starts a process looks how all others are; an exit code that two threads ask for is lost."""
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload(["tests.faults.imported"])
 
@@ -32,13 +36,15 @@ class Program:
     def __init__(self, words: Sequence[str], folder: Path, point: Point | None = None, number: int = 1) -> None:
         self._log, self._reached = folder / "log", folder / "reached"
         self._process = _processes.Process(target=_command, args=(words, str(folder), point, number))
-        self._process.start()
+        with _looking:
+            self._process.start()
 
     def stands(self) -> bool:
         """Wait for it; False if it ended before it came to the point."""
         while not self._reached.exists():
-            if not self._process.is_alive():
-                return False
+            with _looking:
+                if not self._process.is_alive():
+                    return False
             time.sleep(_LOOKS_EVERY)
         while state(self._pid) != "T":
             time.sleep(_LOOKS_EVERY)
@@ -50,11 +56,13 @@ class Program:
 
     def end(self) -> int:
         """Its exit code, or the negative number of a signal, once it has ended. Raises Hangs."""
-        self._process.join(_PATIENCE)
-        if self._process.exitcode is None:
+        if not wait([self._process.sentinel], _PATIENCE):
             self.send(signal.SIGKILL)
-            self._process.join()
+            wait([self._process.sentinel])
             raise Hangs(f"a command hangs; its log is {self._log}")
+        with _looking:
+            self._process.join()
+        assert self._process.exitcode is not None
         return self._process.exitcode
 
     @property
