@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pymysql
 
 from consumer.ddl.recover import not_kept_hint
+from consumer.ddl.tokens import tokenize
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
 from consumer.model.commands import statement_refused, table_there_hint
@@ -26,6 +27,9 @@ from consumer.sink.mysql.statements.text import ServerNames, TargetNow, text_of
 from consumer.sink.mysql.statements.trash import is_taken, is_there
 from consumer.sink.mysql.statements.zone import UTC
 from consumer.target import DdlOutcome
+
+_LAST = "\uffff"
+"""The last character of 3 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def _planned(
 ) -> PlannedDdl | DdlOutcome:
     if is_reserved(step.name.database):
         return DdlOutcome(step, refused(step, f"the database {step.name.database} is the target's own"))
+    if server.flavor != "tidb" and (odd := _unspelled(step)):
+        return DdlOutcome(step, refused(step, f"no name on this server can have a character of 4 bytes, as {odd} has"))
     resumed = record is not None and record.state is DdlState.INTENT
     before = _before(cursor, step, record, server.flavor)
     if not resumed and (obstacle := _obstacle(cursor, step, before, server.flavor)):
@@ -121,6 +127,13 @@ def _before(
     if step.file.type not in DATABASE_ACTIONS and step.name not in known.tables:
         return before_state(cursor, step, flavor)  # routes call it otherwise by now
     return look_again(cursor, known, known.at, flavor)
+
+
+def _unspelled(step: ApplyDdl) -> str:
+    """A name of the statement that MySQL takes for another one, with ? for each such character; "" for none."""
+    text = step.statement.query
+    names = (token.name for token in tokenize(text) if token.is_name) if max(text, default="") > _LAST else ()
+    return next((name for name in names if max(name, default="") > _LAST), "")
 
 
 def _obstacle(
