@@ -38,27 +38,28 @@ class Campaign:
         for number in range(runs):
             for part in parts:
                 self._rounds.put((number, part))
-        self._stop = threading.Event()
+        self._stop, self._ended = threading.Event(), queue.SimpleQueue[None]()
         self._errors: list[BaseException] = []
 
     def play(self) -> None:
         """Until all is played. An interrupt ends it after the trials in hand."""
-        threads = [threading.Thread(target=self._job) for _ in range(self._jobs)]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except KeyboardInterrupt:
-            self._stop.set()
-            for thread in threads:
-                thread.join()
+        for _ in range(self._jobs):
+            threading.Thread(target=self._job).start()
+        left = self._jobs
+        while left:
+            try:
+                # Not `join`: in Python 3.11 a thread whose join was interrupted counts as ended.
+                self._ended.get()
+                left -= 1
+            except KeyboardInterrupt:
+                self._stop.set()
         if self._errors:
             raise self._errors[0]
 
     def _job(self) -> None:
         servers: dict[str, SqlServer | None] = {}
         with ExitStack() as stack:
+            stack.callback(self._ended.put, None)  # when its servers have ended
             try:
                 while not self._stop.is_set():
                     number, part = self._rounds.get_nowait()
