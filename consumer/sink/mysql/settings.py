@@ -116,6 +116,8 @@ class MySqlTarget:
 
     `auto_increment` is the column that the server can number itself, "" for none.
 
+    `logs_statements`: the server's binary log has statements as they are, which ask for more locks.
+
     A delete matches the very bytes of a text key, beside its collation (keys that differ in trailing blanks
     only are equal to the server, but they are two keys to the fold).
     """
@@ -136,6 +138,7 @@ class MySqlTarget:
     computed: tuple[str, ...] = ()
     own_types: tuple[tuple[str, str], ...] = ()
     stage: int = 0
+    logs_statements: bool = False
 
 
 def _port(parts: Any, default: int) -> int:

@@ -61,13 +61,14 @@ def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
     if target.own:
         _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
-    _begin_unlocked(cursor, settings)
+    begin_unlocked(cursor, settings)
 
 
-def _begin_unlocked(cursor: pymysql.cursors.Cursor, settings: MySqlTarget) -> None:
+def begin_unlocked(cursor: pymysql.cursors.Cursor, settings: MySqlTarget) -> None:
+    """End the transaction at hand. The next one locks no rows that it only looks at, and no gap where it looks for a
+    row: sessions would wait for one another. A binary log of statements needs these locks."""
     cursor.connection.commit()
-    if settings.flavor != "tidb":
-        # Rows that are only looked at are not locked then: sessions would wait for one another at every gap.
+    if settings.flavor != "tidb" and not settings.logs_statements:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
 
@@ -77,7 +78,7 @@ def make_key_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     types = [(settings.column_types[n], settings.collations[n]) for n in target.key]
     names = [target.names[position] for position in target.key]
     _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", names, types)
-    _begin_unlocked(cursor, settings)
+    begin_unlocked(cursor, settings)
 
 
 def key_stage_of(target: LoadTarget) -> str:

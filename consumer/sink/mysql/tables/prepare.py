@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pymysql
 
@@ -41,7 +41,7 @@ def prepare(
     blanks = _known_blanks(cursor, [table.name for table in found.values()])
     cursor.execute("SELECT @@local_infile, VERSION()")
     local_infile, version = cursor.fetchone()
-    shared = _Shared(settings, Flavor.parse(version), bool(local_infile), blanks)
+    shared = _Shared(settings, Flavor.parse(version), bool(local_infile), blanks, _logs_statements(cursor))
     return [_answer(request, found, shared) for request in requests]
 
 
@@ -60,11 +60,19 @@ def create_statement(request: LoadRequest) -> str:
     return f"CREATE TABLE {table} (\n" + ",\n".join(lines) + "\n) COLLATE = utf8mb4_bin"
 
 
+@dataclass(frozen=True, slots=True)
 class _Shared:
-    def __init__(
-        self, settings: MySqlSettings, flavor: Flavor, local_infile: bool, blanks: Mapping[TableName, Blanks]
-    ) -> None:
-        self.settings, self.flavor, self.local_infile, self.blanks = settings, flavor, local_infile, blanks
+    settings: MySqlSettings
+    flavor: Flavor
+    local_infile: bool
+    blanks: Mapping[TableName, Blanks]
+    logs_statements: bool
+
+
+def _logs_statements(cursor: pymysql.cursors.Cursor) -> bool:
+    cursor.execute("SHOW VARIABLES LIKE 'binlog_format'")
+    row = cursor.fetchone()
+    return row is not None and row[1] == "STATEMENT"
 
 
 def _known_blanks(cursor: pymysql.cursors.Cursor, tables: Iterable[TableName]) -> Mapping[TableName, Blanks]:
@@ -140,6 +148,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             padded=trust.padded,
             looked=is_known(blanks, names, trust.padded),
             own_types=own.types,
+            logs_statements=shared.logs_statements,
             computed=tuple(target.name for _, target in columns if target.generated),
         ),
         own=own.names,
