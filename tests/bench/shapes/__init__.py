@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from tests.bench.shapes.base import Shape
-from tests.bench.shapes.bulk import CsvInserts, HotUpdates, Inserts, LargeValues, Mixed, OneTransaction, WideRows
+from tests.bench.shapes.bulk import (
+    CsvInserts,
+    HotUpdates,
+    Inserts,
+    LargeValues,
+    Mixed,
+    OneTransaction,
+    SnapshotAtOnce,
+    TableAtOnce,
+    WideRows,
+)
 from tests.bench.shapes.decode import DecodeCsv, DecodeJson
 from tests.bench.shapes.elsewhere import InsertsIntoDuckDb, OnCluster, UpdatesIntoDuckDb
 from tests.bench.shapes.start import Cold, NothingNew, NothingNew5, NothingNewOnS3
@@ -19,8 +29,11 @@ SHAPES: dict[str, type[Shape]] = {
 }  # fmt: skip
 MORE: dict[str, type[Shape]] = {
     shape.name: shape
-    for shape in (Tables1, Tables5, Tables20, NothingNew5, NothingNewOnS3, OneTransaction, OnCluster, Verified)
-}
+    for shape in (
+        Tables1, Tables5, Tables20, NothingNew5, NothingNewOnS3, OneTransaction, OnCluster, Verified, TableAtOnce,
+        SnapshotAtOnce,
+    )
+}  # fmt: skip
 """These take long, so they are measured when they are named."""
 
 __all__ = ["MORE", "SHAPES", "Shape"]

@@ -76,8 +76,8 @@ class Shape(ABC):
     def upstream(self, storage: Path) -> str:
         return f"file://{storage}" + ("?protocol=canal-json" if self.encode is generate.canal_line else "")
 
-    def apply(self, storage: Path) -> None:
-        flags = {"downstream_uri": self.downstream, "tz": "UTC", "upstream_uri": self.upstream(storage)}
+    def apply(self, storage: Path, **more: str) -> None:
+        flags = {"downstream_uri": self.downstream, "tz": "UTC", "upstream_uri": self.upstream(storage), **more}
         result = app.once(load(flags, {}, str(self.config)).settings, Recorder(), self.loader)
         if result.exit_code:
             raise SystemExit(f"shape {self.name}: {[table.error for table in result.tables.values() if table.error]}")

@@ -57,6 +57,23 @@ class OneTransaction(Inserts):
     transaction = 1 << 60
 
 
+class TableAtOnce(Inserts):
+    """A large load at a level that publishes its rows, beside the same at `row`."""
+
+    name, title, reach = "PT", "A with --consistency table, beside row", None
+    level = "table"
+
+    def round(self) -> None:
+        self.apply(self.storage, consistency=self.level)
+
+    def limit(self) -> None:
+        self.apply(self.storage)
+
+
+class SnapshotAtOnce(TableAtOnce):
+    name, title, level = "PS", "A with --consistency snapshot, beside row", "snapshot"
+
+
 class HotUpdates(Shape):
     name, title, reach = "C", "1 M changes over 20,000 keys", 0.7
 
