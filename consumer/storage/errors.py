@@ -54,6 +54,7 @@ REFUSED_LOGINS = frozenset(
 )
 """Answers of a server that a retry does not change."""
 
+_CLOCK = "the clock of this machine is wrong"
 _DENIED, _ABSENT, _NOT_A_FOLDER = "access is denied", "it is not there", "it is not a directory"
 _RIGHTS = (
     "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: without rights, the answer"
@@ -97,6 +98,7 @@ _REASONS_BY_CODE = {
     "AccessDenied": _DENIED,
     "403": _DENIED,
     "SlowDown": "the storage is too busy",
+    "RequestTimeTooSkewed": _CLOCK,
 }
 
 
@@ -157,6 +159,8 @@ def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
         return "have the storage restore it to a class that can be read at once, and keep the changefeed's files there"
     if reason.startswith(_DENIED):
         return _RIGHTS
+    if reason.startswith(_CLOCK):
+        return "set it (the storage takes requests of about the present only), then run again; nothing is lost"
     return "check the location in the upstream URI" if reason.startswith(_ABSENT) else "check that it can be reached"
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import botocore.auth
 import pytest
 
 from tests.fault_proxy import FAULTS, FaultProxy
@@ -51,6 +53,21 @@ def test_a_storage_that_stays_away_is_for_later(line: CommandLine, s3_server: S3
     assert "cannot read the storage s3://ticdc/demo: the storage is too busy (SlowDown)" in left.err
     assert not any(secret in left.err + left.out for secret in READER)
     proxy.fault = lambda method, path: None
+    assert line.run("once", "--upstream-uri", uri).code == 0
+    assert duckdb_tables(line.target) == DEMO_TABLES
+
+
+def test_a_clock_that_is_an_hour_off_is_named(
+    line: CommandLine, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3_server.put_directory(DEMO, "demo")
+    uri = s3_server.uri("demo")
+    with monkeypatch.context() as hour_off:
+        hour_off.setattr(botocore.auth, "get_current_datetime", lambda: datetime.now(UTC) + timedelta(hours=1))
+        left = line.run("once", "--upstream-uri", uri)
+    assert left.code == 4
+    assert "the clock of this machine is wrong (RequestTimeTooSkewed)" in left.err
+    assert "set it (the storage takes requests of about the present only), then run again; nothing is lost" in left.err
     assert line.run("once", "--upstream-uri", uri).code == 0
     assert duckdb_tables(line.target) == DEMO_TABLES
 
