@@ -74,4 +74,5 @@ def test_every_other_line_decodes(data: st.DataObject, dialect: Dialect) -> None
     assert {n for of_row in covered for n in of_row} >= {n for n in bad if 10 + n <= upto}
     if all(len(of_row) == 1 for of_row in covered):
         assert [row.line - 1 for row in told] == [n for of_row in covered for n in of_row]
-        assert sum(decoder.stat.rows for decoder in decoders) == len(lines)
+        if len(told) == len(bad):  # above `upto` nothing is told, and two such lines can be one as well
+            assert sum(decoder.stat.rows for decoder in decoders) == len(lines)
