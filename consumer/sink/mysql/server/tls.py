@@ -47,8 +47,11 @@ def _context(mode: SslMode, authority: str, certificate: str, key: str) -> ssl.S
 
 
 def unproven(error: BaseException) -> bool:
-    """Whether a connection failed because the server has no TLS, or does not prove its identity."""
+    """Whether a connection failed because the server has no TLS, or does not prove its identity; not where it ended in
+    the middle of the handshake, as that of a server that is killed does."""
     cause = getattr(error, "original_exception", error)
+    if isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+        return False
     return isinstance(cause, ssl.SSLError) or (len(error.args) > 1 and "SSL is required" in str(error.args[1]))
 
 

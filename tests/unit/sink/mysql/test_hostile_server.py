@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.sink.mysql.server.connection import Purpose, connect
 from consumer.sink.mysql.server.tls import mode_of
 from consumer.sink.mysql.settings import MySqlSettings
@@ -149,3 +149,21 @@ def test_no_password_in_plain_text_without_tls(method: bytes, mode: str, wanted:
     assert "ssl-mode" in caught.value.hint
     server.close()
     assert SECRET not in server.received
+
+
+def test_a_server_that_ends_in_the_handshake_is_tried_again() -> None:
+    """As one that is killed does: nothing is said of its identity."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def greet_and_end() -> None:
+            peer, _ = listening.accept()
+            with peer:
+                peer.sendall(struct.pack("<I", len(GREETING)) + GREETING)
+                peer.recv(4096)
+                peer.recv(4096)
+
+        thread = threading.Thread(target=greet_and_end)
+        thread.start()
+        with pytest.raises(TargetUnavailable, match=r"EOF occurred|gone away|Lost connection|reset"):
+            connect(settings(int(listening.getsockname()[1])), "dml")
+        thread.join()
