@@ -98,9 +98,10 @@ class FolderProgress:
         numbers = range(self.done + 1, self.done + 1 + len(self.open))
         return any(entry.next_ts or entry.index != number for entry, number in zip(self.open, numbers, strict=True))
 
-    def holds(self, file: DataFile) -> bool:
-        """Whether `file`, number `done`, is still the one that was read, as far as is known."""
-        return OpenFile(self.done, 0, self.size, self.stamp).holds(file)
+    @property
+    def last(self) -> OpenFile:
+        """The record of file `done`."""
+        return OpenFile(self.done, 0, self.size, self.stamp)
 
     def with_rows(self, times: Collection[int], position: int) -> FolderProgress:
         """The folder once rows with these commit-ts were read, where the table was at `position` before."""

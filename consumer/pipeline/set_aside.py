@@ -19,6 +19,8 @@ from consumer.pipeline.refused_rows import placed
 def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
     """`outcome` without bad lines that do not tell their time, and are from behind the statement that ends the load, by
     their folders: they count for the table as the statement leaves it, so the next load reads their files again."""
+    if not any(stat.aside for stat in outcome.files):
+        return outcome
     versions = {planned.file.path: planned.file.folder.version for planned in load.files}
 
     def without_them(stat: FileStat) -> FileStat:

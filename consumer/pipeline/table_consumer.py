@@ -15,7 +15,7 @@ from consumer.model.progress import AuditRow, FolderProgress, Progress, Progress
 from consumer.model.result import TableResult
 from consumer.model.steps import LoadRows, Window
 from consumer.plan.table_state import TableState
-from consumer.plan.unread import folder_after, folder_with_due, unread_files, was_other
+from consumer.plan.unread import folder_after, folder_with_due, unread_files, were_others
 from consumer.plan.windows import ends_with_millisecond
 
 
@@ -117,7 +117,7 @@ class TableConsumer:
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
                 after = folder_after(place, files, read, unread, upto).with_rows(times[folder], position)
-                anew = any(was_other(file, place) for file in files if file.path in above)
+                anew = were_others((file for file in files if file.path in above), place)
                 gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
                 found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)
         return found

@@ -67,8 +67,12 @@ def unread_files(
 def _known(index: int, place: FolderProgress, opened: Mapping[int, OpenFile]) -> OpenFile | None:
     """The record of a file that was read. Files below the last done one have none."""
     if index == place.done:
-        return OpenFile(index, 0, place.size, place.stamp)
+        return place.last
     return opened.get(index)
+
+
+def _is_another(known: OpenFile, file: DataFile) -> bool:
+    return known.size != NOT_READ and not known.holds(file)
 
 
 def rewritten_files(
@@ -83,17 +87,16 @@ def rewritten_files(
         if file.folder not in opened:
             opened[file.folder] = {entry.index: entry for entry in place.open}
         known = _known(file.index, place, opened[file.folder])
-        if known is not None and known.size != NOT_READ and not known.holds(file):
+        if known is not None and _is_another(known, file):
             yield file, known.size
 
 
-def was_other(file: DataFile, folder: FolderProgress) -> bool:
-    """Whether a file that has no row up to where the table is counted as read, or was another one when it was looked
-    at: rows that it had may be gone. `folder` is its folder's progress until now."""
-    known = _known(file.index, folder, {entry.index: entry for entry in folder.open})
-    if known is None:
-        return file.index < folder.done
-    return known.size != NOT_READ and not known.holds(file)
+def were_others(files: Iterable[DataFile], folder: FolderProgress) -> bool:
+    """Whether one of `files`, which have no row up to where the table is, counted as read, or was another one when it
+    was looked at: rows that it had may be gone. `folder` is their folder's progress until now."""
+    opened = {entry.index: entry for entry in folder.open}
+    looked_at = ((file, _known(file.index, folder, opened)) for file in files)
+    return any(f.index < folder.done if known is None else _is_another(known, f) for f, known in looked_at)
 
 
 def folder_after(

@@ -119,7 +119,7 @@ class Against(Verifier):
         )  # fmt: skip
 
         def again(absent: dict[int, tuple[str, ...]]) -> CheckTask:
-            era = later.later(task.target, self.reader, absent.get(0, ()))
+            era = later.later(task.target, absent.get(0, ()))
             return task if era is None else replace(task, eras=(*task.eras, era))
 
         found = self.run(history, again, "", rows)

@@ -141,11 +141,11 @@ class TableHistory:
         """A load of nothing that asks for the table as its last statement left it."""
         return LoadRows(self.name, Window(self.upto, self.upto + 1), ())
 
-    def eras(self, target: LoadTarget, reader: StorageReader, absent: Mapping[int, tuple[str, ...]]) -> tuple[Era, ...]:
+    def eras(self, target: LoadTarget, absent: Mapping[int, tuple[str, ...]]) -> tuple[Era, ...]:
         """The eras in their order; `absent` are columns, by era, that its rows were found to lack. Raises CannotBeExact
         where the key of older rows is not known."""
         spans = list(self._spans(target))[::-1]
-        bounds = self._bounds(spans, reader) if len(spans) > 1 or spans[0].after else {}
+        bounds = self._bounds(spans) if len(spans) > 1 or spans[0].after else {}
         numbers = count()
         return tuple(
             self._era(span, target, bounds, next(numbers), absent.get(number, ())) for number, span in enumerate(spans)
@@ -155,7 +155,7 @@ class TableHistory:
         """How the rows of a table that is no mirror are made."""
         return forms_of(self.form, target, self._statements)
 
-    def later(self, target: LoadTarget, reader: StorageReader, absent: tuple[str, ...] = ()) -> Era | None:
+    def later(self, target: LoadTarget, absent: tuple[str, ...] = ()) -> Era | None:
         """What the storage has of the table above its watermark, None for nothing; no statement is `pending`."""
         if self.upto == MAX_TSO:
             return None
@@ -169,7 +169,7 @@ class TableHistory:
             Known.now(target.columns),
             True,
         )
-        era = self._era(span, target, self._bounds([span], reader), 1, absent)
+        era = self._era(span, target, self._bounds([span]), 1, absent)
         # Only keys count, so what the era knows is no combination of columns that rows to mend could have.
         return replace(era, origin=Origin.LATER, known=(True,) * len(era.known)) if era.task.slices else None
 
@@ -288,11 +288,11 @@ class TableHistory:
         left = {entry.file.path for entry in unread_files(files, self.progress.folders, timeless)}
         return [file for file in files if file.path not in left]
 
-    def _bounds(self, spans: Sequence[_Span], reader: StorageReader) -> Mapping[str, Bounds]:
+    def _bounds(self, spans: Sequence[_Span]) -> Mapping[str, Bounds]:
         if self.options.dialect.timeless:
             return {}
         files = [file for name in dict.fromkeys(span.name for span in spans) for file in self._files(name)]
-        return {path: found for path, found in reader.bounds(files).items() if isinstance(found, Bounds)}
+        return {path: found for path, found in self.reader.bounds(files).items() if isinstance(found, Bounds)}
 
     def _is_over(self, file: DataFile) -> bool:
         """Whether it was read, and all rows that were read of its folder are from before what is looked at: it can have
@@ -300,7 +300,7 @@ class TableHistory:
         place = self.progress.folders.get(file.folder)
         if place is None or place.last_ts > self._after or file.path in self._with_bad_rows:
             return False
-        return file.index < place.done or (file.index == place.done and place.holds(file))
+        return file.index < place.done or (file.index == place.done and place.last.holds(file))
 
     @cached_property
     def _after(self) -> int:

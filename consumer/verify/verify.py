@@ -216,7 +216,7 @@ class Verifier:
     def _task(
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
     ) -> CheckTask:
-        eras, mending = history.eras(target, self.reader, absent or {}), self.mender is not None
+        eras, mending = history.eras(target, absent or {}), self.mender is not None
         names = [target.columns[position].name for position in target.key or range(len(target.columns))]
         rows = self.keys.get(history.name)
         keys = None if rows is None else tuple(tuple(row[name] for name in names) for row in rows)

@@ -335,14 +335,20 @@ def test_statements_of_a_file_do_nothing_once_the_consumer_has_gone_on(place: Pl
     assert place.rows() == [(1, 5), (2, 2)]
 
 
-def test_rows_stay_that_a_policy_has_kept(place: Place, tmp_path: Path) -> None:
-    rules = [{"action": "ignore", "kinds": ["truncate-table"], "tables": ["*.*"]}]
+def truncated(place: Place, tmp_path: Path, action: str) -> Story:
+    """A row and a TRUNCATE TABLE, for which the policy has this `action`."""
+    rules = [{"action": action, "kinds": ["truncate-table"], "tables": ["*.*"]}]
     story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER), ddl={"rules": rules})
     story.insert({"id": "1", "n": "1"})
     story.apply()
     story.feed.statement("d.t", 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", story.columns)
     story.feed.checkpoint(40)
     app.once(story.settings, Recorder(), InlineLoader())
+    return story
+
+
+def test_rows_stay_that_a_policy_has_kept(place: Place, tmp_path: Path) -> None:
+    story = truncated(place, tmp_path, "ignore")
     assert place.rows() == [(1, 1)]
     assert story.verify().state == "equal"
     place.by_hand("DELETE FROM d.t")
@@ -352,13 +358,7 @@ def test_rows_stay_that_a_policy_has_kept(place: Place, tmp_path: Path) -> None:
 
 
 def test_rows_stay_of_a_statement_that_a_person_has_done(place: Place, tmp_path: Path) -> None:
-    rules = [{"action": "fail", "kinds": ["truncate-table"], "tables": ["*.*"]}]
-    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER), ddl={"rules": rules})
-    story.insert({"id": "1", "n": "1"})
-    story.apply()
-    story.feed.statement("d.t", 30, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", story.columns)
-    story.feed.checkpoint(40)
-    app.once(story.settings, Recorder(), InlineLoader())
+    story = truncated(place, tmp_path, "fail")
     app.skip_ddl(story.settings, Recorder(), TableName("d", "t"), 30, "left as it was")
     app.once(story.settings, Recorder(), InlineLoader())
     for repairing in (Repairing(write=True), Repairing(sql=str(story.script))):

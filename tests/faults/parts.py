@@ -66,6 +66,9 @@ class Part(ABC):
     @abstractmethod
     def _kinds(self) -> Mapping[str, Act]: ...
 
+    def _known(self, of_servers: Mapping[str, Act], of_a_file: Sequence[str]) -> Mapping[str, Act]:
+        return {name: of_servers[name] for name in of_a_file} if self.target == "duckdb" else of_servers
+
     def _empty(self, folder: Path, server: SqlServer | None, *flags: str) -> Target:
         return FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
 
@@ -85,8 +88,7 @@ class DriverPart(Part):
         return 25
 
     def _kinds(self) -> Mapping[str, Act]:
-        names = kinds.OF_A_FILE if self.target == "duckdb" else kinds.KINDS
-        return {name: kinds.KINDS[name] for name in names}
+        return self._known(kinds.KINDS, kinds.OF_A_FILE)
 
     def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
         return Chain(folder, self._empty(folder, server, "--consistency", self.consistency), seed)
@@ -108,8 +110,7 @@ class SparkPart(Part):
         return 1000
 
     def _kinds(self) -> Mapping[str, Act]:
-        names = spark_kinds.OF_A_FILE if self.target == "duckdb" else spark_kinds.KINDS
-        return {name: spark_kinds.KINDS[name] for name in names}
+        return self._known(spark_kinds.KINDS, spark_kinds.OF_A_FILE)
 
     def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
         return SparkChain(folder, self._empty(folder, server), seed, halves=number % 2 == 1)

@@ -61,7 +61,7 @@ def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
     if target.own:
         _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
-    begin_unlocked(cursor, settings)
+    cursor.connection.commit()
 
 
 def begin_unlocked(cursor: pymysql.cursors.Cursor, settings: MySqlTarget) -> None:
@@ -78,7 +78,7 @@ def make_key_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     types = [(settings.column_types[n], settings.collations[n]) for n in target.key]
     names = [target.names[position] for position in target.key]
     _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", names, types)
-    begin_unlocked(cursor, settings)
+    cursor.connection.commit()
 
 
 def key_stage_of(target: LoadTarget) -> str:

@@ -16,7 +16,15 @@ from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.blank_puts import end_in_blanks, record_blanks
 from consumer.sink.mysql.rows.deletes import delete_statements
 from consumer.sink.mysql.rows.ends import end_versions, keys_of
-from consumer.sink.mysql.rows.staged import is_staged, make_key_stage, make_stage, staged, staged_keys, write_staged
+from consumer.sink.mysql.rows.staged import (
+    begin_unlocked,
+    is_staged,
+    make_key_stage,
+    make_stage,
+    staged,
+    staged_keys,
+    write_staged,
+)
 from consumer.sink.mysql.rows.values import error_values, mysql_target
 
 PUT_ROWS = 100_000
@@ -86,11 +94,12 @@ def _end_versions(
 
 
 def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) -> None:
-    """The stages that a transaction of the target needs, with puts or without, made before it."""
+    """Before a transaction: make the stages that it needs, with puts or without, and begin it unlocked."""
     if target.ending is not None:
         make_key_stage(cursor, target)
     if puts and is_staged(target):
         make_stage(cursor, target)
+    begin_unlocked(cursor, mysql_target(target))
 
 
 def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:

@@ -22,7 +22,7 @@ from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose
 from consumer.sink.mysql.rows.load_data import NotLoaded
 from consumer.sink.mysql.rows.no_values import check_values, rows_told
-from consumer.sink.mysql.rows.staged import begin_unlocked, is_staged
+from consumer.sink.mysql.rows.staged import is_staged
 from consumer.sink.mysql.rows.transactions import Transactions
 from consumer.sink.mysql.rows.values import by_key, mysql_target
 from consumer.sink.mysql.rows.waiting import Kind, wait
@@ -164,7 +164,6 @@ class MySqlSession:
 
         def before(cursor: pymysql.cursors.Cursor) -> None:
             make_stages(cursor, target, puts=batch.puts is not None)
-            begin_unlocked(cursor, mysql_target(target))
 
         return self._transactions.run(str(target.table), work, before)
 
