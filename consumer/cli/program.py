@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from consumer import __version__
 from consumer.cli import backfill, forget, inspect, once, plan, replay, resync, retry, run, skip_ddl, status, verify
+from consumer.cli.command import Command
 from consumer.cli.go_flags import with_two_dashes
 from consumer.cli.json_form import NOBODY, error_as_json, print_json
 from consumer.errors import BadConfig
@@ -24,10 +24,6 @@ _EPILOG = (
     "4 try again later; 5 needs a person; 6 the target differs (verify)."
 )
 
-_COLLECT_AFTER = (100_000, 20, 20)
-"""A listing is hundreds of thousands of values that stay: looked through for cycles as often as is usual, they cost a
-sixth of a round."""
-
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for words that it cannot make sense of: it gives only some of its kinds a public name."""
 
@@ -41,8 +37,8 @@ def _print_version(wanted: bool) -> None:
 Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
 
 
-def build() -> typer.Typer:
-    """The command line, with every command registered."""
+def build(commands: Iterable[Command] = COMMANDS) -> typer.Typer:
+    """The command line of these commands."""
     app = typer.Typer(
         name="storage-consumer",
         no_args_is_help=True,
@@ -57,19 +53,20 @@ def build() -> typer.Typer:
     def consumer(version: Version = False) -> None:
         """Keep a target equal to a TiDB cluster, from the files that TiCDC writes to object storage."""
 
-    for command in COMMANDS:
-        texts = {"help": command.help, "short_help": command.summary, "epilog": f"\b\nExample:\n  {command.example}"}
-        app.command(command.name, **texts)(command.callback())
+    for command in commands:
+        example = f"\b\nExample:\n  {command.example}"
+        app.command(command.name, help=command.help, short_help=command.summary, epilog=example)(command.callback())
     return app
 
 
 def run_program(given: Sequence[str]) -> int:
     """Run the command line with the words `given`; the exit code."""
-    gc.set_threshold(*_COLLECT_AFTER)
     # The first word is the command: only what follows it can be flags of the settings.
     words = [*given[:1], *with_two_dashes(given[1:])]
+    # Where the word names a command, typer needs to know only that one: all of them are a tenth of a start.
+    named = [command for command in COMMANDS if [command.name] == words[:1]]
     try:
-        return int(build()(prog_name="storage-consumer", args=words, standalone_mode=False) or 0)
+        return int(build(named or COMMANDS)(prog_name="storage-consumer", args=words, standalone_mode=False) or 0)
     except UsageError as error:
         error.show()
         if "--json" in words:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from consumer.errors import BadConfig
-from consumer.model.clock import Clock, zone_of
+from consumer.model.clock import UTC_CLOCK, Clock, zone_of
 
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2038, 1, 20, tzinfo=UTC)
 """The range of TIMESTAMP."""
@@ -33,6 +33,8 @@ def resolved_zone(name: str) -> str:
 @lru_cache(maxsize=8)
 def clock_of(zone_name: str) -> Clock:
     """The clock of a zone with a name of its own, or an offset."""
+    if zone_name == "UTC":
+        return UTC_CLOCK
     place = zone_of(zone_name)
     first = _seconds(_offset(_FIRST, place))
     if isinstance(place, timezone):
@@ -85,10 +87,11 @@ class _Turn:
 
 
 def _turns(place: tzinfo) -> Iterator[_Turn]:
-    moment = _FIRST
+    moment, offset = _FIRST, _offset(_FIRST, place)
     while moment < _END:
         following = moment + _STEP
-        if _offset(following, place) != _offset(moment, place):
+        before, offset = offset, _offset(following, place)
+        if offset != before:
             turn = _turn(moment, following, place)
             yield _Turn(turn, _offset(turn - timedelta(seconds=1), place), _offset(turn, place))
         moment = following

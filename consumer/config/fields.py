@@ -60,7 +60,9 @@ def unproven_keys(value: object) -> tuple[str, ...]:
 
 ProtocolSettings: type[BaseModel] = create_model(
     "ProtocolSettings",
-    __config__=ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True),
+    __config__=ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True, defer_build=True
+    ),
     **{field_of(protocol, option): _of_protocol(protocol, option) for protocol, option in _OPTIONS},
 )
 """The settings that protocols have for themselves: ``[sink.NAME]``."""
