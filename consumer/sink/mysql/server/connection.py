@@ -25,6 +25,7 @@ _SQL_MODES: dict[Purpose, str] = {
     # The default mode less what refuses statements that upstream has taken already.
     "ddl": "NO_ENGINE_SUBSTITUTION,IGNORE_SPACE,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES",
 }
+_NO_LIMIT = 2**64 - 1
 SESSION_MARK = "@storage_consumer_session"
 """Holds the purpose of each session that is set as one of ours."""
 LOCK_WAIT_SECONDS = 10
@@ -78,10 +79,11 @@ def connect(
     try:
         flavor = flavor_of(connection)
         with connection.cursor() as cursor:
-            values = session_of(settings, purpose, flavor)
-            if flavor.name != "tidb" and is_in_a_cluster(cursor):
-                values.append(f"SESSION wsrep_sync_wait = {_ALL_STATEMENTS}")
+            # pymysql believes what MySQL says of it at the login, which is not what its global default makes of it.
+            values = [*session_of(settings, purpose, flavor), f"SESSION autocommit = {int(autocommit)}"]
             cursor.execute("SET " + ", ".join([*values, f"{SESSION_MARK} = '{purpose}'"]))
+            if flavor.name != "tidb" and is_in_a_cluster(cursor):
+                cursor.execute(f"SET SESSION wsrep_sync_wait = {_ALL_STATEMENTS}")
             if purpose == "ddl" and flavor.name != "tidb":
                 _declare_timestamps(cursor)
     except BadConfig:
@@ -122,7 +124,8 @@ def _open(settings: MySqlSettings, purpose: Purpose, autocommit: bool, loads: bo
 
 
 def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> list[str]:
-    """The assignments of one SET statement. Raises BadConfig for a setting that the server does not have."""
+    """The assignments of one SET statement: all that defaults of the server could change for us, and any user may set.
+    Raises BadConfig for a setting that the server does not have."""
     if settings.write_source and flavor.name != "tidb":
         raise BadConfig(
             f"{settings.address} is a server of {flavor.name}, and only TiDB has marks for changes (write-source)",
@@ -133,6 +136,8 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         "foreign_key_checks": 0,  # TiDB's changes hold what its cascades did
         "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
         "unique_checks": 1,
+        "sql_select_limit": _NO_LIMIT,  # a cut answer looks like a whole one
+        "completion_type": "NO_CHAIN",  # no COMMIT ends the connection or begins a transaction
         "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
         "innodb_lock_wait_timeout": LOCK_WAIT_SECONDS,
         "net_read_timeout": SILENCE_SECONDS,
@@ -152,7 +157,14 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         if settings.as_of:
             values["tidb_snapshot"] = str(settings.as_of)  # rows and columns, until the session ends
     else:
-        values["lock_wait_timeout"] = LOCK_WAIT_SECONDS
+        values |= {"lock_wait_timeout": LOCK_WAIT_SECONDS, "sql_safe_updates": 0, "sql_big_selects": 1}
+        values["default_storage_engine"] = values["default_tmp_storage_engine"] = "InnoDB"  # with transactions
+    if flavor.name == "mariadb":
+        values["max_statement_time"] = 0
+        if flavor.version >= (10, 5, 2):
+            values["sql_if_exists"] = 0  # what is refused must not look as if it had run
+    else:
+        values["max_execution_time"] = 0
     if flavor.name == "mariadb" and purpose == "ddl":
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so

@@ -27,6 +27,8 @@ from consumer.sink.mysql.tables.unique_keys import trust_in
 from consumer.target import LoadRequest
 
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
+_GENERATED = "my_row_id"
+"""The key that a MySQL can make for tables that have none. Only users with an administrator's rights can prevent it."""
 
 
 def prepare(
@@ -249,7 +251,14 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     positions = {same_name(name): number for number, name in enumerate(names)}
     unwritten = [column for column in key.columns if same_name(column) not in positions]
     if unwritten:
-        raise CannotBeExact(f"its key has columns that the rows lack: {_listed(unwritten)}", table=str(request.table))
+        raise CannotBeExact(
+            f"its key has columns that the rows lack: {_listed(unwritten)}",
+            hint=f"ALTER TABLE {qualified(*table.name)} DROP PRIMARY KEY, DROP COLUMN `{_GENERATED}`; MySQL adds it"
+            " while sql_generate_invisible_primary_key is on: turn that off first, then run again"
+            if unwritten == [_GENERATED]
+            else "",
+            table=str(request.table),
+        )
     return tuple(positions[same_name(column)] for column in key.columns)
 
 

@@ -1,0 +1,76 @@
+"""Defaults that somebody gave a server for all sessions: none changes what is read, written or told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from consumer import app
+from consumer.model.actions import Action
+from tests.servers import SqlServer
+from tests.support.inline_loader import InlineLoader
+from tests.support.lettered import COLUMNS, KEYLESS, TABLE, Storage
+from tests.support.observers import Recorder
+
+EVERYWHERE = {
+    "sql_select_limit": "1",
+    "completion_type": "'CHAIN'",
+    "autocommit": "0",
+    "sql_safe_updates": "1",
+    "max_join_size": "1",
+    "default_storage_engine": "'MyISAM'",
+    "sql_mode": "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH'",
+}
+OF = {
+    "mariadb": EVERYWHERE | {"sql_if_exists": "1", "max_statement_time": "0.001", "tx_isolation": "'SERIALIZABLE'"},
+    "mysql": EVERYWHERE | {"max_execution_time": "1", "transaction_isolation": "'SERIALIZABLE'"},
+}
+CASES = [(server, name, value) for server, values in OF.items() for name, value in values.items()]
+
+
+@contextmanager
+def default(server: SqlServer, name: str, value: str) -> Iterator[None]:
+    """For all sessions that begin."""
+    ((before,),) = server.execute(f"SELECT @@GLOBAL.{name}")
+    server.execute(f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        server.execute(f"SET GLOBAL {name} = " + (f"'{before}'" if isinstance(before, str) else str(before)))
+
+
+@pytest.mark.parametrize("keyless", [False, True], ids=["key", "no key"])
+@pytest.mark.parametrize(("kind", "name", "value"), CASES, ids=[f"{kind}-{name}" for kind, name, _ in CASES])
+def test_it_changes_nothing(
+    request: pytest.FixtureRequest, kind: str, name: str, value: str, keyless: bool, tmp_path: Path
+) -> None:
+    """Neither in the first run, nor where there are rows, statements and progress to be read."""
+    server: SqlServer = request.getfixturevalue(f"fresh_{kind}")
+    storage = Storage(tmp_path, columns=KEYLESS if keyless else COLUMNS)
+    with default(server, name, value):
+        storage.file(*(storage.line((10 + n, str(n), str(n), "a")) for n in range(4)))
+        storage.feed.statement("d.t", 18, Action.TRUNCATE_TABLE, "TRUNCATE TABLE `t`", storage.columns)
+        storage.file(*(storage.line((20 + n, str(n), str(n), "b")) for n in range(4)), version=18)
+        assert storage.once(server.url(), 30).exit_code == 0
+        changes = [storage.line((31, "2", "9", "c"), "UPDATE", old=(22, "2", "2", "b"))]
+        storage.file(*changes, storage.line((32, "3", "3", "b"), "DELETE"), version=18)
+        assert storage.once(server.url(), 40).exit_code == 0
+        (check,) = app.verify(storage.settings(server.url()), Recorder(), loader=InlineLoader()).tables
+    assert (check.table, check.state) == (TABLE, "equal")
+    assert server.execute("SELECT * FROM d.t ORDER BY id") == [(0, 0, "b"), (1, 1, "b"), (2, 9, "c")]
+
+
+def test_a_key_that_the_server_makes_is_named(fresh_mysql: SqlServer, tmp_path: Path) -> None:
+    storage = Storage(tmp_path, columns=KEYLESS)
+    storage.file(storage.line((10, "1", "1", "a")))
+    with default(fresh_mysql, "sql_generate_invisible_primary_key", "1"):
+        assert storage.once(fresh_mysql.url(), 15).exit_code == 3
+    stopped = storage.stopped()
+    assert stopped is not None
+    assert "my_row_id" in stopped.message
+    fresh_mysql.execute(stopped.hint.partition(";")[0])
+    assert storage.once(fresh_mysql.url(), 15).exit_code == 0
+    assert fresh_mysql.execute("SELECT * FROM d.t") == [(1, 1, "a")]
