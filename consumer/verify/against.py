@@ -173,13 +173,13 @@ def _at(progress: Progress, name: TableName) -> int:
 
 def _check_nothing_pending(history: TableHistory) -> None:
     """Raises SchemaDrift where the other server may have columns or rows of a statement that the target has not."""
-    if (statement := history.pending) is not None:
+    if (statement := history.statements.pending) is not None:
         raise SchemaDrift(
             f"the statement of version {statement.version}, above its watermark, may have run on the other server",
             hint="run `once`, then verify again",
             table=str(history.name),
         )
-    if history.options.dialect.timeless and history.unread_files:
+    if history.options.dialect.timeless and history.files.unread:
         raise SchemaDrift(
             "the storage has files of it that were not read, and their rows do not say when they were committed",
             hint="run `once`, then verify again",

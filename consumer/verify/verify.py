@@ -240,7 +240,7 @@ class Verifier:
                     bad = history.progress.bad_rows.get(history.name, {})
                     notes = (*self.said(task, counted, untold), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
-                    found = TableCheck(history.name, history.upto, counted, notes, files=files, gone=history.gone)
+                    found = TableCheck(history.name, history.upto, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
                 if not self.learnt(absent, error, task):

@@ -1,0 +1,160 @@
+"""The statements of one table's life, as `verify` reads its rows between them: which ones change what rows are or have,
+and the columns that the table has between two of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from consumer.ddl.changes import changes_of, takes_rows
+from consumer.ddl.declared import Definition
+from consumer.model.actions import Action
+from consumer.model.columns import Column
+from consumer.model.ddl_policy import ignored_reason
+from consumer.model.files import SchemaFile
+from consumer.model.names import TableName, same_name
+from consumer.model.progress import DdlState, Progress
+from consumer.model.steps import ddl_id
+from consumer.plan.catalog import Catalog
+from consumer.plan.lives import Life, exchanges, given_at
+from consumer.plan.statement import action_of
+
+
+@dataclass(frozen=True)
+class TableStatements:
+    """Those of the table `name`, with this `life`, up to `upto`. `moving` has the statements that exchange partitions.
+    A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE TABLE."""
+
+    name: TableName
+    life: Life
+    upto: int
+    keeps_ended: bool
+    catalog: Catalog
+    moving: Catalog
+    progress: Progress
+
+    @cached_property
+    def all(self) -> list[SchemaFile]:
+        """Without each TRUNCATE TABLE that a policy has ignored: the rows must be there."""
+        return [file for file in self.life.statements if file.version <= self.upto and not self._is_ignored(file)]
+
+    @cached_property
+    def begins(self) -> int:
+        """The statement that the table was empty behind; 0 for none in the storage."""
+        emptied = [] if self.keeps_ended else [file for file in self.all if action_of(file) is Action.TRUNCATE_TABLE]
+        birth = self.life.birth
+        return max((file.version for file in emptied), default=birth.version if birth is not None else 0)
+
+    @cached_property
+    def given(self) -> int:
+        """The moment as of which the target was given the table, 0 for none."""
+        return max(self.progress.start_ts, given_at(self.life, self.progress))
+
+    @cached_property
+    def moves(self) -> list[SchemaFile]:
+        """Statements behind the beginning that brought rows from another table."""
+        found = exchanges(self.moving, self.life, self.upto)
+        return [file for file in found if file.version > self.begins]
+
+    @cached_property
+    def cuts(self) -> list[SchemaFile]:
+        """The statements that change what rows are or have, in order."""
+        found: dict[str, SchemaFile] = {file.path: file for file in self.moves}
+        last: SchemaFile | None = None
+        for file in self.all:
+            earlier = last or self.before(file.version)
+            changed = earlier is None or self.columns(earlier) != self.columns(file) or earlier.name != file.name
+            if changed or takes_rows_away(file) or changes_of(file).columns.columns:
+                found[file.path] = file
+            last = file
+        return sorted(found.values(), key=lambda file: (file.version, file.path))
+
+    @property
+    def left_out(self) -> SchemaFile | None:
+        """The first statement that would have taken rows away, and was not executed."""
+        for file in self.all:
+            record = self.progress.ddls.get(ddl_id(file))
+            skipped = record is not None and record.state is DdlState.SKIPPED and file.version > self.given
+            if skipped and (action_of(file) is Action.TRUNCATE_TABLE or takes_rows_away(file)):
+                return file
+        return None
+
+    @property
+    def pending(self) -> SchemaFile | None:
+        """The first statement above the watermark that is about the table, or about all tables of its database."""
+        later = (file for file in self.catalog.files if file.version > self.upto)
+        return next((file for file in later if _is_about(file, self.name)), None)
+
+    def is_own(self, file: SchemaFile) -> bool:
+        """Whether the statement tells columns of this table, and not of one that it exchanged a partition with."""
+        return file.name in self.life.names and file.path in self._paths
+
+    def before(self, version: int) -> SchemaFile | None:
+        """The schema file that tells the table's columns before `version`."""
+        known = self._known_files
+        return known[max(bisect_left(known, version, key=_version) - 1, 0)] if known else None
+
+    def columns(self, file: SchemaFile | None) -> tuple[Column, ...]:
+        """With the labels that the statements tell."""
+        if file is None:
+            return ()
+        declared = self.declared(file)
+        return tuple(
+            replace(column, elements=column.elements or declared.get(same_name(column.name), Definition()).elements)
+            if column.labelled
+            else column
+            for column in file.columns
+        )
+
+    def declared(self, file: SchemaFile | None) -> Mapping[str, Definition]:
+        """What the statements say of each column as of `file`."""
+        return {} if file is None else self.catalog.declared(file)
+
+    def name_at(self, version: int) -> TableName:
+        """The name that the table has from `version` on."""
+        pairs = zip(self.life.names, self.life.since, strict=True)
+        return next((name for name, since in reversed(list(pairs)) if since <= version), self.life.names[0])
+
+    @cached_property
+    def _paths(self) -> frozenset[str]:
+        return frozenset(file.path for file in self.life.statements)
+
+    @cached_property
+    def _known_files(self) -> list[SchemaFile]:
+        """The schema files that tell the table's columns, by version."""
+        by_table = self.catalog.by_table
+        known = [
+            file
+            for name in self.life.names
+            for file in by_table.get(name, ())
+            if file.path in self._paths or (not file.query and self.name_at(file.version) == name)
+        ]
+        return sorted(known, key=_version)
+
+    def _is_ignored(self, file: SchemaFile) -> bool:
+        action, record = action_of(file), self.progress.ddls.get(ddl_id(file))
+        if action is not Action.TRUNCATE_TABLE or record is None:
+            return False
+        return record.state is DdlState.SKIPPED and record.reason == ignored_reason(action)
+
+
+def takes_rows_away(file: SchemaFile) -> bool:
+    """Whether rows of the table may be gone behind the statement, though no change tells it: also where a partition's
+    part of the statement was not understood."""
+    return takes_rows(file) or "PARTITION" in changes_of(file).partitions.misread.upper()
+
+
+def _is_about(file: SchemaFile, table: TableName) -> bool:
+    """Whether the file's statement names the table, of whatever database: better one too many than one missing."""
+    if not file.query:
+        return False
+    if not file.table:
+        return same_name(file.database) == same_name(table.database)
+    names = (file.table, *(reference.table for reference in changes_of(file).names))
+    return same_name(table.table) in map(same_name, names)
+
+
+def _version(file: SchemaFile) -> int:
+    return file.version
