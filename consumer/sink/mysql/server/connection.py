@@ -137,7 +137,6 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         "time_zone": "+00:00",  # as the decoder has TIMESTAMPs; a statement sets its own
         "unique_checks": 1,
         "sql_select_limit": _NO_LIMIT,  # a cut answer looks like a whole one
-        "completion_type": "NO_CHAIN",  # no COMMIT ends the connection or begins a transaction
         "sql_notes": 1,  # a note is all that tells of digits or blanks that strict mode cuts off
         "innodb_lock_wait_timeout": LOCK_WAIT_SECONDS,
         "net_read_timeout": SILENCE_SECONDS,
@@ -158,6 +157,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
             values["tidb_snapshot"] = str(settings.as_of)  # rows and columns, until the session ends
     else:
         values |= {"lock_wait_timeout": LOCK_WAIT_SECONDS, "sql_safe_updates": 0, "sql_big_selects": 1}
+        values["completion_type"] = "NO_CHAIN"  # no COMMIT ends the connection or begins a transaction
         values["default_storage_engine"] = values["default_tmp_storage_engine"] = "InnoDB"  # with transactions
     if flavor.name == "mariadb":
         values["max_statement_time"] = 0
