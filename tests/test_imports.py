@@ -52,20 +52,6 @@ def test_a_round_with_nothing_new_needs_no_arrow() -> None:
     assert loaded & {"pyspark", "pyarrow", "pandas", "numpy", "duckdb"} == set()
 
 
-def test_s3_needs_no_event_loop() -> None:
-    """Each Spark worker that reads from S3 makes a client, too."""
-    done = (
-        "import json, sys\n"
-        "from consumer.storage.s3_client import s3_client\n"
-        "from consumer.storage.settings import StorageSettings\n"
-        "s3_client(StorageSettings.from_uri('s3://b/p?endpoint=http://127.0.0.1:1&access-key=A&secret-access-key=s'))\n"
-        "print(json.dumps(sorted(sys.modules)))"
-    )
-    loaded = set(json.loads(subprocess.check_output([sys.executable, "-c", done], text=True)))
-    assert "botocore.client" in loaded
-    assert loaded & {"asyncio", "aiohttp", "fsspec"} == set()
-
-
 def test_the_lowest_layers_need_python_alone() -> None:
     # What a fresh interpreter has by itself (site hooks of the environment) is not ours.
     ours = loaded_by("consumer.errors", "consumer.model", "consumer.ports") - loaded_by()

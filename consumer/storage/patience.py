@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -26,8 +27,10 @@ _REFUSALS = frozenset(
     }
 )
 _UNREACHABLE = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyConnectionError"})
-_BROKEN = frozenset({"HTTPClientError", "IncompleteReadError", "ResponseParserError"})
-"""By the name of a class or of one that it inherits from: botocore is not imported here."""
+_BROKEN = frozenset(
+    {"HTTPClientError", "IncompleteReadError", "ResponseParserError", "ProtocolError", "ClientPayloadError"}
+)
+"""By the name of a class or of one that it inherits from: neither botocore nor aiohttp is imported here."""
 
 T = TypeVar("T")
 
@@ -57,7 +60,9 @@ def _give_up(state: tenacity.RetryCallState) -> bool:
 
 
 def _unreachable(error: BaseException) -> bool:
-    return not _names(error).isdisjoint(_UNREACHABLE)
+    """aiobotocore says of a connection that breaks under a request, too, that there is none: the server was there."""
+    under = getattr(error, "kwargs", {}).get("error")
+    return not _names(error).isdisjoint(_UNREACHABLE) and getattr(under, "errno", None) != errno.ECONNRESET
 
 
 def _names(error: BaseException) -> set[str]:

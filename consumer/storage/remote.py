@@ -126,7 +126,7 @@ def _filesystem_class(scheme: str) -> Any:
 
 
 def _connected(settings: StorageSettings) -> Any:
-    options = settings.client_options()
+    options = settings.fsspec_options()
     # What is no file would be taken for a token, and sent away to be looked at.
     if (login := options.get("token")) is not None and not os.path.isfile(login):
         raise BadConfig("the file that credentials-file of the upstream URI names is not there")

@@ -1,4 +1,4 @@
-"""S3 and what speaks its language, through botocore.
+"""S3 and what speaks its language, through s3fs.
 
 A listing is one walk over the keys, in the server's order, that leaps over spans: a page that ends inside a span is
 followed by the page behind it. So it takes no more requests than a plain walk, and no more than one for each span and

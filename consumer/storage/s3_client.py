@@ -1,10 +1,9 @@
-"""S3 through botocore: requests are made as they are, so that answers can be checked."""
+"""One s3fs filesystem, used for its connections: requests are made as they are, so that answers can be checked."""
 
 from __future__ import annotations
 
 import os
 import threading
-from contextlib import closing
 from typing import Any
 
 from consumer.storage.settings import StorageSettings
@@ -25,33 +24,44 @@ def s3_client(settings: StorageSettings) -> S3Client:
 
 
 class S3Client:
-    """Calls S3's operations by botocore's names and arguments, and raises botocore's errors, untranslated."""
+    """Calls S3's operations by botocore's names and arguments, and raises botocore's errors, untranslated.
+
+    The filesystem's own methods would list in their own way, and say nothing of a body that breaks off.
+    """
 
     def __init__(self, settings: StorageSettings) -> None:
-        from botocore.config import Config
-        from botocore.session import Session
+        from aiobotocore.session import AioSession
+        from s3fs import S3FileSystem
 
-        options = settings.client_options()
-        session = Session(profile=options.pop("profile", None))
+        options = settings.fsspec_options()
+        session = AioSession(profile=options.pop("profile", None))
         # A page of a listing has a thousand times: nobody asks for them, and reading them is half of the work.
         session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
-        config = Config(
-            s3=options.pop("s3", None),
-            connect_timeout=5,
-            read_timeout=20,
+        config = {
+            **options.pop("config_kwargs", {}),
+            "connect_timeout": 5,
+            "read_timeout": 20,
             # What may pass is tried again in one place, bodies that break off included.
-            retries={"total_max_attempts": 1, "mode": "standard"},
-            max_pool_connections=CONNECTIONS,
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": CONNECTIONS,
             # Servers other than Amazon's do not all know the checksums that are sent unasked.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-        )
-        self._client = session.create_client("s3", config=config, **options)
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        }
+        self._files = S3FileSystem(session=session, config_kwargs=config, skip_instance_cache=True, **options)
+        self._files.connect()
 
     def call(self, operation: str, **request: Any) -> dict[str, Any]:
         """The answer; its ``Body``, where it has one, as bytes."""
-        answer: dict[str, Any] = getattr(self._client, operation)(**request)
+        from fsspec.asyn import sync
+
+        answer: dict[str, Any] = sync(self._files.loop, self._call, operation, request)
+        return answer
+
+    async def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        client = await self._files.get_s3(request["Bucket"])
+        answer: dict[str, Any] = await getattr(client, operation)(**request)
         if "Body" in answer:
-            with closing(answer["Body"]) as body:
-                answer["Body"] = body.read()
+            async with answer["Body"] as body:
+                answer["Body"] = await body.read()
         return answer

@@ -84,9 +84,8 @@ class StorageSettings:
                 text = _secret_in_texts(value).sub("***", text)
         return text
 
-    def client_options(self) -> dict[str, Any]:
-        """The arguments of this storage's fsspec filesystem, which caches nothing: each listing is a new look. For S3
-        those of botocore's client, with ``profile`` for its session and ``s3`` for its configuration."""
+    def fsspec_options(self) -> dict[str, Any]:
+        """The arguments of this storage's fsspec filesystem. Nothing is cached: each listing is a new look."""
         options = dict(self.options)
         match self.scheme:
             case "gcs":
@@ -94,19 +93,15 @@ class StorageSettings:
             case "azblob":
                 found = _azure_options(options)
             case "s3":
-                return _given(_s3_options(options))
+                found = _s3_options(options)
             case _:
                 return {}
-        return {"use_listings_cache": False} | _given(found)
+        return {"use_listings_cache": False} | {name: value for name, value in found.items() if value is not None}
 
     def __repr__(self) -> str:
         given = {**dict(self.options), **self.parameters}
         shown = {name: "***" if name in SECRETS else value for name, value in given.items()}
         return f"StorageSettings({self.identity!r}, {shown})"
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def _secret_in_texts(value: str) -> re.Pattern[str]:
@@ -193,11 +188,11 @@ def _s3_options(options: Mapping[str, str]) -> dict[str, Any]:
     if _FLAGS[options.get("use-accelerate-endpoint", "false").lower()]:
         s3["use_accelerate_endpoint"] = True
     return {
-        "aws_access_key_id": options.get("access-key"),
-        "aws_secret_access_key": options.get("secret-access-key"),
-        "aws_session_token": options.get("session-token"),
+        "key": options.get("access-key"),
+        "secret": options.get("secret-access-key"),
+        "token": options.get("session-token"),
         "profile": options.get("profile"),
         "endpoint_url": endpoint,
-        "region_name": options.get("region") or None,
-        "s3": s3 or None,
+        "client_kwargs": {"region_name": options["region"]} if options.get("region") else None,
+        "config_kwargs": {"s3": s3} if s3 else None,
     }

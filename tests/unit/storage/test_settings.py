@@ -30,15 +30,16 @@ def test_the_identity_is_scheme_bucket_and_prefix(uri: str, identity: str) -> No
     assert StorageSettings.from_uri(uri).identity == identity
 
 
-def test_s3_options_reach_the_client() -> None:
+def test_s3_options_reach_the_filesystem() -> None:
     settings = StorageSettings.from_uri(f"{S3}&region=eu-1&worker-count=3")
-    assert settings.client_options() == {
-        "aws_access_key_id": "AK",
-        "aws_secret_access_key": "s/e+c=r",
-        "aws_session_token": "tok",
+    assert settings.fsspec_options() == {
+        "use_listings_cache": False,
+        "key": "AK",
+        "secret": "s/e+c=r",
+        "token": "tok",
         "endpoint_url": "http://127.0.0.1:9000",
-        "region_name": "eu-1",
-        "s3": {"addressing_style": "path"},
+        "client_kwargs": {"region_name": "eu-1"},
+        "config_kwargs": {"s3": {"addressing_style": "path"}},
     }
 
 
@@ -46,29 +47,29 @@ def test_s3_options_reach_the_client() -> None:
     ("query", "config"),
     [
         ("", None),
-        ("?force-path-style=true", {"addressing_style": "path"}),
+        ("?force-path-style=true", {"s3": {"addressing_style": "path"}}),
         ("?endpoint=https://x&force_path_style=false", None),
-        ("?use-accelerate-endpoint=true", {"use_accelerate_endpoint": True}),
+        ("?use-accelerate-endpoint=true", {"s3": {"use_accelerate_endpoint": True}}),
     ],
 )
 def test_buckets_are_addressed_by_path_behind_an_endpoint(query: str, config: object) -> None:
-    assert StorageSettings.from_uri(f"s3://b/p{query}").client_options().get("s3") == config
+    assert StorageSettings.from_uri(f"s3://b/p{query}").fsspec_options().get("config_kwargs") == config
 
 
 def test_options_of_other_clouds_reach_their_filesystems() -> None:
     gcs = StorageSettings.from_uri("gcs://b/p?credentials-file=/key.json&endpoint=http://g")
     azure = StorageSettings.from_uri("azblob://c/p?account-name=n&account-key=k&endpoint=https://n.example.com")
     local = StorageSettings.from_uri("file:///d")
-    assert gcs.client_options() == {
+    assert gcs.fsspec_options() == {
         "use_listings_cache": False,
         "token": "/key.json",
         "endpoint_url": "http://g",
     }
-    assert azure.client_options() == {
+    assert azure.fsspec_options() == {
         "use_listings_cache": False,
         "connection_string": "BlobEndpoint=https://n.example.com;AccountName=n;AccountKey=k",
     }
-    assert local.client_options() == {}
+    assert local.fsspec_options() == {}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_options_of_other_clouds_reach_their_filesystems() -> None:
     ],
 )
 def test_a_sas_token_and_a_login_of_the_environment(query: str, options: dict[str, str]) -> None:
-    found = StorageSettings.from_uri(f"azblob://c/p?{query}").client_options()
+    found = StorageSettings.from_uri(f"azblob://c/p?{query}").fsspec_options()
     assert found == {"use_listings_cache": False, **options}
 
 
@@ -160,4 +161,4 @@ def test_a_parameter_that_ticdc_does_not_know_by_this_name(parameter: str, near:
 
 def test_the_storages_own_options_are_compared_as_its_library_does() -> None:
     uri = "s3://bucket?Access_Key=AK&secret_access_key=s&REGION=eu"
-    assert StorageSettings.from_uri(uri).client_options()["aws_access_key_id"] == "AK"
+    assert StorageSettings.from_uri(uri).fsspec_options()["key"] == "AK"
