@@ -20,10 +20,10 @@ _START_SECONDS = 180
 
 
 class SparkCluster:
-    """``with SparkCluster(workers=2) as cluster: cluster.url``."""
+    """``with SparkCluster(workers=2) as cluster: cluster.url``. `java_options` are for master and workers."""
 
-    def __init__(self, workers: int = 2) -> None:
-        self._workers = workers
+    def __init__(self, workers: int = 2, java_options: str = "") -> None:
+        self._workers, self._java_options = workers, java_options
         self._folder = Path(tempfile.mkdtemp(prefix="spark-"))
         self._port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -69,6 +69,7 @@ class SparkCluster:
             "SPARK_HOME": str(home),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_JAVA_OPTS": self._java_options,
         }
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen([*command, *arguments], stdout=log, stderr=log, env=environment)

@@ -55,12 +55,16 @@ def connect(process: subprocess.Popen[bytes] | None = None) -> None:
 
 def disconnect() -> None:
     """As if there had never been a JVM: a later session starts another."""
-    accumulators = getattr(active_context(), "_accumulatorServer", None)
-    if accumulators is not None:
-        # It would print a trace when the JVM's end of its connection goes away.
-        accumulators.handle_error = lambda *_: None
+    mute_accumulators()
     SparkContext._gateway = SparkContext._jvm = None
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None
+
+
+def mute_accumulators() -> None:
+    """Theirs would print a trace when the JVM's end of its connection goes away."""
+    accumulators = getattr(active_context(), "_accumulatorServer", None)
+    if accumulators is not None:
+        accumulators.handle_error = lambda *_: None
 
 
 def _ask_for_no_numpy() -> None:

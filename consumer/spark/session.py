@@ -113,6 +113,9 @@ def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
             with own_handlers():
                 conf = SparkConf(loadDefaults=False).setAll([*properties.items()])
                 session = SparkSession.builder.config(conf=conf).getOrCreate()
+            from consumer.spark.internals import mute_accumulators
+
+            mute_accumulators()
         except Exception as error:
             reason = _why_not(error, noise, settings)
             if reason is None:

@@ -32,9 +32,8 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="a file: a line for each trial; those in it are not played again")
     given = parser.parse_args()
     levels, targets = given.consistency.split(","), given.targets.split(",")
-    parts: list[Part] = [DriverPart(target, given.points, given.kinds, level) for level in levels for target in targets]
-    if given.spark:
-        parts = [SparkPart(target, given.points, given.kinds) for target in targets]
+    made: type[Part] = SparkPart if given.spark else DriverPart
+    parts = [made(target, given.points, given.kinds, level) for level in levels for target in targets]
     for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell runs it in its background
         signal.signal(number, signal.default_int_handler)
     results = Results(given.results)

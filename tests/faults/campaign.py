@@ -34,11 +34,9 @@ class Campaign:
     def __init__(self, parts: Sequence[Part], runs: int, jobs: int, seed: int, results: Results, work: Path) -> None:
         self._results, self._work = results, work
         self._jobs, self._random = jobs, random.Random(seed)
-        self._rounds: queue.SimpleQueue[tuple[int, Part]] = queue.SimpleQueue()
-        for number in range(runs):
-            for part in parts:
-                self._rounds.put((number, part))
-        self._stop, self._ended = threading.Event(), queue.SimpleQueue[None]()
+        self._rounds = [(number, part) for number in range(runs) for part in parts]
+        self._taking, self._stop = threading.Lock(), threading.Event()
+        self._ended = queue.SimpleQueue[None]()
         self._errors: list[BaseException] = []
 
     def play(self) -> None:
@@ -58,52 +56,78 @@ class Campaign:
 
     def _job(self) -> None:
         servers: dict[str, SqlServer | None] = {}
+        chain, part = _Chain(), None
         with ExitStack() as stack:
             stack.callback(self._ended.put, None)  # when its servers have ended
             try:
-                while not self._stop.is_set():
-                    number, part = self._rounds.get_nowait()
+                while not self._stop.is_set() and (taken := self._taken(part)):
+                    number, wanted = taken
+                    if wanted != part:
+                        chain.forget()
+                        part = wanted
                     if part.target not in servers:
                         servers[part.target] = server = server_of(part.target, self._folder())
                         if server is not None:
                             stack.callback(server.stop)
-                    self._round(number, part, servers[part.target])
-            except queue.Empty:
-                pass
+                    self._round(number, part, servers[part.target], chain)
+                chain.forget()
             except BaseException as error:
                 self._errors.append(error)
                 self._stop.set()
+                chain.leave()
 
-    def _round(self, number: int, part: Part, server: SqlServer | None) -> None:
-        chain, left = None, 0
+    def _taken(self, last: Part | None) -> tuple[int, Part] | None:
+        """A round with the lowest number, of the `last` part where there is one: its chain goes on."""
+        with self._taking:
+            first = [item for item in self._rounds if item[0] == self._rounds[0][0]]
+            for item in sorted(first, key=lambda item: item[1] != last)[:1]:
+                self._rounds.remove(item)
+                return item
+        return None
+
+    def _round(self, number: int, part: Part, server: SqlServer | None, kept: _Chain) -> None:
         for point in part.points():
             for kind, act in part.kinds().items():
                 cell = Cell(part.title, point.name, kind)
                 if self._stop.is_set() or self._results.has(cell, number):
                     continue
-                if chain is None or not left:
-                    self._forget(chain)
-                    chain = part.chain(self._folder(), server, self._random.randrange(1 << 30), number)
-                    left = self._random.randint(1, part.longest)
+                if not kept.left:
+                    kept.forget()
+                    kept.chain = part.chain(self._folder(), server, self._random.randrange(1 << 30))
+                    kept.left = self._random.randint(1, part.longest)
+                chain = kept.chain
+                assert chain is not None
                 began = time.monotonic()
                 outcome = _played(chain, point, number, act)
                 seconds = round(time.monotonic() - began, 2)
                 wrong = tuple(outcome.differences or ())
                 self._results.keep(Result(cell, number, outcome.first, outcome.runs, wrong, seconds))
-                left -= 1
+                kept.left -= 1
                 if wrong:
                     print(f"{part.title}, {point.name}, {kind}: {'; '.join(wrong)}; see {chain.folder}", flush=True)
-                    chain.close()
-                    chain = None
-        self._forget(chain)
-
-    def _forget(self, chain: AnyChain | None) -> None:
-        if chain is not None:
-            chain.close()
-            shutil.rmtree(chain.folder)
+                    kept.leave()
 
     def _folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self._work))
+
+
+class _Chain:
+    """The one that a job goes on with, for so many trials more."""
+
+    chain: AnyChain | None = None
+    left = 0
+
+    def forget(self) -> None:
+        if self.chain is not None:
+            folder = self.chain.folder
+            self.leave()
+            shutil.rmtree(folder)
+
+    def leave(self) -> None:
+        """What it wrote stays."""
+        if self.chain is not None:
+            self.chain.close()
+        self.chain, self.left = None, 0
 
 
 def _played(chain: AnyChain, point: Point, number: int, act: Act) -> Outcome:

@@ -38,6 +38,11 @@ def target_killed(chain: Chain) -> None:
     chain.program.send(signal.SIGCONT)
 
 
+def target_set_back(chain: Chain) -> None:
+    chain.target.set_back()
+    chain.program.send(signal.SIGCONT)
+
+
 def interrupted(chain: Chain) -> None:
     chain.program.send(signal.SIGTERM)
     chain.program.send(signal.SIGCONT)
@@ -50,6 +55,7 @@ KINDS: dict[str, Callable[[Chain], None]] = {
     "SIGTERM": interrupted,
     "cut off": cut_off,
     "target killed": target_killed,
+    "target set back": target_set_back,
 }
 OF_A_FILE = ("kill -9", "frozen", "overtaken", "SIGTERM")
 """Those that a DuckDB file knows."""

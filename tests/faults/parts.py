@@ -37,10 +37,11 @@ class Part(ABC):
     target: str
     point: str
     kind: str
+    consistency: str
 
     @property
-    @abstractmethod
-    def title(self) -> str: ...
+    def title(self) -> str:
+        return NAMES[self.target] + ("" if self.consistency == "row" else f", --consistency {self.consistency}")
 
     @property
     @abstractmethod
@@ -57,8 +58,8 @@ class Part(ABC):
         return [Cell(self.title, point.name, kind) for point in self.points() for kind in self.kinds()]
 
     @abstractmethod
-    def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
-        """On an emptied target, in the round of that number."""
+    def chain(self, folder: Path, server: SqlServer | None, seed: int) -> AnyChain:
+        """On an emptied target."""
 
     @abstractmethod
     def _points(self) -> Sequence[Point]: ...
@@ -69,19 +70,14 @@ class Part(ABC):
     def _known(self, of_servers: Mapping[str, Act], of_a_file: Sequence[str]) -> Mapping[str, Act]:
         return {name: of_servers[name] for name in of_a_file} if self.target == "duckdb" else of_servers
 
-    def _empty(self, folder: Path, server: SqlServer | None, *flags: str) -> Target:
+    def _empty(self, folder: Path, server: SqlServer | None) -> Target:
+        flags = ("--consistency", self.consistency)
         return FileTarget(folder, *flags) if server is None else ServerTarget(server, *flags)
 
 
 @dataclass(frozen=True)
 class DriverPart(Part):
     """The driver, whose process loads rows too."""
-
-    consistency: str
-
-    @property
-    def title(self) -> str:
-        return NAMES[self.target] + ("" if self.consistency == "row" else f", --consistency {self.consistency}")
 
     @property
     def longest(self) -> int:
@@ -90,8 +86,8 @@ class DriverPart(Part):
     def _kinds(self) -> Mapping[str, Act]:
         return self._known(kinds.KINDS, kinds.OF_A_FILE)
 
-    def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
-        return Chain(folder, self._empty(folder, server, "--consistency", self.consistency), seed)
+    def chain(self, folder: Path, server: SqlServer | None, seed: int) -> AnyChain:
+        return Chain(folder, self._empty(folder, server), seed)
 
     def _points(self) -> Sequence[Point]:
         return points_of(self.target != "duckdb", self.consistency)
@@ -99,21 +95,21 @@ class DriverPart(Part):
 
 @dataclass(frozen=True)
 class SparkPart(Part):
-    """The processes of a Spark cluster. In every other round tables are loaded in two halves."""
+    """The processes of a Spark cluster."""
 
     @property
     def title(self) -> str:
-        return f"{NAMES[self.target]} on a Spark cluster"
+        return super().title.replace(NAMES[self.target], f"{NAMES[self.target]} on a Spark cluster")
 
     @property
     def longest(self) -> int:
-        return 1000
+        return 200
 
     def _kinds(self) -> Mapping[str, Act]:
         return self._known(spark_kinds.KINDS, spark_kinds.OF_A_FILE)
 
-    def chain(self, folder: Path, server: SqlServer | None, seed: int, number: int) -> AnyChain:
-        return SparkChain(folder, self._empty(folder, server), seed, halves=number % 2 == 1)
+    def chain(self, folder: Path, server: SqlServer | None, seed: int) -> AnyChain:
+        return SparkChain(folder, self._empty(folder, server), seed)
 
     def _points(self) -> Sequence[Point]:
         return OF_TASKS

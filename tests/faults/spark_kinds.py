@@ -11,7 +11,7 @@ import psutil
 
 from tests.faults.spark_chain import SparkChain
 
-_FROZEN = 1.0
+_FROZEN = 0.3
 _WRITES_WITHIN = 2.0
 """Seconds in which a worker that goes on has written its rows."""
 _ENDS_WITHIN = 15.0
@@ -78,6 +78,11 @@ def target_killed(chain: SparkChain) -> None:
     _wake(chain.worker)
 
 
+def target_set_back(chain: SparkChain) -> None:
+    chain.target.set_back()
+    _wake(chain.worker)
+
+
 def _wake(*processes: psutil.Process) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -94,6 +99,7 @@ KINDS: dict[str, Callable[[SparkChain], None]] = {
     "driver's JVM kill -9": machine_killed,
     "cut off": cut_off,
     "target killed": target_killed,
+    "target set back": target_set_back,
 }
-OF_A_FILE = tuple(name for name in KINDS if name not in ("cut off", "target killed"))
+OF_A_FILE = tuple(name for name in KINDS if name not in ("cut off", "target killed", "target set back"))
 """Those that a DuckDB file knows."""

@@ -37,11 +37,19 @@ class Target(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End the target at once, and start it again."""
+        """End the target at once, and start it again. It has all that it said it had."""
+
+    @abstractmethod
+    def set_back(self) -> None:
+        """The same, without up to a second of that, as when a replica that lags takes over."""
+
+
+_KEEP = ("SET GLOBAL innodb_flush_log_at_trx_commit = 2", "FLUSH ENGINE LOGS")
+"""What a commit leaves is with the system, and no longer in the server's memory until the next second."""
 
 
 class ServerTarget(Target):
-    """Empties the server."""
+    """Empties the server, one of tests.servers: they keep the last second in memory."""
 
     def __init__(self, server: SqlServer, *flags: str) -> None:
         self._server, self.uri, self.flags = server, server.url(), flags
@@ -62,6 +70,10 @@ class ServerTarget(Target):
         self._server.kill_clients()
 
     def kill(self) -> None:
+        self._server.execute(*_KEEP)
+        self.set_back()
+
+    def set_back(self) -> None:
         self._server.kill()
         self._server.start()
 
@@ -88,6 +100,8 @@ class FileTarget(Target):
     def cut_off(self) -> None: ...
 
     def kill(self) -> None: ...
+
+    def set_back(self) -> None: ...
 
 
 def server_of(target: str, work: Path) -> SqlServer | None:

@@ -63,12 +63,15 @@ def test_a_worker_that_dies_breaks_its_job_and_spark_goes_on(loader: SparkLoader
     assert works(loader)
 
 
-def test_a_jvm_that_dies_is_started_anew(loader: SparkLoader) -> None:
+def test_a_jvm_that_dies_is_started_anew(loader: SparkLoader, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without a trace of PySpark's own, whose connections end."""
     assert works(loader)
+    capfd.readouterr()
     os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
     (outcome,) = loader.load([task(0)], Failing(TargetUnavailable("it went away")), MemoryReader(b""))
     assert isinstance(outcome.error, JobBroken)
     assert works(loader)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("error", [TargetUnavailable("it went away"), BadConfig("no such user")])
