@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -225,13 +224,12 @@ def deny(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
 def test_a_file_that_cannot_be_read_stops_its_table_alone(
     word: str, round_bytes: str, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     for table in ("d.t", "d.u"):
         feed.create(table, 2)
         feed.puts(table, 2, {10: (1, "a")})
         feed.puts(table, 2, {12: (2, "b")})
     deny(monkeypatch, word)
-    result = replica.once(15, round_bytes=round_bytes)
+    result = replica.once(15, round_bytes=round_bytes, max_wait="1s")
     assert (result.exit_code, states(result)) == (3, {"d.t": "ok", "d.u": "stopped"})
     assert "access is denied" in result.tables[TableName("d", "u")].error
     monkeypatch.undo()
@@ -242,7 +240,6 @@ def test_a_file_that_cannot_be_read_stops_its_table_alone(
 def test_a_storage_that_does_not_answer_at_all_stops_no_table(
     feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     feed.create("d.t", 2)
     feed.puts("d.t", 2, {10: (1, "a")})
     feed.checkpoint(15)
@@ -253,7 +250,7 @@ def test_a_storage_that_does_not_answer_at_all_stops_no_table(
         real(self, listing, seconds)
 
     monkeypatch.setattr(ConsumerManager, "run_round", run_round)
-    left = replica.once()
+    left = replica.once(max_wait="1s")
     assert (left.exit_code, [table.state for table in left.tables.values()]) == (4, ["waits"])
     monkeypatch.undo()
     assert replica.once(20).exit_code == 0
