@@ -33,10 +33,10 @@ def missing(connection: duckdb.DuckDBPyConnection, names: Collection[TableName])
 def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]) -> dict[TableName, ReplicaTable]:
     """Those of `names` that exist; case does not tell two names apart, neither upstream nor here."""
     wanted = {name: name.folded for name in names}
-    listed = json.dumps([[name.database, name.table] for name in names])
+    listed = {"databases": [name.database for name in names], "tables": [name.table for name in names]}
     is_wanted = (
         "(lower({0}), lower(table_name)) IN "
-        """(SELECT (lower(pair[1]), lower(pair[2])) FROM (SELECT unnest(from_json($names, '[["VARCHAR"]]')) AS pair))"""
+        "(SELECT lower(unnest($databases::VARCHAR[])), lower(unnest($tables::VARCHAR[])))"
     )
     told = (
         "SELECT database_name, table_name, columns FROM storage_consumer.table_columns "
@@ -44,24 +44,22 @@ def describe(connection: duckdb.DuckDBPyConnection, names: Collection[TableName]
     )
     remembered = {
         TableName(database, table).folded: _parsed(text)
-        for database, table, text in (
-            connection.execute(told, {"names": listed}).fetchall() if exists(connection) else ()
-        )
+        for database, table, text in (connection.execute(told, listed).fetchall() if exists(connection) else ())
     }
     found: dict[TableName, list[tuple[str, str, bool, bool]]] = {}
     for database, table, *column in connection.execute(
-        "SELECT table_schema, table_name, column_name, data_type, is_generated = 'ALWAYS', "
-        "is_nullable = 'NO' AND column_default IS NULL FROM information_schema.columns "
-        f"WHERE table_catalog = current_database() AND {is_wanted.format('table_schema')} "
-        "ORDER BY table_schema, table_name, ordinal_position",
-        {"names": listed},
+        "SELECT schema_name, table_name, column_name, data_type, is_generated, "
+        "NOT is_nullable AND column_default IS NULL FROM duckdb_columns() "
+        f"WHERE database_name = current_database() AND {is_wanted.format('schema_name')} "
+        "ORDER BY schema_name, table_name, column_index",
+        listed,
     ).fetchall():
         found.setdefault(TableName(database, table), []).append(tuple(column))
     # The catalog tells collations in the text of its statement alone.
     made = connection.execute(
         "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = current_database() "
         f"AND contains(upper(sql), 'COLLATE') AND {is_wanted.format('schema_name')}",
-        {"names": listed},
+        listed,
     ).fetchall()
     collated = {TableName(database, table): _collated(sql) for database, table, sql in made}
     spelled = {name.folded: name for name in found}
