@@ -4,11 +4,12 @@ DEMO := build/demo
 TARGETS := mysql,mysql9,duckdb
 MINUTES := 1
 RUNS := 20
+TIMES := 10
 UPSTREAM := file://$(CURDIR)/fixtures/cdc/demo?protocol=canal-json
 DOWNSTREAM := duckdb:///$(DEMO)/replica.duckdb
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test azurite mysql check simulate histories faults soak corpus bench differences lock
+.PHONY: help setup demo test azurite mysql check simulate properties histories faults soak corpus bench differences lock
 
 help: ## Show what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -40,6 +41,9 @@ check: setup ## Lint, formatting, types
 
 simulate: setup ## Play random histories against the driver: make simulate MINUTES=10 SEED=1
 	$(BIN)/python -m tests.simulate --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+properties: setup mysql ## Try many more examples of each property than the tests do: make properties TIMES=10
+	EXAMPLES=$(TIMES) $(BIN)/python -m pytest -n 4 --dist load tests/property
 
 histories: setup mysql ## Play random statements on each target: make histories MINUTES=10 SEED=1
 	$(BIN)/python -m tests.support.random_ddl --minutes $(MINUTES) --target $(TARGETS) $(if $(SEED),--seed $(SEED))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec.csv.form import CsvFormat
@@ -20,6 +20,7 @@ from consumer.model.steps import Window
 from tests.support.build import ID
 from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole
 from tests.support.csv_rows import record
+from tests.support.examples import examples
 
 COLUMNS = (ID, Column("v", "INT"), Column("s", "VARCHAR"))
 TARGET = replace(target_of(COLUMNS), aside=Aside(100))
@@ -49,7 +50,7 @@ def files(draw: Callable[..., Any], dialect: Dialect) -> tuple[list[bytes], set[
     return lines, bad
 
 
-@settings(max_examples=300, deadline=None)
+@examples(120)
 @given(st.data(), st.sampled_from(DIALECTS))
 def test_every_other_line_decodes(data: st.DataObject, dialect: Dialect) -> None:
     lines, bad = data.draw(files(dialect))

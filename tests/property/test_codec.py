@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
@@ -18,6 +18,7 @@ from consumer.model.columns import Column
 from consumer.model.load import FileSlice, LoadTarget
 from consumer.model.steps import Window
 from tests.support.canal_json import MemoryReader, as_rows, decode_slowly, dialect, join, row_line, target_of, whole
+from tests.support.examples import examples
 
 TERMINATORS = [
     b"\r\n",
@@ -55,7 +56,7 @@ TRAPS = [
 TEXTS = st.sampled_from(TRAPS) | st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 BYTES = st.binary(max_size=6).map(lambda value: value.decode("latin-1"))
 TIMES = st.integers(1, 12)
-EXAMPLES = settings(max_examples=400, deadline=None)
+EXAMPLES = examples(150)
 
 
 @st.composite

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
@@ -23,8 +23,9 @@ from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTarget
 from tests.support.canal_json import MemoryReader, join, row_line, target_of, whole
 from tests.support.csv_rows import cut_slowly, header, record
+from tests.support.examples import examples
 
-EXAMPLES = settings(max_examples=120, deadline=None)
+EXAMPLES = examples(120)
 LABELS = ("a", "b c", "ü", '"', "\\N", "NULL", "'")
 TERMINATORS = [b"\r\n", b"\n", b"\n\n", b"\r", b"|\n", b"$$", b"ab", b"I\n", b" "]
 DELIMITERS = [",", "|", "||", "[*]", "\t", "\x01", "I", ";;", "，"]

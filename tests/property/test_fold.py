@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.errors import CannotBeExact
@@ -27,9 +27,10 @@ from tests.property.histories import (
     restarted,
     transactions,
 )
+from tests.support.examples import examples
 from tests.support.replay import Change, replay_keyed
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = examples(300)
 RESTARTS = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5)), max_size=2)
 KEY = (0, 1)
 SCHEMA = pa.schema(

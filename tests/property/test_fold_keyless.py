@@ -8,16 +8,17 @@ from itertools import groupby, pairwise
 from random import Random
 
 import pyarrow as pa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from consumer.errors import CannotBeExact
 from consumer.fold import FileChanges, fold_keyless
 from consumer.model.names import TableName
 from tests.property.histories import SEEDS, cut, restarted
+from tests.support.examples import examples
 from tests.support.replay import Change, replay_keyless
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = examples(300)
 RESTARTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), max_size=2)
 IMAGES: tuple[str | None, ...] = ("a", "b", "", None)
 TRANSACTIONS = st.lists(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
@@ -17,8 +17,9 @@ from consumer.model.names import tso_to_time
 from consumer.model.steps import Window
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import TABLE
+from tests.support.examples import examples
 
-EXAMPLES = settings(max_examples=300, deadline=None)
+EXAMPLES = examples(300)
 MS = 1 << 18
 VERSIONS = (2, 3 * MS, 6 * MS)
 _Row = tuple[int, bool, str, str | None, bool]

@@ -162,14 +162,14 @@ def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*row[:2], *times, *row[4:])
 
 
-@examples(60)
+@examples(20)
 @given(changefeeds())
 def test_duckdb_has_each_version(tmp_path_factory: pytest.TempPathFactory, changefeed: Any) -> None:
     folder = tmp_path_factory.mktemp("history")
     check(changefeed, folder / "cdc", f"duckdb:///{folder}/r.duckdb", Duck(folder / "r.duckdb"))
 
 
-@examples(30)
+@examples(10)
 @given(changefeeds())
 def test_a_server_has_each_version(
     fresh_mariadb: MariaDb, tmp_path_factory: pytest.TempPathFactory, changefeed: Any

@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 from itertools import groupby
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.errors import ConsumerError
@@ -20,6 +20,7 @@ from consumer.plan.assembly import Assembly
 from consumer.plan.unread import Unread, folder_after, unread_files
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings
+from tests.support.examples import examples
 from tests.support.storage_history import StorageHistory
 
 SETTINGS = StorageSettings.from_uri("file:///storage?protocol=canal-json")
@@ -69,7 +70,7 @@ def after(
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(seed=st.integers(0, 2**32))
 def test_a_round_is_the_same_as_with_a_full_listing(seed: int) -> None:
     rnd = random.Random(seed)

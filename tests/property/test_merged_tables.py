@@ -212,14 +212,14 @@ def check(history: tuple[str, str, int, list[list[Step]]], folder: Path, url: st
         assert {check.state for check in compared} <= {"equal", "equal in part"}, compared
 
 
-@examples(60)
+@examples(20)
 @given(histories())
 def test_duckdb_has_the_union(tmp_path_factory: pytest.TempPathFactory, history: Any) -> None:
     folder = tmp_path_factory.mktemp("merged")
     check(history, folder / "cdc", f"duckdb:///{folder}/r.duckdb", Duck(folder / "r.duckdb"))
 
 
-@examples(30)
+@examples(10)
 @given(histories())
 def test_a_server_has_the_union(fresh_mariadb: MariaDb, tmp_path_factory: pytest.TempPathFactory, history: Any) -> None:
     fresh_mariadb.drop_all()

@@ -16,6 +16,7 @@ from consumer import app
 from consumer.config.load import load
 from consumer.sink.memory.sink import MemorySink
 from tests.servers import MariaDb, SqlServer
+from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.random_ddl.machine import play
@@ -47,7 +48,7 @@ def test_a_file_follows_under_other_names(seed: int, size: int, names: OtherName
         play(seed, size, folder / "storage", mariadb, lambda _: renamed_file(folder, names), partitions=False)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 2**32), round_bytes=st.sampled_from([1, 300, 1 << 30]))
 def test_memory_follows_under_other_names(seed: int, round_bytes: int) -> None:
     random, label = Random(seed), f"other-names-{next(LABELS)}"

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pymysql
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.ddl.definitions import statement_of
@@ -25,6 +25,7 @@ from consumer.sink.duckdb.progress.migrate import ensure_schema
 from consumer.sink.duckdb.statements.execute import run
 from consumer.sink.duckdb.statements.operations import PLAIN, empty_table
 from tests.servers import MariaDb
+from tests.support.examples import examples
 
 COLUMNS = (
     Column("id", "INT"),
@@ -176,7 +177,7 @@ def nulls_in_hash(server: pymysql.cursors.Cursor, known: Partitioning) -> set[in
     return {id_ for (id_,) in server.fetchall()}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(partitionings(), rows)
 def test_rows_are_in_the_partitions_in_which_a_server_has_them(
     server: pymysql.cursors.Cursor,

@@ -7,13 +7,14 @@ import random
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
 from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
+from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.upstream import DATABASE, State, Storage, Upstream, last_moment_without_rename
@@ -40,7 +41,7 @@ def target_state(label: str) -> State:
     return {name.table: {int(row.pop("id")): row for row in map(dict, sink.rows(name))} for name in tables}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(seed=st.integers(0, 2**32), round_bytes=st.sampled_from([1, 300, 1 << 30]))
 def test_damaged_files_stop_their_own_tables_only_and_only_until_they_are_mended(seed: int, round_bytes: int) -> None:
     rnd = random.Random(seed)

@@ -8,13 +8,14 @@ import tempfile
 from pathlib import Path
 
 import duckdb
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.model.check import Repairing, VerifyResult
+from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.scripts import run_on_file
@@ -77,7 +78,7 @@ def one_change(rnd: random.Random, file: Path, known: dict[str, set[str]]) -> Fo
         return {(kind, table, str(key), ())}
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(seed=st.integers(0, 2**32), buckets=st.sampled_from([1, 3]), old_folders=st.booleans(), by_file=st.booleans())
 def test_one_changed_row_is_named_and_made_right(seed: int, buckets: int, old_folders: bool, by_file: bool) -> None:
     rnd = random.Random(seed)

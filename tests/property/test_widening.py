@@ -11,13 +11,14 @@ import random
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
 from consumer.model.result import RunResult
 from consumer.sink.memory.sink import MemorySink
+from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.upstream import DATABASE, NAMES, State, Storage, Upstream, last_moment_without_rename
@@ -43,7 +44,7 @@ def _rest(row: dict[str, str | None]) -> dict[str, str | None]:
     return {column: value for column, value in row.items() if column != "id"}
 
 
-@settings(max_examples=100, deadline=None)
+@examples(50)
 @given(seed=st.integers(0, 2**32), one_by_one=st.booleans())
 def test_tables_let_in_later_end_as_upstream_has_them(seed: int, one_by_one: bool) -> None:
     rnd = random.Random(seed)
