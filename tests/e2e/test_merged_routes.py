@@ -235,9 +235,13 @@ def test_a_database_is_not_dropped_while_its_tables_are_elsewhere(make: Make) ->
     assert "but in shop too" in " ".join(table.error for table in result.tables.values())
 
 
-def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_dies_at_any_moment_loses_and_doubles_nothing(
+    make: Make, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     real = sink_for
-    for moment in itertools.count():
+    # Both servers have one sink, so each of them has every second moment.
+    first, step = {"duckdb": (0, 1), "mariadb": (0, 2), "mysql": (1, 2)}[request.node.callspec.params["make"]]
+    for moment in itertools.count(first, step):
         replica, fuse = make(), Fuse(moment)
         feed = replica.feed
         replica.noted("s1.t", 11)

@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -19,31 +19,35 @@ from tests.spark_cluster import SparkCluster
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "cdc"
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    with SparkCluster(workers=2) as started:
+        yield started
+
+
 @pytest.fixture(params=["MariaDB", "DuckDB"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     """The DuckDB file lies where the workers see it too."""
     return Server(request.getfixturevalue("fresh_mariadb")) if request.param == "MariaDB" else File(tmp_path)
 
 
-def test_once_on_a_standalone_cluster_ends_equal(target: Target, tmp_path: Path) -> None:
+def test_once_on_a_standalone_cluster_ends_equal(target: Target, cluster: SparkCluster, tmp_path: Path) -> None:
     case = volume(tmp_path)
-    with SparkCluster(workers=2) as cluster:
-        done = run(command(case, target, cluster))
+    done = run(command(case, target, cluster))
     assert done.returncode == 0, done.stderr
     assert target.differences(case, None) == []
 
 
-def test_executors_that_die_under_a_load_lose_nothing(target: Target, tmp_path: Path) -> None:
+def test_executors_that_die_under_a_load_lose_nothing(target: Target, cluster: SparkCluster, tmp_path: Path) -> None:
     """Spark runs the tasks again elsewhere: on the other worker, or on an executor that is started anew."""
     case = volume(tmp_path)
     killed: list[int] = []
-    with SparkCluster(workers=2) as cluster:
-        done = run(command(case, target, cluster), lambda: kill_one(cluster, killed))
-        assert killed, done.stderr
-        if done.returncode:  # a job that broke may end the run, never with a trace
-            assert done.returncode in (3, 4), done.stderr
-            assert "Traceback" not in done.stderr
-            done = run(command(case, target, cluster))
+    done = run(command(case, target, cluster), lambda: kill_one(cluster, killed))
+    assert killed, done.stderr
+    if done.returncode:  # a job that broke may end the run, never with a trace
+        assert done.returncode in (3, 4), done.stderr
+        assert "Traceback" not in done.stderr
+        done = run(command(case, target, cluster))
     assert done.returncode == 0, done.stderr
     assert target.differences(case, None) == []
 
