@@ -7,7 +7,7 @@ most=8
 kept=.pytest_cache/v/cache/lastfailed
 
 rm -f "$kept"
-"$python" -m pytest -n 4 --dist loadfile
+"$python" -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 code=$?
 [ "$code" = 1 ] || exit "$code"
 failed=$("$python" -c 'import json, sys; print(len(json.load(open(sys.argv[1]))))' "$kept") || exit "$code"

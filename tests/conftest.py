@@ -13,10 +13,19 @@ from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
 
+_LONG = ("tests/integration/spark/", "tests/property/", "tests/e2e/")
+"""Folders whose files take long, the longest first."""
+
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """Under nohup it is ignored, also by what tests start, and a command that is started so goes on."""
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """The same where a shell runs the tests in its background."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first: a process that gets one of them last works on it when the others have nothing left to do."""
+    items.sort(key=lambda item: next((at for at, name in enumerate(_LONG) if item.nodeid.startswith(name)), len(_LONG)))
 
 
 @pytest.fixture(scope="session", autouse=True)
