@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from typing import Any
+from xml.etree import ElementTree as ET
 
 from consumer.storage.settings import StorageSettings
 
@@ -12,6 +13,8 @@ CONNECTIONS = 32
 _CLIENTS: dict[tuple[int, StorageSettings], S3Client] = {}
 """One client a process: connections do not survive a fork."""
 _MAKING = threading.Lock()
+BEFORE_PARSE = "before-parse.s3.ListObjectsV2"
+_ENTRY, _MEMBERS = "Contents", frozenset({"Key", "Size", "ETag", "LastModified"})
 
 
 def s3_client(settings: StorageSettings) -> S3Client:
@@ -37,6 +40,7 @@ class S3Client:
         session = AioSession(profile=options.pop("profile", None))
         # A page of a listing has a thousand times: nobody asks for them, and reading them is half of the work.
         session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=str)
+        session.register(BEFORE_PARSE, read_files)
         config = {
             **options.pop("config_kwargs", {}),
             "connect_timeout": 5,
@@ -65,3 +69,28 @@ class S3Client:
             async with answer["Body"] as body:
                 answer["Body"] = await body.read()
         return answer
+
+
+def read_files(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
+    """Take the files out of a page of a listing, with what is asked of them, before botocore parses it: for each of a
+    thousand files it takes four times as long. All else is left to botocore, other answers too."""
+    if response_dict["status_code"] != 200:
+        return
+    page = ET.fromstring(response_dict["body"])
+    files = []
+    rest = []
+    for element in page:
+        if _name(element) != _ENTRY:
+            rest.append(element)
+            continue
+        file: dict[str, Any] = {name: part.text or "" for part in element if (name := _name(part)) in _MEMBERS}
+        files.append(file | {"Size": int(file["Size"])})
+    if files:
+        customized_response_dict[_ENTRY] = files
+        page[:] = rest
+        response_dict["body"] = ET.tostring(page)
+
+
+def _name(element: ET.Element) -> str:
+    """Without its namespace."""
+    return element.tag.rpartition("}")[2]

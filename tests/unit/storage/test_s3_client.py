@@ -1,0 +1,68 @@
+"""Pages of a listing are as botocore reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from botocore.exceptions import ClientError
+
+from consumer.storage.s3_client import BEFORE_PARSE, S3Client, read_files
+from consumer.storage.settings import StorageSettings
+from tests.s3_server import BUCKET
+from tests.unit.storage.conftest import Bucket
+
+PATHS = ["plain/CDC1.json", "a b/c+d%20e/&amp;<x>'\".json", "größe/表/😀.json", "empty.json", "z/CDC2.json"]
+
+
+@pytest.fixture
+def own(s3: Bucket) -> S3Client:
+    s3.put_all({path: b"x" * number for number, path in enumerate(PATHS)})
+    return S3Client(StorageSettings.from_uri(s3.uri()))
+
+
+@pytest.fixture
+def plain(s3: Bucket, own: S3Client) -> S3Client:
+    """botocore alone."""
+    client = S3Client(StorageSettings.from_uri(s3.uri()))
+    client._files.s3.meta.events.unregister(BEFORE_PARSE, read_files)
+    return client
+
+
+@pytest.mark.parametrize("more", [{}, {"MaxKeys": 2}, {"Delimiter": "/"}, {"StartAfter": "zzz"}], ids=str)
+def test_a_page_is_as_botocore_reads_it(s3: Bucket, own: S3Client, plain: S3Client, more: dict[str, Any]) -> None:
+    request = {"Bucket": BUCKET, "Prefix": f"{s3.prefix}/", **more}
+    found, wanted = (_page(client, request) for client in (own, plain))
+    for file in wanted.get("Contents", ()):
+        del file["StorageClass"]  # nobody asks for it: so it is seen that botocore did not read these
+    assert found == wanted
+
+
+def test_all_keys_come_as_they_were_written(s3: Bucket, own: S3Client) -> None:
+    page = _page(own, {"Bucket": BUCKET, "Prefix": f"{s3.prefix}/"})
+    found = {file["Key"].removeprefix(f"{s3.prefix}/"): file["Size"] for file in page["Contents"]}
+    assert found == {path: number for number, path in enumerate(PATHS)}
+
+
+@pytest.mark.parametrize("space", [' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"', ""])
+def test_members_that_stand_between_files_are_botocores(space: str) -> None:
+    files = ["<Key/><Size>1</Size><Owner><ID>o</ID></Owner>", "<Key>b</Key><Size>2</Size><ETag>e</ETag>"]
+    first, second = (f"<Contents>{file}</Contents>" for file in files)
+    body = f"<Result{space}>{first}<IsTruncated>true</IsTruncated>{second}<Name>n</Name></Result>"
+    answer, taken = {"status_code": 200, "body": body.encode()}, dict[str, Any]()
+    read_files(answer, taken)
+    assert taken == {"Contents": [{"Key": "", "Size": 1}, {"Key": "b", "Size": 2, "ETag": "e"}]}
+    rest = {element.tag.rpartition("}")[2]: element.text for element in ET.fromstring(answer["body"])}
+    assert rest == {"IsTruncated": "true", "Name": "n"}
+
+
+def test_an_error_is_botocores(s3: Bucket, own: S3Client) -> None:
+    with pytest.raises(ClientError, match=r"NoSuchBucket|AccessDenied"):
+        own.call("list_objects_v2", Bucket="nothing-there")
+
+
+def _page(client: S3Client, request: dict[str, Any]) -> dict[str, Any]:
+    page = client.call("list_objects_v2", **request)
+    del page["ResponseMetadata"]
+    return page
