@@ -30,6 +30,7 @@ class Database:
     def __init__(self, path: str) -> None:
         self._path = path
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._kept: duckdb.DuckDBPyConnection | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -50,6 +51,9 @@ class Database:
         if self._connection is not None:
             with self._told():
                 yield self._connection
+        elif self._kept is not None:
+            with self._told(), self._kept.cursor() as connection:
+                yield connection
         elif not os.path.exists(self._path):
             yield None
         else:
@@ -59,6 +63,16 @@ class Database:
                     yield connection
             finally:
                 connection.close()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """The file stays open for reading, so that no other process writes; who reads meanwhile need not open it."""
+        with self.reader() as connection:
+            self._kept = connection
+            try:
+                yield
+            finally:
+                self._kept = None
 
     def remove(self) -> None:
         """Close the file and remove it."""

@@ -158,7 +158,7 @@ class DuckDbSink:
     def still(self) -> Iterator[Progress]:
         self._lock.take()
         try:
-            with self._database.reader():  # kept open, so that nobody writes, and all others in this process share it
+            with self._database.kept():
                 yield self.progress()
         finally:
             self._lock.release()

@@ -48,6 +48,20 @@ def test_the_file_can_be_read_between_rounds(replica: Replica) -> None:
         DuckDbSink(DuckDbSettings(str(replica.path), "other")).acquire("file:///elsewhere")
 
 
+def test_a_file_that_is_kept_still_is_opened_once(filled: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled.sink.close()
+    opened, real = [], duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda *given, **named: opened.append(given) or real(*given, **named))
+    looking = DuckDbSink(DuckDbSettings(str(filled.path), "c"))
+    with looking.still():
+        assert [looking.tables_in("db") for _ in range(3)] == [[TABLE]] * 3
+        assert len(opened) == 1
+    assert list(looking.tables_in("db")) == [TABLE]
+    assert len(opened) == 2
+    with duckdb.connect(str(filled.path)) as writer:  # nobody else has it open
+        assert writer.execute("INSERT INTO db.t VALUES (3, 30)").fetchall() == [(1,)]
+
+
 def test_a_file_that_is_open_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "OPEN_SECONDS", 0.1)
     path = str(tmp_path / "r.duckdb")
