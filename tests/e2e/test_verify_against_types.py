@@ -3,25 +3,22 @@ applied, each changed cell is found, and made right by statements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from consumer import app
 from consumer.config.settings import Settings
 from consumer.model.check import Repairing, VerifyResult
 from tests.e2e.test_types import FORMATS, apply
-from tests.e2e.test_verify_types import each_changed
+from tests.e2e.test_verify_types import Change, changing, each_changed
 from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.scripts import run_on_file, run_on_server
 from tests.support.type_cases import ZONE
 from tests.support.type_storage import DATABASE, CaseTable, TypeStorage
-
-Change = Callable[[CaseTable, str, int, int], None]
 
 
 @pytest.fixture
@@ -45,7 +42,7 @@ def test_two_servers(storage: TypeStorage, kind: str, other: str, request: pytes
         )
 
     script = Path(storage.folder).parent / "right.sql"
-    _each_change_is_found(storage, settings, beside, change, script)
+    _each_change_is_found(storage, settings, beside, nullcontext(change), script)
     run_on_server(script, target)
     assert _unequal(_verified(settings, beside)) == []
 
@@ -55,14 +52,8 @@ def test_a_file(storage: TypeStorage, tmp_path: Path, fresh_mariadb: SqlServer) 
     file = tmp_path / "replica.duckdb"
     settings = apply(storage, f"duckdb:///{file}")
 
-    def change(table: CaseTable, column: str, key: int, row: int) -> None:
-        name = f'{DATABASE}."{table.name}"'
-        with duckdb.connect(str(file)) as connection:
-            value = f'SELECT o."{column}" FROM {name} o WHERE o.id = {row}'
-            connection.execute(f'UPDATE {name} SET "{column}" = ({value}) WHERE id = {key}')
-
     script = tmp_path / "right.sql"
-    _each_change_is_found(storage, settings, fresh_mariadb, change, script)
+    _each_change_is_found(storage, settings, fresh_mariadb, changing(file), script)
     run_on_file(script, file)
     assert _unequal(_verified(settings, fresh_mariadb)) == []
 
@@ -81,12 +72,13 @@ def _unequal(result: VerifyResult) -> list[object]:
 
 
 def _each_change_is_found(
-    storage: TypeStorage, settings: Settings, beside: SqlServer, change: Change, script: Path
+    storage: TypeStorage, settings: Settings, beside: SqlServer, changing: AbstractContextManager[Change], script: Path
 ) -> None:
     first = _verified(settings, beside)
     assert _unequal(first) == []
     assert {t.table.table: t.counted.expected for t in first.tables} == {t.name: len(t.final) for t in storage.tables}
-    changed = each_changed(storage, change)
+    with changing as change:
+        changed = each_changed(storage, change)
     found = {
         (check.table.table, name, str(dict(row.key)["id"]))
         for check in _verified(settings, beside, Repairing(sql=str(script))).tables

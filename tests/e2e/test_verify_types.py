@@ -3,7 +3,8 @@ right by the consumer and by statements that the target's own client runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import duckdb
@@ -22,6 +23,8 @@ from tests.support.type_storage import DATABASE, CaseTable, TypeStorage
 
 Cell = tuple[str, str, str]
 """A table, a column and the key of a row."""
+Change = Callable[[CaseTable, str, int, int], None]
+"""Gives the cell of a column in the row of a key the value that it has in the row of another key."""
 
 
 @pytest.fixture(params=["canal-json", "csv"])
@@ -45,7 +48,7 @@ def test_on_a_server(storage: TypeStorage, kind: str, request: pytest.FixtureReq
 
     script = Path(storage.folder).parent / "right.sql"
     for repairing in (Repairing(sql=str(script)), Repairing(write=True)):
-        _each_change_is_found(storage, settings, repairing, change)
+        _each_change_is_found(storage, settings, repairing, nullcontext(change))
         if repairing.sql:
             run_on_server(script, server)
         assert [table.state for table in verified(settings).tables if table.state != "equal"] == []
@@ -55,17 +58,9 @@ def test_on_a_file(storage: TypeStorage, tmp_path: Path) -> None:
     file = tmp_path / "replica.duckdb"
     settings = apply(storage, f"duckdb:///{file}")
 
-    def change(table: CaseTable, column: str, key: int, other: int) -> None:
-        name = f'{DATABASE}."{table.name}"'
-        with duckdb.connect(str(file)) as connection:
-            connection.execute(
-                f'UPDATE {name} SET "{column}" = (SELECT o."{column}" FROM {name} o WHERE o.id = {other}) '
-                f"WHERE id = {key}"
-            )
-
     script = tmp_path / "right.sql"
     for repairing in (Repairing(sql=str(script)), Repairing(write=True)):
-        _each_change_is_found(storage, settings, repairing, change)
+        _each_change_is_found(storage, settings, repairing, changing(file))
         if repairing.sql:
             run_on_file(script, file)
         assert [table.state for table in verified(settings).tables if table.state != "equal"] == []
@@ -79,13 +74,14 @@ def _each_change_is_found(
     storage: TypeStorage,
     settings: Settings,
     repairing: Repairing,
-    change: Callable[[CaseTable, str, int, int], None],
+    changing: AbstractContextManager[Change],
 ) -> None:
     """A cell of each column gets the value of another row, each in a row of its own where there are enough."""
     first = verified(settings)
     assert [(str(t.table), t.state, t.counted.shown, t.error) for t in first.tables if t.state != "equal"] == []
     assert {t.table.table: t.counted.expected for t in first.tables} == {t.name: len(t.final) for t in storage.tables}
-    changed = each_changed(storage, change)
+    with changing as change:
+        changed = each_changed(storage, change)
     found = {
         (check.table.table, name, str(dict(row.key)["id"]))
         for check in verified(settings, repairing).tables
@@ -96,7 +92,20 @@ def _each_change_is_found(
     assert len(changed) > 30
 
 
-def each_changed(storage: TypeStorage, change: Callable[[CaseTable, str, int, int], None]) -> set[Cell]:
+@contextmanager
+def changing(file: Path) -> Iterator[Change]:
+    """Changes in a DuckDB file."""
+    with duckdb.connect(str(file)) as connection:
+
+        def change(table: CaseTable, column: str, key: int, other: int) -> None:
+            name = f'{DATABASE}."{table.name}"'
+            value = f'SELECT o."{column}" FROM {name} o WHERE o.id = {other}'
+            connection.execute(f'UPDATE {name} SET "{column}" = ({value}) WHERE id = {key}')
+
+        yield change
+
+
+def each_changed(storage: TypeStorage, change: Change) -> set[Cell]:
     """The cells that `change` has given the value of another row."""
     changed: set[Cell] = set()
     for table in storage.tables:
