@@ -76,19 +76,20 @@ def read_files(response_dict: dict[str, Any], customized_response_dict: dict[str
     thousand files it takes four times as long. All else is left to botocore, other answers too."""
     if response_dict["status_code"] != 200:
         return
-    page = ET.fromstring(response_dict["body"])
-    files = []
-    rest = []
-    for element in page:
-        if _name(element) != _ENTRY:
-            rest.append(element)
-            continue
-        file: dict[str, Any] = {name: part.text or "" for part in element if (name := _name(part)) in _MEMBERS}
-        files.append(file | {"Size": int(file["Size"])})
+    try:
+        page = ET.fromstring(response_dict["body"])
+        files = [_file(element) for element in page if _name(element) == _ENTRY]
+    except (ET.ParseError, KeyError, ValueError):  # a page that was cut off, or a proxy's: botocore says so
+        return
     if files:
         customized_response_dict[_ENTRY] = files
-        page[:] = rest
+        page[:] = [element for element in page if _name(element) != _ENTRY]
         response_dict["body"] = ET.tostring(page)
+
+
+def _file(entry: ET.Element) -> dict[str, Any]:
+    members: dict[str, Any] = {name: part.text or "" for part in entry if (name := _name(part)) in _MEMBERS}
+    return members | {"Size": int(members["Size"])}
 
 
 def _name(element: ET.Element) -> str:

@@ -57,6 +57,15 @@ def test_members_that_stand_between_files_are_botocores(space: str) -> None:
     assert rest == {"IsTruncated": "true", "Name": "n"}
 
 
+@pytest.mark.parametrize(
+    "body", ["<Result><Contents><Key>a</Key>", "busy", "", "<R><Contents><Key>a</Key></Contents></R>"], ids=str
+)
+def test_what_is_no_page_is_left_to_botocore(body: str) -> None:
+    answer, taken = {"status_code": 200, "body": body.encode()}, dict[str, Any]()
+    read_files(answer, taken)
+    assert (answer["body"], taken) == (body.encode(), {})
+
+
 def test_an_error_is_botocores(s3: Bucket, own: S3Client) -> None:
     with pytest.raises(ClientError, match=r"NoSuchBucket|AccessDenied"):
         own.call("list_objects_v2", Bucket="nothing-there")
