@@ -80,7 +80,8 @@ class FolderProgress:
     `open` are files above `done` that were read: waiting for their rest, done out of order, or such that TiCDC may
     write anew. `index` is the stamp of the folder's index file as it was when files were last read, "" where there was
     none. The rows that were read, up to how far their table was, have commit-ts from `first_ts` to `last_ts` (0: there
-    were none, MAX_TSO: not known). Those up to `gone_ts` may be in the storage no more, as files were written anew.
+    were none, MAX_TSO: not known). Those up to `gone_ts` may be in the storage no more, as files were written anew, or
+    were in folders that are gone.
     """
 
     done: int = 0

@@ -9,6 +9,7 @@ from dataclasses import replace
 from consumer.layout.paths import date_level
 from consumer.model.files import Folder, Listing
 from consumer.model.progress import FolderProgress, Progress
+from consumer.plan.gaps import last_row
 
 
 def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[str]) -> set[Folder]:
@@ -32,9 +33,10 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
 
 def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
     """What becomes of the folders once the `forgotten` ones are: the rows that were read of one count as read of the
-    next one that stays. They may be sent again for ever, where the checkpoint is set back by days."""
+    next one that stays, and as gone. They may be sent again for ever, where the checkpoint is set back by days."""
     changes: dict[Folder, FolderProgress | None] = dict.fromkeys(forgotten)
     roots = {folder.root for folder in forgotten}
+    newest = max(progress.applied_ts, max((place.applied_ts for place in progress.tables.values()), default=0))
     alike: dict[tuple[str, int, str], list[Folder]] = {}
     for folder in progress.folders if roots else ():
         if folder.root in roots:
@@ -45,11 +47,13 @@ def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, F
             place = progress.folders[folder]
             if folder not in changes:
                 heir = folder
-            elif heir is not None and place.last_ts:
+            elif heir is not None:
                 kept = changes.get(heir) or progress.folders[heir]
-                first = min(place.first_ts, kept.first_ts) if kept.last_ts else place.first_ts
-                last, gone = max(kept.last_ts, place.last_ts), max(kept.gone_ts, place.gone_ts)
-                changes[heir] = replace(kept, first_ts=first, last_ts=last, gone_ts=gone)
+                gone = max(kept.gone_ts, place.gone_ts, min(last_row(folder, place), newest))
+                if place.last_ts:
+                    first = min(place.first_ts, kept.first_ts) if kept.last_ts else place.first_ts
+                    kept = replace(kept, first_ts=first, last_ts=max(kept.last_ts, place.last_ts))
+                changes[heir] = replace(kept, gone_ts=gone)
     return changes
 
 

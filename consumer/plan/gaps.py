@@ -62,7 +62,7 @@ def gone_upto(
     for folder, place in folders.items():
         read = {entry.index for entry in place.open if entry.size != NOT_READ} | ({place.done} if place.size else set())
         if not listed.get(folder, set()).issuperset(read):
-            found = max(found, min(place.last_ts, position))
+            found = max(found, min(last_row(folder, place), position))
     changed = [file for file, _ in rewritten_files(files, folders)]
     ends = bounds(changed) if changed else {}
     for file in changed:
@@ -70,6 +70,13 @@ def gone_upto(
         if isinstance(end, Bounds) and end.first > position:
             found = max(found, min(folders[file.folder].last_ts, position))
     return found
+
+
+def last_row(folder: Folder, place: FolderProgress) -> int:
+    """A commit-ts up to which the rows are that were read of the folder, 0 if there were none. Rows without a time are
+    those of their folder's version: what comes behind a later statement is in a later one."""
+    read = place.done or place.open
+    return place.last_ts or (folder.version + 1 if read else 0)
 
 
 def hole_below(files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress]) -> str:

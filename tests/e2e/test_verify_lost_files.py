@@ -3,16 +3,25 @@ older."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from consumer import app
+from consumer.codec.csv.form import CsvFormat
+from consumer.config.load import load
+from consumer.config.settings import Settings
 from consumer.errors import GapFound
 from consumer.model.actions import Action
 from consumer.model.check import Repairing, TableCheck
+from consumer.model.names import ms_to_tso
+from tests.support import csv_rows
+from tests.support.build import ID, VALUE
+from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
@@ -158,3 +167,75 @@ def test_a_table_with_no_key_is_not_compared(tmp_path: Path, target: str) -> Non
     check = verified(storage, target, repair=True)
     assert "are gone, or were written anew" in str(check.error)
     assert len(rows_of(target)) == 2
+
+
+class Daily:
+    """d.t, to which a day's row is written in a folder of its date. All was read, and what came last."""
+
+    def __init__(self, folder: Path, target: str, form: str, days: int) -> None:
+        self.form, self.target = FORMS_BY_DATE[form], target
+        self.feed = Feed(folder / "storage")
+        self.feed.database("d", 1)
+        self.flags: dict[str, object] = {"file_expiration_days": days, "downstream_uri": target, "tz": "UTC"}
+        self.flags |= {"csv_output_old_value": True}
+        protocol = "canal-json" if self.form is None else "csv"
+        self.flags["upstream_uri"] = f"file://{self.feed.folder}?protocol={protocol}"
+        self.columns, self.began = (ID, VALUE), self.at(1, 1)
+        self.feed.create("d.t", self.began)
+
+    @staticmethod
+    def at(day: int, hour: int = 12) -> int:
+        return ms_to_tso(round(datetime(2026, 11, day, hour, tzinfo=UTC).timestamp() * 1000))
+
+    def settings(self) -> Settings:
+        return load(self.flags, {}).settings
+
+    def day(self, day: int) -> None:
+        values = [str(day), str(day)]
+        date = f"2026-11-{day:02}"
+        if self.form is None:
+            self.feed.puts("d.t", self.began, {self.at(day): (day, str(day))}, date=date)
+        else:
+            line = csv_rows.record("I", values, self.columns, self.form, self.at(day), owner="d.t")
+            self.feed.file("d.t", self.began, line + b"\r\n", date=date, extension="csv")
+        self.feed.checkpoint(self.at(day, 18))
+        assert app.once(self.settings(), Recorder(), InlineLoader()).exit_code == 0
+
+    def delete(self, *days: int) -> None:
+        for day in days:
+            shutil.rmtree(self.feed.folder / f"d/t/{self.began}/2026-11-{day:02}")
+
+    def rows(self) -> list[int]:
+        with duckdb.connect(self.target.removeprefix("duckdb:///"), read_only=True) as connection:
+            return [int(key) for (key,) in connection.execute("SELECT id FROM d.t ORDER BY id").fetchall()]
+
+
+FORMS_BY_DATE = {"canal-json": None, "csv without commit-ts": CsvFormat(output_old_value=True)}
+
+
+@pytest.mark.parametrize("form", FORMS_BY_DATE)
+@pytest.mark.parametrize(("days", "deleted"), [(0, (1,)), (30, (2, 3))], ids=str)
+@pytest.mark.parametrize("later", [False, True], ids=["now", "later"])
+def test_folders_that_the_setting_says_are_kept(
+    tmp_path: Path, target: str, form: str, days: int, deleted: tuple[int, ...], later: bool
+) -> None:
+    """A bucket's own rule, or somebody, deletes them once they were read: the rows in the target are right."""
+    daily = Daily(tmp_path, target, form, days)
+    for day in (1, 2, 3):
+        daily.day(day)
+    daily.delete(*deleted)
+    for day in (5, 6, 7) if later else ():
+        daily.day(day)
+    right = daily.rows()
+    for repair in (False, True):
+        repairing = Repairing(write=repair)
+        (check,) = app.verify(daily.settings(), Recorder(), loader=InlineLoader(), repairing=repairing).tables
+        assert (check.state, check.counted.differences) == ("equal in part", 0)
+        assert daily.rows() == right
+    with pytest.raises(GapFound, match="some of its files are gone"):
+        app.resync(daily.settings(), Recorder(), TABLE, InlineLoader())
+    assert daily.rows() == right
+    with duckdb.connect(target.removeprefix("duckdb:///")) as connection:
+        connection.execute("DELETE FROM d.t WHERE id = 7")
+    (check,) = app.verify(daily.settings(), Recorder(), loader=InlineLoader()).tables
+    assert check.counted.missing == (later and daily.form is None)

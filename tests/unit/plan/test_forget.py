@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from consumer.model.files import DataFile, Folder, Listing
+from consumer.model.names import MAX_TSO
 from consumer.model.progress import FolderProgress, OpenFile, Progress
 from consumer.plan.forget import cleaned_up, forgotten_folders, without
 
@@ -51,13 +54,24 @@ def test_folders_that_were_left_out_are_looked_at_once_one_of_their_date_is_gone
     assert cleaned_up(set(), seen, progress) == set()
 
 
-def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one() -> None:
+def test_the_rows_of_a_forgotten_folder_count_as_read_of_the_next_one_and_as_gone() -> None:
     first, second, third, fourth = dated("2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04")
     ends = {first: (1, 3), second: (0, 0), third: (7, 8), fourth: (10, 12)}
     folders = {at: FolderProgress(9, 1, "a", first_ts=begin, last_ts=end) for at, (begin, end) in ends.items()}
-    heir = FolderProgress(9, 1, "a", first_ts=1, last_ts=8)
-    changes = without({first, second}, Progress("u", folders=folders))
-    assert changes == {first: None, second: None, third: heir}
-    doubtful = {**folders, first: replace(folders[first], gone_ts=2)}
-    assert without({first, second}, Progress("u", folders=doubtful))[third] == replace(heir, gone_ts=2)
-    assert without(set(), Progress("u", folders=folders)) == {}
+    folders[second] = replace(folders[second], done=0)
+    heir = FolderProgress(9, 1, "a", first_ts=1, last_ts=8, gone_ts=3)
+    progress = Progress("u", applied_ts=12, folders=folders)
+    assert without({first, second}, progress) == {first: None, second: None, third: heir}
+    doubtful = {**folders, first: replace(folders[first], gone_ts=5)}
+    assert without({first, second}, replace(progress, folders=doubtful))[third] == replace(heir, gone_ts=5)
+    assert without(set(), progress) == {}
+
+
+@pytest.mark.parametrize(("last_ts", "gone_ts"), [(0, 6), (MAX_TSO, 12)], ids=["no time", "not known"])
+def test_rows_whose_times_nobody_knows_are_gone_too(last_ts: int, gone_ts: int) -> None:
+    first, second = dated("2026-03-01", "2026-03-02")
+    folders = {first: FolderProgress(9, 1, "a", last_ts=last_ts), second: FolderProgress(9, 1, "a")}
+    changes = without({first}, Progress("u", applied_ts=12, folders=folders))
+    assert changes[first] is None
+    assert changes[second] is not None
+    assert changes[second].gone_ts == gone_ts
