@@ -49,7 +49,7 @@ histories: setup mysql ## Play random statements on each target: make histories 
 	$(BIN)/python -m tests.support.random_ddl --minutes $(MINUTES) --target $(TARGETS) $(if $(SEED),--seed $(SEED))
 
 faults: setup mysql ## Kill, freeze and cut off the consumer at each point of a round: make faults RUNS=20
-	$(BIN)/python -m tests.faults --runs $(RUNS) --targets $(TARGETS) $(if $(RESULTS),--results $(RESULTS))
+	$(BIN)/python -m tests.faults --runs $(RUNS) --targets $(TARGETS) $(if $(SPARK),--spark) $(if $(RESULTS),--results $(RESULTS))
 
 soak: MINUTES := 30
 soak: setup mysql ## Run it beside a live changefeed, kill it again and again, watch what grows: make soak MINUTES=30 TARGET=duckdb

@@ -85,7 +85,7 @@ def _command(words: Sequence[str], folder: str, point: Point | None, number: int
     os.environ["XDG_CACHE_HOME"] = tempfile.tempdir = str(place / "own")
     (place / "own").mkdir(exist_ok=True)
     setattr(parts, "SparkLoader", lambda _settings: InlineLoader())  # noqa: B010 - mypy sees no such name there
-    setattr(program, "build", lambda: COMMAND_LINE)  # noqa: B010 - it is another type
+    setattr(program, "build", lambda _commands: COMMAND_LINE)  # noqa: B010 - it is another type
     if point is not None:
         watch(point, Stop(number, place / "reached"))
     sys.argv = ["storage-consumer", *words]
