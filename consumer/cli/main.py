@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from consumer.cli import early
 
-_COLLECT_AFTER = (100_000, 20, 20)
+COLLECT_AFTER = (100_000, 20, 20)
 """What is imported, and a listing, are hundreds of thousands of values that stay: looked through for cycles as often as
 is usual, they cost a tenth of a start and a sixth of a round."""
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; leaves by SystemExit with the exit code."""
     if arguments is None:
         early.keep()
-    gc.set_threshold(*_COLLECT_AFTER)
+    gc.set_threshold(*COLLECT_AFTER)
     from consumer.cli.program import run_program  # a quarter of a second, in which a signal can come
 
     code = run_program(sys.argv[1:] if arguments is None else arguments)

@@ -9,6 +9,7 @@ Speeds are ratios of one run: machines differ and are noisy. Results are kept in
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import statistics
 import tempfile
@@ -21,6 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from consumer.cli.main import COLLECT_AFTER
 from consumer.spark.load import SparkLoader
 from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="of shape L")
     parser.add_argument("--sample-consumer", type=Path, help="the binary of TiCDC's sample consumer, to run beside")
     args = parser.parse_args()
+    gc.set_threshold(*COLLECT_AFTER)  # as the program has it
     names = args.shapes.split(",")
     results: dict[str, Any] = {"D": measure_discovery(int(DISCOVERY_FILES * args.scale))} if "D" in names else {}
     with tempfile.TemporaryDirectory(prefix="bench-") as work:

@@ -3,12 +3,14 @@ each line that it reads, and answers with its exit code."""
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 from consumer import app
+from consumer.cli.main import COLLECT_AFTER
 from consumer.config.load import load
 from consumer.spark.load import SparkLoader
 from consumer.spark.session import start_session
@@ -41,6 +43,7 @@ class WarmProcess:
 
 
 def main() -> None:
+    gc.set_threshold(*COLLECT_AFTER)  # as the program has it
     flags = json.loads(sys.argv[1])
     spark = SparkSettings(flags["master"])
     session = start_session(spark)
