@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from consumer import app
@@ -89,6 +90,30 @@ def test_a_value_that_is_none_keeps_no_other_row_away(tmp_path: Path, target: Ta
     mend(storage, path, *lines)
     (found,) = retry(storage, target).tables
     assert (found.taken_in, found.quarantined) == (1, 0), found.error
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, KEYLESS], ids=["key", "no key"])
+@pytest.mark.parametrize("bad", [{0}, {2}, {0, 1, 2}], ids=str)
+@pytest.mark.parametrize("retried", [False, True], ids=["run first", "retry first"])
+def test_a_mended_line_at_the_end_of_a_file_is_no_late_row(
+    tmp_path: Path, columns: tuple[Column, ...], bad: set[int], retried: bool
+) -> None:
+    """Nothing had told its time, and a run looks at the last file of a folder again."""
+    path = tmp_path / "replica.duckdb"
+    target = Target(f"duckdb:///{path}", lambda query: duckdb.connect(str(path)).execute(query).fetchall())
+    storage = Storage(tmp_path, columns=columns)
+    storage.file(storage.line((5, "9", "9", "a")))
+    storage.once(target.uri, 7)
+    lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(3)]
+    file = storage.file(*(line[:-9] if n in bad else line for n, line in enumerate(lines)))
+    storage.once(target.uri, 15)
+    mend(storage, file, *lines)
+    if not retried:
+        assert storage.once(target.uri, 20).tables[TABLE].state == "ok"
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (len(bad), 0)
+    assert storage.once(target.uri, 30).exit_code == 0
+    assert target.rows() == [(0, 0, "a"), (1, 1, "a"), (2, 2, "a"), (9, 9, "a")]
 
 
 def test_a_newer_change_wins(storage: Storage, target: Target) -> None:
