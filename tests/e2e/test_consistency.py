@@ -139,6 +139,21 @@ def test_a_transaction_that_the_server_does_not_take(feed: Feed, small_log: SqlS
     assert small_log.execute("SELECT COUNT(*) FROM d.a") == [(20000,)]
 
 
+@pytest.mark.parametrize("level", ["table", "snapshot"])
+def test_a_table_without_transactions(feed: Feed, server: SqlServer, level: str) -> None:
+    replica = Replica(feed, server.url())
+    assert replica.once(25).exit_code == 0
+    server.execute("ALTER TABLE d.b ENGINE = MyISAM")
+    feed.puts("d.a", 10, {30: (7, "7")})
+    feed.puts("d.b", 10, {30: (7, "7")})
+    result = replica.once(35, consistency=level)
+    (stopped,) = (table for table in result.tables.values() if table.error)
+    assert "MyISAM has none" in str(stopped.error)
+    server.execute(stopped.hint)
+    assert replica.once(35, consistency=level).exit_code == 0
+    assert both(server) == [50, 7, 50, 7]
+
+
 def test_an_answer_of_commit_that_is_lost(feed: Feed, server: SqlServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each transaction in turn; a table with no key shows what is applied twice."""
     feed.statement("d.log", 11, Action.CREATE_TABLE, "CREATE TABLE `log` (`v` INT)", (VALUE,))

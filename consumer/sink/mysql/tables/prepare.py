@@ -121,9 +121,10 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     alone = request.alone and (secondary or bool(trust.padded))
     doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
     checked = bool(key) and (doubtful or request.collided or alone)
-    if not key and table.engine.lower() not in _TRANSACTIONAL:
+    if table.engine.lower() not in _TRANSACTIONAL and (not key or shared.settings.staged):
+        needs = "a table with no key" if not key else "the --consistency"
         raise CannotBeExact(
-            f"a table with no key needs transactions, its engine {table.engine} has none",
+            f"{needs} needs transactions, the table's engine {table.engine} has none",
             hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
             table=str(request.table),
         )
