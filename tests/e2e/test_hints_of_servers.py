@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from consumer.sink.mysql.progress.lease import lock_name
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
 from tests.support.command_line import CommandLine, command_line
 
 TRIGGER = "CREATE TRIGGER du.x AFTER INSERT ON du.t FOR EACH ROW SET @a = 1"
@@ -79,6 +79,16 @@ def test_a_server_that_does_not_let_us_in(
     if mend:
         fresh_mariadb.execute(mend)
     assert cli.run("once", "--downstream-uri", "mysql://" + right.format(address)).code == 0
+
+
+@pytest.mark.parametrize("kind", ["fresh_mariadb", "fresh_mysql"])
+def test_a_password_that_has_expired(kind: str, cli: CommandLine, request: pytest.FixtureRequest) -> None:
+    server: SqlServer = request.getfixturevalue(kind)
+    server.execute("CREATE USER u IDENTIFIED BY 'pw' PASSWORD EXPIRE", "GRANT ALL ON *.* TO u")
+    left = cli.run("once", "--downstream-uri", server.url("u", "pw"))
+    assert (left.code, "give the user a new password on the server (ALTER USER)" in left.err) == (2, True), left
+    server.execute("ALTER USER u IDENTIFIED BY 'new'")
+    assert cli.run("once", "--downstream-uri", server.url("u", "new")).code == 0
 
 
 def test_a_server_that_takes_no_writes(cli: CommandLine, fresh_mariadb: MariaDb) -> None:

@@ -44,6 +44,7 @@ _BUSY = (
 )
 _LOGIN = (1045, 1130, 1251, 1698, 1820, 1862, 2026, 2058, 2059, 2061, 3118, 3159, 3955, 4151, 1298, 1193, 1231)
 _PASSWORD = (1045, 1698)
+_EXPIRED = (1820, 1862)
 _GRANT = (1044, 1142, 1143, 1227, 1370, 1410, 1419, 8121)
 _VALUE = (
     *(1048, 1062, 1364, 1022, 1169, 1263),  # nulls and duplicates
@@ -117,6 +118,8 @@ def translate(
         )
     if number in _PASSWORD and not hint:
         hint = "check the user and the password in --downstream-uri"
+    if number in _EXPIRED and not hint:
+        hint = "give the user a new password on the server (ALTER USER), and put it into --downstream-uri"
     if number in _READ_ONLY and not hint:
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
     if full and not hint:
