@@ -25,9 +25,22 @@ _DENIED_A_DATABASE = 1044
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's connection, with three differences. One TLS context serves all connections that do not check the
+    """pymysql's connection, with four differences. A login is waited for as long as a connection, in all its steps: a
+    server that stands still still takes connections. One TLS context serves all connections that do not check the
     server. No server can make it send a file: `load_local` answers that request itself, from memory. And no server
     gets the password in plain text unless the connection is encrypted (or does not leave this machine)."""
+
+    _read_timeout: int | None
+    _write_timeout: int | None
+
+    def connect(self, sock: Any = None) -> None:
+        known = self._read_timeout, self._write_timeout
+        # The handshake goes by the last one that was set, whichever it is.
+        self._read_timeout = self._write_timeout = self.connect_timeout
+        try:
+            super().connect(sock)
+        finally:
+            self._read_timeout, self._write_timeout = known
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)

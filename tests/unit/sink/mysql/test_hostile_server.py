@@ -6,6 +6,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def greeting(flags: int) -> bytes:
 
 GREETING = greeting(_PROTOCOL_41 | _TLS | _SECURE | _PLUGIN_AUTH)
 """Of a server with TLS."""
+TLS_REQUEST_BYTES = 36
+"""What a client answers before the handshake begins."""
 
 
 class HostileServer:
@@ -151,6 +154,28 @@ def test_no_password_in_plain_text_without_tls(method: bytes, mode: str, wanted:
     assert SECRET not in server.received
 
 
+@pytest.mark.parametrize("purpose", ["dml", "ddl"])
+@pytest.mark.parametrize("says", [b"", struct.pack("<I", len(GREETING)) + GREETING], ids=["nothing", "its greeting"])
+def test_a_server_that_stands_still_is_not_waited_for_longer_than_a_connection(says: bytes, purpose: Purpose) -> None:
+    """The system takes connections for it meanwhile."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        peers = []
+
+        def greet() -> None:
+            peer, _ = listening.accept()
+            peer.sendall(says)
+            peers.append(peer)
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        started = time.monotonic()
+        with pytest.raises(TargetUnavailable, match="timed out"):
+            connect(replace(settings(int(listening.getsockname()[1])), connect_timeout=1), purpose)
+        assert time.monotonic() - started < 20
+        thread.join()
+        peers[0].close()
+
+
 def test_a_server_that_ends_in_the_handshake_is_tried_again() -> None:
     """As one that is killed does: nothing is said of its identity."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -159,8 +184,9 @@ def test_a_server_that_ends_in_the_handshake_is_tried_again() -> None:
             peer, _ = listening.accept()
             with peer:
                 peer.sendall(struct.pack("<I", len(GREETING)) + GREETING)
-                peer.recv(4096)
-                peer.recv(4096)
+                received = 0
+                while received <= TLS_REQUEST_BYTES:
+                    received += len(peer.recv(4096))
 
         thread = threading.Thread(target=greet_and_end)
         thread.start()
