@@ -23,8 +23,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     code = run_program(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         early.leave_with(code)
-        # Python's end looks through all values for cycles: a fifth of a run with nothing new. DuckDB prints what of its
-        # own is then left.
-        if "duckdb" not in sys.modules:
-            gc.freeze()
+        gc.freeze()  # Python's end looks through all values for cycles: a fifth of a run with nothing new
     sys.exit(code)

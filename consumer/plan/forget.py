@@ -34,11 +34,13 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
 def without(forgotten: Collection[Folder], progress: Progress) -> dict[Folder, FolderProgress | None]:
     """What becomes of the folders once the `forgotten` ones are: the rows that were read of one count as read of the
     next one that stays, and as gone. They may be sent again for ever, where the checkpoint is set back by days."""
+    if not forgotten:
+        return {}
     changes: dict[Folder, FolderProgress | None] = dict.fromkeys(forgotten)
     roots = {folder.root for folder in forgotten}
     newest = max(progress.applied_ts, max((place.applied_ts for place in progress.tables.values()), default=0))
     alike: dict[tuple[str, int, str], list[Folder]] = {}
-    for folder in progress.folders if roots else ():
+    for folder in progress.folders:
         if folder.root in roots:
             alike.setdefault((folder.root, folder.version, folder.partition), []).append(folder)
     for folders in alike.values():

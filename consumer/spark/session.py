@@ -110,11 +110,11 @@ def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
             from pyspark import SparkConf
             from pyspark.sql import SparkSession
 
+            from consumer.spark.internals import mute_accumulators
+
             with own_handlers():
                 conf = SparkConf(loadDefaults=False).setAll([*properties.items()])
                 session = SparkSession.builder.config(conf=conf).getOrCreate()
-            from consumer.spark.internals import mute_accumulators
-
             mute_accumulators()
         except Exception as error:
             reason = _why_not(error, noise, settings)

@@ -82,10 +82,7 @@ class TableHistory:
     @cached_property
     def files(self) -> TableFiles:
         """Those that have the table's rows."""
-        begins, timeless = self.statements.begins, self.options.dialect.timeless
-        return TableFiles(
-            self.name, self.life.names, begins, self.upto, self.assembly, self.progress, self.reader, timeless
-        )
+        return TableFiles(self.statements, self.assembly, self.reader, self.options.dialect.timeless)
 
     @property
     def untold(self) -> str:
@@ -124,7 +121,7 @@ class TableHistory:
         """The eras in their order; `absent` are columns, by era, that its rows were found to lack. Raises CannotBeExact
         where the key of older rows is not known."""
         spans = list(self._spans(target))[::-1]
-        bounds = self._bounds(spans) if len(spans) > 1 or spans[0].after else {}
+        bounds = self.files.bounds(span.name for span in spans) if len(spans) > 1 or spans[0].after else {}
         numbers = count()
         return tuple(
             self._era(span, target, bounds, next(numbers), absent.get(number, ())) for number, span in enumerate(spans)
@@ -139,46 +136,32 @@ class TableHistory:
         if self.upto == MAX_TSO:
             return None
         opening = self.statements.before(self.upto + 1)
-        span = _Span(
-            self.statements.name_at(self.upto),
-            self.upto,
-            MAX_TSO,
-            self.statements.columns(opening),
-            opening,
-            Known.now(target.columns),
-            True,
-        )
-        era = self._era(span, target, self._bounds([span]), 1, absent)
+        span = self._span(self.upto, MAX_TSO, opening, Known.now(target.columns), True)
+        era = self._era(span, target, self.files.bounds([span.name]), 1, absent)
         # Only keys count, so what the era knows is no combination of columns that rows to mend could have.
         return replace(era, origin=Origin.LATER, known=(True,) * len(era.known)) if era.task.slices else None
 
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
-        after = self._after
+        after = self.files.after
         known = known_now(self.form, target, self.statements.columns(self.statements.before(self.upto + 1)))
         upto, kept = self.upto, True
         cuts = [file for file in self.statements.cuts if file.version > after]
-        for number in range(len(cuts) - 1, -1, -1):
-            file = cuts[number]
+        for file in reversed(cuts):
             own = self.statements.is_own(file)
             opening = file if own else self.statements.before(file.version)
             if file.version < upto or upto == self.upto:
-                yield _Span(
-                    self.statements.name_at(file.version),
-                    file.version,
-                    upto,
-                    self.statements.columns(opening),
-                    opening,
-                    known,
-                    kept,
-                )
+                yield self._span(file.version, upto, opening, known, kept)
                 upto = file.version
             if own:
                 known = known.before(file, self.statements.columns(self.statements.before(file.version)))
             kept = kept and not takes_rows_away(file)
         first = cuts[0].version if cuts else self.upto + 1
-        opening = self.statements.before(first)
-        yield _Span(self.statements.name_at(after), after, upto, self.statements.columns(opening), opening, known, kept)
+        yield self._span(after, upto, self.statements.before(first), known, kept)
+
+    def _span(self, after: int, upto: int, opening: SchemaFile | None, known: Known, kept: bool) -> _Span:
+        name, columns = self.statements.name_at(after), self.statements.columns(opening)
+        return _Span(name, after, upto, columns, opening, known, kept)
 
     def _era(
         self, span: _Span, target: LoadTarget, bounds: Mapping[str, Bounds], number: int, absent: tuple[str, ...]
@@ -240,20 +223,12 @@ class TableHistory:
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
         window, order = Window(span.after, span.upto), self.options.date_order
         boundaries = {file.version for file in self.statements.all}
-        files = self.files.of(span.name, self._after)
+        files = self.files.of(span.name)
         if self.options.dialect.timeless:
             own = [Unread(file, 0) for file in files if file.folder.version >= span.after]
             return plan_timeless_load(span.name, window, own, boundaries, order)
         entries = [Unread(file, 0, MAX_TSO) for file in files]
         return plan_load(span.name, window, entries, bounds, boundaries, _ALL, order)
-
-    def _bounds(self, spans: Sequence[_Span]) -> Mapping[str, Bounds]:
-        return self.files.bounds([span.name for span in spans], self._after)
-
-    @cached_property
-    def _after(self) -> int:
-        """Changes up to there are not looked at: the table was empty, or was given as it was then, or they are gone."""
-        return max(self.statements.begins, self.statements.given, self.files.gone)
 
 
 def _is_in(name: str, names: set[str]) -> bool:

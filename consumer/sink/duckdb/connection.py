@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -22,6 +24,9 @@ _NO_ROOM = tuple(os.strerror(number) for number in NO_ROOM)
 
 OPEN_SECONDS = 15.0
 """How long a file that is open in another process is waited for."""
+
+# A process that ends freezes what is there. At its end DuckDB prints what of its own is left: that is looked at again.
+atexit.register(gc.unfreeze)
 
 
 class Database:

@@ -162,10 +162,8 @@ class MySqlSession:
             puts, deletes = (([] if rows is None else [rows]) for rows in (batch.puts, batch.deletes))
             return write_rows(cursor, target, puts, deletes, self._transactions.max_allowed_packet, put)
 
-        def before(cursor: pymysql.cursors.Cursor) -> None:
-            make_stages(cursor, target, puts=batch.puts is not None)
-
-        return self._transactions.run(str(target.table), work, before)
+        has_puts = batch.puts is not None
+        return self._transactions.run(str(target.table), work, lambda cursor: make_stages(cursor, target, has_puts))
 
 
 def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -25,8 +25,8 @@ _DENIED_A_DATABASE = 1044
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's connection, with four differences. A login is waited for as long as a connection, in all its steps: a
-    server that stands still still takes connections. One TLS context serves all connections that do not check the
+    """pymysql's connection, with four differences. A login is waited for as long as a connection, in all its steps: the
+    system goes on to take connections for a server that stands still. One TLS context serves all that do not check the
     server. No server can make it send a file: `load_local` answers that request itself, from memory. And no server
     gets the password in plain text unless the connection is encrypted (or does not leave this machine)."""
 

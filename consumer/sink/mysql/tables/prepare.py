@@ -121,13 +121,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     alone = request.alone and (secondary or bool(trust.padded))
     doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
     checked = bool(key) and (doubtful or request.collided or alone)
-    if table.engine.lower() not in _TRANSACTIONAL and (not key or shared.settings.staged):
-        needs = "a table with no key" if not key else "the --consistency"
-        raise CannotBeExact(
-            f"{needs} needs transactions, the table's engine {table.engine} has none",
-            hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
-            table=str(request.table),
-        )
+    _check_engine(request, table, bool(key), shared.settings.staged)
     whole = own.together or (checked and (request.together or request.collided or request.alone))
     return LoadTarget(
         table=request.table,
@@ -158,6 +152,19 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         absent=request.absent,
         routed=request.routed,
         virtual=tuple(column.name for column in table.columns if column.virtual),
+    )
+
+
+def _check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged: bool) -> None:
+    """Rows that come again are told by a key, or by what one transaction has with them; a table's or a round's rows
+    appear together by a transaction only."""
+    if table.engine.lower() in _TRANSACTIONAL or (has_key and not staged):
+        return
+    needs = "the --consistency" if has_key else "a table with no key"
+    raise CannotBeExact(
+        f"{needs} needs transactions, the table's engine {table.engine} has none",
+        hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
+        table=str(request.table),
     )
 
 
@@ -252,12 +259,13 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
     positions = {same_name(name): number for number, name in enumerate(names)}
     unwritten = [column for column in key.columns if same_name(column) not in positions]
     if unwritten:
+        generated = (
+            f"ALTER TABLE {qualified(*table.name)} DROP PRIMARY KEY, DROP COLUMN `{_GENERATED}`; MySQL adds it"
+            " while sql_generate_invisible_primary_key is on: turn that off first, then run again"
+        )
         raise CannotBeExact(
             f"its key has columns that the rows lack: {_listed(unwritten)}",
-            hint=f"ALTER TABLE {qualified(*table.name)} DROP PRIMARY KEY, DROP COLUMN `{_GENERATED}`; MySQL adds it"
-            " while sql_generate_invisible_primary_key is on: turn that off first, then run again"
-            if unwritten == [_GENERATED]
-            else "",
+            hint=generated if unwritten == [_GENERATED] else "",
             table=str(request.table),
         )
     return tuple(positions[same_name(column)] for column in key.columns)
