@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from consumer.model.files import Bounds, Folder
 from consumer.model.progress import FolderProgress, ProgressChange
-from consumer.model.steps import LoadRows, Window
+from consumer.model.steps import LoadRows, Window, ddl_id
 from consumer.pipeline.context import RoundContext
+from consumer.plan.table_state import TableState
 from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load
 
@@ -25,6 +26,7 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
         and consumer.state.error is None
         and name in readable
         and any(not entry.next_ts for entry in consumer.state.unread)
+        and not _is_altered_next(context, consumer.state)
     ]
     wanted = [entry.file for consumer in resting for entry in consumer.state.unread if not entry.next_ts]
     bounds = {} if context.options.dialect.timeless else context.ports.reader.bounds(wanted)
@@ -47,3 +49,11 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
     if folders:
         context.ledger.record(ProgressChange(folders=folders))
     return loads
+
+
+def _is_altered_next(context: RoundContext, state: TableState) -> bool:
+    """Whether the table stands just in front of a statement that cannot run: the checkpoint went back, or not all files
+    of the statement are there. New files would be read with the columns that it gives, and the target lacks them."""
+    files = context.assembly.catalog.by_table.get(state.name, ())
+    near = (file for file in files if file.query and context.assembly.checkpoint <= file.version <= state.position)
+    return any(ddl_id(file) not in context.progress.ddls for file in near)
