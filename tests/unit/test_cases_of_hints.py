@@ -111,7 +111,7 @@ FOLLOWED = {
         "pipeline/gone.py:_told",
     ],
     "test_hints_in_sql.py::test_a_table_with_no_key_gets_an_engine_with_transactions": [
-        "sink/mysql/tables/prepare.py:_check_table",
+        "sink/mysql/tables/prepare.py:_check_engine",
     ],
     "test_hints_in_sql.py::test_on_a_file": [
         "sink/duckdb/rows/merge.py:_complete",
@@ -172,6 +172,7 @@ FOLLOWED = {
         "sink/mysql/server/errors.py:translate",
     ],
     "test_hints_of_servers.py::test_a_table_that_was_changed_by_hand": [
+        "sink/mysql/tables/prepare.py:_check_table",
         "sink/mysql/tables/prepare.py:_drift",
         "sink/mysql/tables/prepare.py:_target",
     ],

@@ -14,7 +14,7 @@ from consumer.config.load import load
 from consumer.spark.load import SparkLoader
 from tests.bench import generate
 from tests.bench.rows import SYSBENCH, Kind, Row
-from tests.servers import MariaDb
+from tests.servers import SqlServer
 from tests.support.observers import Recorder
 
 CONNECTIONS = 4
@@ -32,7 +32,7 @@ class Shape(ABC):
     encode: generate.Encode = staticmethod(generate.canal_line)
     final: int | None = None
 
-    def __init__(self, work: Path, server: MariaDb, loader: SparkLoader, scale: float) -> None:
+    def __init__(self, work: Path, server: SqlServer, loader: SparkLoader, scale: float) -> None:
         self.work, self.server, self.loader = work, server, loader
         self.scale = scale
         self.storage = work / self.name
@@ -104,10 +104,10 @@ class Loaded:
         for part in parts:
             part.close()
 
-    def create(self, server: MariaDb) -> None:
+    def create(self, server: SqlServer) -> None:
         server.execute("CREATE DATABASE bench", "USE bench", self._kind.create("t"))
 
-    def load(self, server: MariaDb) -> None:
+    def load(self, server: SqlServer) -> None:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             list(pool.map(lambda part: self._load(server, part), range(CONNECTIONS)))
 
@@ -117,7 +117,7 @@ class Loaded:
             texts = (value.encode("latin-1").hex() if binary else value for value, binary in values)
             yield ",".join(f'"{text}"' for text in texts) + "\n"
 
-    def _load(self, server: MariaDb, part: int) -> None:
+    def _load(self, server: SqlServer, part: int) -> None:
         columns = [column.name for column in self._kind.columns]
         named = ",".join(f"@{name}" if binary else name for name, binary in zip(columns, self._binary, strict=True))
         unhex = [f"{name}=UNHEX(@{name})" for name, binary in zip(columns, self._binary, strict=True) if binary]
