@@ -63,8 +63,8 @@ def too_much(
     """Why a table's load is not published in one transaction; None if it is. `bounds` are of its files, as far as they
     are known. Where rows collide its round may have grown to `round_bytes`."""
     window = load.window
-    if options.consistency is not Consistency.TABLE:
-        return None
+    if options.consistency is not Consistency.TABLE or window.upto <= window.after:
+        return None  # in an empty window files are looked at, and no row is written
     sizes = [
         Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.upto) if file in bounds else file.size
         for file in (planned.file for planned in load.files)
@@ -94,7 +94,8 @@ def part_of(listing: Listing, end: int) -> Listing:
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """What a consumer could apply between `after`, where its tables are, and `upto`, its checkpoint. `known` are the
-    bounds of files, and gets what is learnt of them. `waits`: tables that did not go on with the others."""
+    bounds of files, and gets what is learnt of them. `waits`: tables that did not go on with the others. `stopped`:
+    tables that stopped with rows left; nothing is known of these rows, as there may be very many."""
 
     reader: StorageReader
     timeline: Timeline
@@ -104,6 +105,7 @@ class Prospect:
     after: int
     upto: int
     waits: Collection[TableName] = ()
+    stopped: Collection[TableName] = ()
 
     @classmethod
     def of(
@@ -115,9 +117,11 @@ class Prospect:
         known: dict[DataFile, Bounds],
     ) -> Prospect:
         unread = dict(_unread(assembly, progress))
+        stopped = [name for name in unread if progress.table(name).state is State.STOPPED]
+        stopped = [name for name in stopped if unread.pop(name)]
         waits = {name for name in unread if progress.table(name).state is State.WAITS}
         after, upto, most = reached(progress), assembly.checkpoint, options.publish_bytes
-        return cls(reader, assembly.timeline, unread, known, most, after, upto, waits)
+        return cls(reader, assembly.timeline, unread, known, most, after, upto, waits, stopped)
 
     @property
     def size(self) -> int:
@@ -127,7 +131,9 @@ class Prospect:
         return seen_versions(self.timeline, after)
 
     def stretches(self, after: int, upto: int) -> list[Stretch]:
-        return [*_stretches(self.reader, self.unread, after, upto, self.known)]
+        # Once a stopped table goes on, its rows are seen with the others' too: they can be anywhere.
+        anywhere = [Stretch(name, 0, after + 1, upto) for name in self.stopped]
+        return [*_stretches(self.reader, self.unread, after, upto, self.known), *anywhere]
 
 
 def end_of_parts(prospects: Sequence[Prospect], after: int, upto: int) -> int:
@@ -160,8 +166,7 @@ def end_of_parts(prospects: Sequence[Prospect], after: int, upto: int) -> int:
 
 def _unread(assembly: Assembly, progress: Progress) -> Iterator[tuple[TableName, list[Unread]]]:
     for name in filter(assembly.wanted, assembly.tables):
-        if progress.table(name).state is not State.STOPPED:
-            yield name, unread_files(assembly.files.get(name, ()), progress.folders, whole=assembly.whole)
+        yield name, unread_files(assembly.files.get(name, ()), progress.folders, whole=assembly.whole)
 
 
 def _stretches(

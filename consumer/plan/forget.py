@@ -18,7 +18,8 @@ def forgotten_folders(listing: Listing, progress: Progress, roots: Collection[st
     Of each version of a table, divided by partitions, the newest folder stays: its absence tells that the clean-up was
     there, and its rows are the last that were read.
     """
-    gone = [folder for folder in listing.gone if not progress.folders[folder].waits]
+    # An earlier part of the same round may have forgotten some.
+    gone = [folder for folder in listing.gone if folder in progress.folders and not progress.folders[folder].waits]
     if not gone:
         return set()
     newest: dict[tuple[str, int, str], Folder] = {}

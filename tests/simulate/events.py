@@ -52,6 +52,7 @@ class Setup:
     hurried: bool = False
     """Whether each round of `run` makes way for the next one as soon as it can."""
     consistency: str = "row"
+    publish_bytes: int = 4000
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,17 @@ def published(found: History, consistency: str) -> History | None:
         return found
     if setup.style.timeless or not setup.style.commit_ts:
         return None
-    return replace(found, setup=replace(setup, consistency=consistency, direct=False, goes_back=False))
+    kinds = [event.kind for run in found.events for event in (run, *(other for _, other in run.during))]
+    sent = 1 + sum(kind in _SEND_AGAIN for kind in kinds)
+    most = max(setup.round_bytes, sent * _A_TRANSACTION)
+    return replace(
+        found, setup=replace(setup, consistency=consistency, publish_bytes=most, direct=False, goes_back=False)
+    )
+
+
+_A_TRANSACTION = 4000
+"""More bytes than one of upstream has, each time that it is sent."""
+_SEND_AGAIN = ("restart", "tear", "set back")
 
 
 _NEEDED = ("flush", "execute", "publish")

@@ -44,8 +44,6 @@ from tests.support.observers import Recorder
 pa.set_cpu_count(1)  # threads of its own would only cost
 
 MOST_CPU = 20.0
-_A_TRANSACTION = 4000
-"""More bytes than one of upstream has."""
 AFTER_A_CRASH = 60.0
 """Seconds until somebody starts the consumer again."""
 
@@ -144,8 +142,8 @@ def _end(world: World) -> None:
     world.changefeed.index_fails = 0.0
     world._mend(Random(1), "")
     machine.tell("in the end, " + world._catch_up(Random(1), ""))
-    _consume(world, Event("once", 1))
-    check_end(world, _consume(world, Event("once", 2)))
+    before = _consume(world, Event("once", 1))
+    check_end(world, before, _consume(world, Event("once", 2)))
 
 
 class Told(Recorder):
@@ -191,7 +189,7 @@ def _settings(setup: Setup) -> Settings:
         "tz": "UTC",
     }
     if setup.consistency != "row":
-        flags |= {"consistency": setup.consistency, "publish_bytes": str(max(setup.round_bytes, _A_TRANSACTION))}
+        flags |= {"consistency": setup.consistency, "publish_bytes": str(setup.publish_bytes)}
     if csv is not None:
         flags |= {f"csv_{name}": value for name, value in asdict(csv).items()}
     if setup.expiration_days is not None:

@@ -32,6 +32,11 @@ def test_what_is_gone_is_forgotten_but_the_newest_of_each_version() -> None:
     assert forgotten_folders(listing([]), progress, {"d/t"}) == set()
 
 
+def test_what_an_earlier_part_of_the_round_has_forgotten_is_gone_already() -> None:
+    old, newest = dated("2026-03-01"), dated("2026-03-02")
+    assert forgotten_folders(listing(old, *newest), Progress("u", folders={newest[0]: DONE}), {"d/t"}) == set()
+
+
 def test_of_old_dispatchers_the_one_with_the_last_rows_stays() -> None:
     first, second = dated("", dispatcher="1"), dated("", dispatcher="2")
     places = {first[0]: FolderProgress(9, 1, "a", last_ts=8), second[0]: DONE}
