@@ -61,8 +61,8 @@ def compiled(statement: ParsedStatement) -> Changes:
     )
 
 
-def _compiled(query: str) -> Changes:
-    return compiled(statement_of(query))
+def _compiled(file: SchemaFile) -> Changes:
+    return compiled(statement_of(file.query))
 
 
 def written_tables(file: SchemaFile) -> list[TableName]:

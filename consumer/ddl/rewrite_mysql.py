@@ -21,7 +21,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
-from consumer.model.names import quote, same_names, tso_to_ms
+from consumer.model.names import quote, tso_to_ms
 
 FlavorName = Literal["mysql", "mariadb", "tidb"]
 
@@ -155,7 +155,7 @@ def _take_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, l
 def _spell_out(statement: ParsedStatement, edits: Edits, place: RewriteContext, left_out: _LeftOut) -> None:
     """Upstream's names of indexes and keys, and its character sets, where the statement leaves them to the server."""
     changes, before = index_changes(statement), place.before
-    supported = None if place.collations is None else same_names(place.collations)
+    supported = place.collations
     if place.flavor != "tidb" or statement.is_alter:
         name_indexes(statement, changes, edits, before)
     if place.flavor != "tidb":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from consumer.ddl.references import Role, TableReference, database_at, references
 from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize
@@ -49,8 +50,18 @@ _CHANGED: frozenset[Role] = frozenset({"table", "old", "new", "exchange"})
 
 def check_said(file: SchemaFile, action: Action) -> None:
     """Raises DdlRefused for a text of another kind, about another table, with a query, or of several statements."""
-    for text in _readings(file.query):
-        _check(tokenize(text), file, action)
+    file.once(_CheckedAs(action))
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedAs:
+    """A check that a file passes once."""
+
+    action: Action
+
+    def __call__(self, file: SchemaFile) -> None:
+        for text in _readings(file.query):
+            _check(tokenize(text), file, self.action)
 
 
 def _check(tokens: Tokens, file: SchemaFile, action: Action) -> None:

@@ -46,11 +46,11 @@ class SchemaFile:
     def name(self) -> TableName:
         return TableName(self.database, self.table)
 
-    def once(self, make: Callable[[str], _Made]) -> _Made:
-        """What `make` makes of the query: made when it is first asked for, and kept with the file, which is known for
-        as long as it lies in the storage. So it must be small."""
+    def once(self, make: Callable[[SchemaFile], _Made]) -> _Made:
+        """What `make` makes of the file: made when it is first asked for, and kept with the file, which is known for
+        as long as it lies in the storage. So it must be small. An error is not kept."""
         if make not in self._made:
-            self._made[make] = make(self.query)
+            self._made[make] = make(self)
         found: _Made = self._made[make]
         return found
 

@@ -74,6 +74,28 @@ def test_the_servers_tables_are_asked_for_only_by_statements_that_name_others(
     sink.close()
 
 
+def test_the_servers_collations_are_asked_for_once_a_connection(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[frozenset[str]] = []
+
+    class Kept(ServerNames):
+        @property
+        def collations(self) -> frozenset[str]:
+            answers.append(super().collations)
+            return answers[-1]
+
+    monkeypatch.setattr(plan, "ServerNames", Kept)
+    sink = MySqlSink(replace(settings(fresh_mariadb), worker_count=1))
+    sink.acquire(UPSTREAM)
+    assert [sink.apply_ddls([step], {})[0].error for step in (create(1), create(2))] == [None, None]
+    first, second = answers
+    assert first is second
+    there = fresh_mariadb.execute("SELECT LOWER(collation_name) FROM information_schema.collations")
+    assert first == {name for (name,) in there if name}
+    sink.close()
+
+
 @pytest.mark.parametrize("kind", ["TABLE", "VIEW"])
 def test_a_drop_in_a_database_that_is_gone_takes_nothing_of_another_one(kind: str, fresh_mariadb: MariaDb) -> None:
     """Its names are not qualified, and it comes behind another database's statement, on one connection."""

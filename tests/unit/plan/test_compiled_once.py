@@ -6,8 +6,11 @@ from collections import Counter
 
 import pytest
 
-from consumer.ddl import changes
+from consumer.ddl import changes, said
 from consumer.ddl.definitions import ParsedStatement, statement_of
+from consumer.ddl.said import check_said
+from consumer.ddl.tokens import Token, tokenize
+from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.files import Listing, SchemaFile
 from consumer.model.names import MAX_TSO
@@ -44,3 +47,22 @@ def test_every_statement_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) ->
     ask_everything(FILES)
     ask_everything(FILES)
     assert seen == {file.query: 1 for file in FILES}
+
+
+def test_a_text_is_checked_until_it_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[str] = Counter()
+
+    def counted(text: str) -> list[Token]:
+        seen[text] += 1
+        return tokenize(text)
+
+    monkeypatch.setattr(said, "tokenize", counted)
+    good = schema_file("d.t", 10, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `v` INT", (ID,))
+    bad = schema_file("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `u` ADD COLUMN `v` INT", (ID,))
+    for _ in range(2):
+        check_said(good, Action.ADD_COLUMN)
+        with pytest.raises(DdlRefused):
+            check_said(bad, Action.ADD_COLUMN)
+    with pytest.raises(DdlRefused):
+        check_said(good, Action.DROP_TABLE)  # passed as something else
+    assert seen == {good.query: 2, bad.query: 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import pymysql
 
@@ -21,6 +22,9 @@ from consumer.sink.mysql.statements.forms import formed_statements, merged_of
 from consumer.sink.mysql.statements.merged import Merged
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
 from consumer.sink.mysql.tables.indexes import table_indexes
+
+_COLLATIONS: WeakKeyDictionary[pymysql.Connection, frozenset[str]] = WeakKeyDictionary()
+"""Hundreds, of the server that a connection leads to, which has them all for as long as it runs."""
 
 
 class ServerNames:
@@ -45,12 +49,16 @@ class ServerNames:
         self._cursor.execute(f"SELECT {same}")
         return bool(self._cursor.fetchone()[0])
 
-    @cached_property
+    @property
     def collations(self) -> frozenset[str]:
-        self._cursor.execute(
-            "SELECT collation_name FROM information_schema.collations WHERE collation_name IS NOT NULL"
-        )
-        return frozenset(name for (name,) in self._cursor.fetchall())
+        """In lower case."""
+        connection = self._cursor.connection
+        if connection not in _COLLATIONS:
+            self._cursor.execute(
+                "SELECT collation_name FROM information_schema.collations WHERE collation_name IS NOT NULL"
+            )
+            _COLLATIONS[connection] = same_names(name for (name,) in self._cursor.fetchall())
+        return _COLLATIONS[connection]
 
 
 class _Others(Collection[TableName]):
