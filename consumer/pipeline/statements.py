@@ -68,7 +68,7 @@ class StatementRunner:
                 self._ended(steps, *self._worked_at(steps)())
             return done or bool(steps)
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
-        size = min(_LARGEST_CHUNK, -(-len(steps) // (4 * at_a_time)))
+        size = min(_LARGEST_CHUNK, -(-len(steps) // (2 * at_a_time)))
         self._waiting += [steps[start : start + size] for start in range(0, len(steps), max(size, 1))]
         self._launch()
         return done

@@ -110,3 +110,22 @@ def test_they_are_refused_where_the_server_does_not_know_the_zone(times: MariaDb
     )
     assert sink.apply_ddls([other], {})[0].error is None
     sink.close()
+
+
+@pytest.mark.parametrize(("zone", "sets"), [("UTC", 0), ("+00:00", 0), (NEVER_LEARNED, 2)])
+def test_the_sessions_zone_is_set_only_for_a_statement_in_another(zone: str, sets: int, server: MariaDb) -> None:
+    sink = sink_in(server, zone)
+    server.execute("SET GLOBAL log_output = 'TABLE'", "TRUNCATE mysql.general_log", "SET GLOBAL general_log = 1")
+    try:
+        query = "ALTER TABLE `t` ADD COLUMN `l` DATETIME DEFAULT NOW()"
+        column = Column("l", "DATETIME", default="CURRENT_TIMESTAMP")
+        [outcome] = sink.apply_ddls([alter(query, column, action=Action.ADD_COLUMN)], {})
+    finally:
+        server.execute("SET GLOBAL general_log = 0", "SET GLOBAL log_output = 'FILE'")
+    sink.close()
+    assert outcome.error is None
+    sent = "SELECT argument FROM mysql.general_log WHERE argument LIKE "
+    assert server.execute(sent + "'ALTER TABLE%ADD COLUMN `l`%'")
+    assert len(server.execute(sent + "'SET time_zone%'")) == sets
+    found = server.execute("SELECT l FROM d.t")
+    assert found == [(datetime(2024, 7, 1, 12 - 4 * (zone == NEVER_LEARNED)),)]

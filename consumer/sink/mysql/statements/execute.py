@@ -30,15 +30,17 @@ from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
+_SIDE_BY_SIDE = 2
+"""Of one call, which is one of several: a statement that takes long holds up none of the others."""
 
 
 def execute_ddls(
     connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, records: Records
 ) -> list[DdlOutcome]:
-    """Run the statements, those of several steps side by side. An error stays in its step's outcome."""
+    """Run the statements, some of several steps side by side. An error stays in its step's outcome."""
     if len(planned) <= 1:
         return [_outcome(connections, plan, flavor, records) for plan in planned]
-    with ThreadPoolExecutor(min(connections.most, len(planned)), "ddl") as pool:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, "ddl") as pool:
         return list(pool.map(lambda plan: _outcome(connections, plan, flavor, records), planned))
 
 
@@ -67,7 +69,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.standing == step.name:
             return _was_not_there(step)
-        _set_zone(cursor, plan.time_zone, step)
+        if plan.time_zone != UTC:
+            _set_zone(cursor, plan.time_zone, step)
         if plan.timestamp is not None:
             cursor.execute(f"SET timestamp = {plan.timestamp!r}")
         if plan.strict:
@@ -91,7 +94,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             cursor.execute("SET timestamp = DEFAULT")
         if plan.strict:
             cursor.execute("SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '')")
-        _set_zone(cursor, UTC, step)
+        if plan.time_zone != UTC:
+            _set_zone(cursor, UTC, step)
     except pymysql.MySQLError as error:
         raise translated(error, step) from error
     return note
