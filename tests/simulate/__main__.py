@@ -1,15 +1,17 @@
-"""``python -m tests.simulate``: play histories from seeds on, for some minutes or so many; a failing one is made short
-and told as a story. Exit code 1 if one fails."""
+"""``python -m tests.simulate``: play histories from seeds on, for some minutes or so many, on all cores; a failing one
+is made short and told as a story. Exit code 1 if one fails."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
 from tests.simulate.cases import FOLDER, to_json
-from tests.simulate.events import History, history, published
+from tests.simulate.events import History
 from tests.simulate.play import play
+from tests.simulate.seeds import batches
 from tests.simulate.shrink import shrunk
 
 
@@ -24,26 +26,21 @@ def main() -> int:
     flags.add_argument(
         "--consistency", default="row", choices=("row", "table", "snapshot"), help="what readers see (row)"
     )
+    flags.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes side by side (one a core)")
     given = flags.parse_args()
-    began, cpu, played, failed = time.monotonic(), time.process_time(), 0, 0
-    while played < given.count if given.count else time.monotonic() < began + 60 * given.minutes:
-        seed = given.seed + played
-        played += 1
-        drawn = published(history(seed), given.consistency)
-        if drawn is None:
-            continue
-        found = play(drawn)
-        if given.story:
-            print(f"seed {seed}", *found.story, sep="\n")
-        if found.problem:
-            failed += 1
-            tell(drawn, found.problem, given.keep)
-            if not given.keep_going:
-                break
+    began, cpu, played, failed = time.monotonic(), 0.0, 0, 0
+    for batch in batches(given.seed, given.count, 60 * given.minutes, given.consistency, given.jobs):
+        played, cpu, failed = played + batch.played, cpu + batch.cpu, failed + len(batch.failed)
+        for seed, story in batch.stories.items() if given.story else ():
+            print(f"seed {seed}", *story, sep="\n")
+        for found, problem in batch.failed:
+            tell(found, problem, given.keep)
+        if failed and not given.keep_going:
+            break
     seconds = time.monotonic() - began
     print(
-        f"{played} histories from seed {given.seed} in {seconds:.0f} s ({time.process_time() - cpu:.0f} s of CPU,"
-        f" {played / seconds * 60:.0f} a minute), {failed} failed"
+        f"{played} histories from seed {given.seed} in {seconds:.0f} s ({1000 * cpu / max(played, 1):.0f} ms of CPU"
+        f" each, {played / seconds * 60:.0f} a minute), {failed} failed"
     )
     return 1 if failed else 0
 

@@ -10,6 +10,7 @@ from consumer.pipeline.load_results import LoadResults
 from tests.simulate.cases import from_json, kept, to_json
 from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREAM, history, published
 from tests.simulate.play import play
+from tests.simulate.seeds import batches
 
 HISTORIES, CHUNK = 160, 40
 
@@ -57,6 +58,14 @@ def test_every_kind_of_event_happens() -> None:
 def test_a_history_is_the_same_each_time() -> None:
     for seed in range(20):
         assert play(history(seed)) == play(history(seed))
+
+
+def test_it_is_the_same_in_processes_side_by_side() -> None:
+    found = list(batches(7, 25, 0, "row", 2))
+    assert sum(batch.played for batch in found) == 25
+    stories = {seed: story for batch in found for seed, story in batch.stories.items()}
+    assert list(stories) == list(range(7, 32))
+    assert all(stories[seed] == play(history(seed)).story for seed in (7, 31))
 
 
 def test_a_history_can_be_kept() -> None:

@@ -1,0 +1,60 @@
+"""Plays seed after seed, in some processes side by side."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+
+from tests.simulate.events import History, history, published
+from tests.simulate.play import play
+
+_SEEDS = 10
+"""Of a batch: what a process is given at once."""
+
+
+@dataclass
+class Batch:
+    """`failed`: each history with what is wrong; `stories`: all of them, by their seeds; `cpu`: seconds."""
+
+    played: int = 0
+    failed: list[tuple[History, str]] = field(default_factory=list)
+    stories: dict[int, list[str]] = field(default_factory=dict)
+    cpu: float = 0.0
+
+
+def batches(first: int, most: int, seconds: float, level: str, jobs: int) -> Iterator[Batch]:
+    """The batches of seeds from `first` on, in their order: of `most` seeds, or of so many `seconds` if that is 0."""
+    until = time.monotonic() + seconds
+    starts = iter(range(first, first + most, _SEEDS) if most else count(first, _SEEDS))
+    with ProcessPoolExecutor(jobs) as pool:
+        under_way = deque[Future[Batch]]()
+        try:
+            while True:
+                while len(under_way) < 2 * jobs and (most or time.monotonic() < until):
+                    if (start := next(starts, None)) is None:
+                        break
+                    end = min(start + _SEEDS, first + most) if most else start + _SEEDS
+                    under_way.append(pool.submit(_played, range(start, end), level))
+                if not under_way:
+                    return
+                yield under_way.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _played(seeds: range, level: str) -> Batch:
+    found, began = Batch(), time.process_time()
+    for seed in seeds:
+        if (drawn := published(history(seed), level)) is None:
+            continue
+        found.played += 1
+        played = play(drawn)
+        found.stories[seed] = played.story
+        if played.problem:
+            found.failed.append((drawn, played.problem))
+    found.cpu = time.process_time() - began
+    return found
