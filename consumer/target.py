@@ -63,7 +63,8 @@ class LoadRequest:
     not written, so columns that the target computes and keeps are wanted too. `alone`: no row but those with the keys
     of the changes may be touched, also where unique keys of the target are as fine as upstream's. `merged`: the
     target's table has rows of other tables too, so its columns must be of the types of `columns`. `added` are those
-    that the table's form adds, in lower case: they must not be held as text."""
+    that the table's form adds, in lower case: they must not be held as text. `formed`: the target computes none of the
+    columns."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -79,6 +80,7 @@ class LoadRequest:
     alone: bool = False
     merged: bool = False
     added: frozenset[str] = frozenset()
+    formed: bool = False
 
     @property
     def name(self) -> TableName:

@@ -27,6 +27,11 @@ _MIXED = (
     f"see that rows stay of one kind; {WITH_A_COPY}"
 )
 
+_COMPUTED = (
+    "upstream keeps the column's values: make it a plain column in the target (DROP COLUMN, ADD COLUMN); where rows are"
+    " in the table, resync it, or copy it from upstream"
+)
+
 
 def bad_end(file: DataFile, expected: str, reason: str, hint: str) -> CorruptFile:
     """What is wrong with the first or last row of a file, of which nothing else was read."""
@@ -41,10 +46,12 @@ class Place:
 
     path: str
     table: str
+    computed: tuple[str, ...] = ()
+    """The columns that the target computes when it is read."""
 
     @staticmethod
     def of(piece: FileSlice, target: LoadTarget) -> Place:
-        return Place(piece.path, str(target.table))
+        return Place(piece.path, str(target.table), target.computed)
 
     def at(self, line: int | None) -> dict[str, Any]:
         """The coordinates of an error."""
@@ -64,7 +71,10 @@ class Place:
         return SchemaDrift(message, hint=_SELECTORS, **self.at(line))
 
     def carrying(self, column: str, line: int) -> RowsVary:
-        """A row with a column that the load was planned without."""
+        """A row with a column that the load was planned without: no line is bad."""
+        if column in self.computed:
+            message = f"the row has a value of the column {column}, which the target computes when it is read"
+            return RowsVary(message, carried=[column], hint=_COMPUTED, **self.at(line))
         message = f"the row has the column {column}, which other rows between the same statements do not have"
         return RowsVary(message, carried=[column], hint=_MIXED, **self.at(line))
 

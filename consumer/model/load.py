@@ -63,8 +63,10 @@ class LoadTarget:
     the load, deletes before puts: where the target compares keys more coarsely than bytes, or must look at all rows
     before it writes one. `whole`: the session must get all changes at once. `settings` is the sink's own frozen value,
     or None. `own` are columns of the target, in its spelling, that the rows do not have: a row keeps its values there,
-    a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have.
-    `virtual` are columns that the target has as virtual generated ones, in upstream's or its own spelling. `table` is
+    a new row gets the column's default. `absent` are columns of the upstream that no row of the load may have, as other
+    rows lack them; `computed` those that none may have because the target computes them when it is read: what the row
+    says would be lost. `virtual` are columns that the target has as virtual generated ones, in upstream's or its own
+    spelling. `table` is
     the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
     `aside`: its bad rows are set aside, None where they stop it. `events`: each change is wanted as it was, not only
     what it leaves: it has a commit-ts, all values also of a row that is gone, and says whether it is of an UPDATE.
@@ -81,6 +83,7 @@ class LoadTarget:
     settings: object | None = None
     own: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     routed: TableName | None = None
     aside: Aside | None = None
@@ -92,6 +95,11 @@ class LoadTarget:
     def name(self) -> TableName:
         """The target's name of the table."""
         return self.routed or self.table
+
+    @property
+    def barred(self) -> tuple[str, ...]:
+        """The columns that no row may have."""
+        return (*self.absent, *self.computed)
 
     @property
     def in_runs(self) -> bool:

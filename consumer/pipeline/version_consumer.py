@@ -108,6 +108,7 @@ class TableVersionConsumer:
             routed=self._routed,
             merged=form.merges,
             added=same_names(column.name for column in form.added),
+            formed=True,
         )
 
     def _check_chosen(self, chosen: Chosen, absent: tuple[str, ...]) -> None:

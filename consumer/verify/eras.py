@@ -124,7 +124,8 @@ class TableHistory:
         bounds = self.files.bounds(span.name for span in spans) if len(spans) > 1 or spans[0].after else {}
         numbers = count()
         return tuple(
-            self._era(span, target, bounds, next(numbers), absent.get(number, ())) for number, span in enumerate(spans)
+            self._era(span, target, bounds, next(numbers), absent.get(number, ()), number == len(spans) - 1)
+            for number, span in enumerate(spans)
         )
 
     def forms(self, target: LoadTarget) -> Forms | None:
@@ -164,8 +165,15 @@ class TableHistory:
         return _Span(name, after, upto, columns, opening, known, kept)
 
     def _era(
-        self, span: _Span, target: LoadTarget, bounds: Mapping[str, Bounds], number: int, absent: tuple[str, ...]
+        self,
+        span: _Span,
+        target: LoadTarget,
+        bounds: Mapping[str, Bounds],
+        number: int,
+        absent: tuple[str, ...],
+        last: bool = True,
     ) -> Era:
+        """`last`: the table's columns are those of now."""
         declared = self.statements.declared(span.opening)
         virtual = {*target.virtual, *(name for name, said in declared.items() if said.virtual)}
         stored = tuple(
@@ -199,6 +207,7 @@ class TableHistory:
             names,
             key,
             absent=absent,
+            computed=target.computed if last and self.form is None else (),
             virtual=hidden,
             aside=self._aside,
             events=self.form is not None and self.form.keeps_ended,

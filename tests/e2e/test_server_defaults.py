@@ -10,10 +10,12 @@ import pytest
 
 from consumer import app
 from consumer.model.actions import Action
+from consumer.model.check import Repairing
 from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import COLUMNS, KEYLESS, TABLE, Storage
 from tests.support.observers import Recorder
+from tests.support.scripts import run_on_server
 
 EVERYWHERE = {
     "sql_select_limit": "1",
@@ -61,6 +63,30 @@ def test_it_changes_nothing(
         (check,) = app.verify(storage.settings(server.url()), Recorder(), loader=InlineLoader()).tables
     assert (check.table, check.state) == (TABLE, "equal")
     assert server.execute("SELECT * FROM d.t ORDER BY id") == [(0, 0, "b"), (1, 1, "b"), (2, 9, "c")]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("completion_type", "'RELEASE'"), ("sql_safe_updates", "1"), ("max_join_size", "1"), ("autocommit", "0")],
+)
+@pytest.mark.parametrize("kind", OF)
+def test_it_does_not_end_a_file_of_statements(
+    request: pytest.FixtureRequest, kind: str, name: str, value: str, tmp_path: Path
+) -> None:
+    """One of several tables."""
+    server: SqlServer = request.getfixturevalue(f"fresh_{kind}")
+    storage, script = Storage(tmp_path, columns=KEYLESS), tmp_path / "right.sql"
+    storage.file(*(storage.line((10 + n, str(n), str(n), "a")) for n in range(4)))
+    storage.feed.create("d.u", 3)
+    storage.feed.puts("d.u", 3, {11: (1, "1"), 12: (2, "2")})
+    assert storage.once(server.url(), 30).exit_code == 0
+    server.execute("DELETE FROM d.t WHERE id < 2", "UPDATE d.t SET v = 7 WHERE id = 3")
+    server.execute("UPDATE d.u SET v = 7 WHERE id = 1", "DELETE FROM d.u WHERE id = 2")
+    settings = storage.settings(server.url())
+    app.verify(settings, Recorder(), loader=InlineLoader(), repairing=Repairing(sql=str(script)))
+    with default(server, name, value):
+        run_on_server(script, server)
+    assert {check.state for check in app.verify(settings, Recorder(), loader=InlineLoader()).tables} == {"equal"}
 
 
 def test_a_key_that_the_server_makes_is_named(fresh_mysql: SqlServer, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ class AlikeLines:
 
     def __init__(self, target: LoadTarget, parser: RowParser) -> None:
         self._parser = parser
-        self._names = [*(column.name for column in target.columns), *target.absent]
+        self._names = [*(column.name for column in target.columns), *target.barred]
         self._key = [self._names[position] for position in target.key]
         self._kinds: list[_Kind] = []
         self._worth_it = True

@@ -97,7 +97,7 @@ class ChangeBuilder:
             raise self._place.corrupt(message, lines.number(int(origin[wrong])), error.hint) from error
 
     def _check_columns(self, columns: Sequence[pa.Array], rows: CanalRows, kept: Ints, lines: RowLines) -> None:
-        """Every row that must be whole has all columns of the target, and none that must be absent.
+        """Every row that must be whole has all columns of the target, and none that is barred.
 
         A null says that a column is NULL or that it is not there: the row's own list of types tells which, and the row
         itself where that list says nothing. Of a column that is null in all rows one row is looked at in any case.
@@ -113,7 +113,7 @@ class ChangeBuilder:
                 if not untold.any() and np.array_equal(null, whole):
                     doubtful[np.argmax(null)] = True
         self._look_for_absent(kept[np.flatnonzero(doubtful)], rows.delete, lines)
-        for position, name in enumerate(self._target.absent, len(columns)):
+        for position, name in enumerate(self._target.barred, len(columns)):
             there = ~_nulls(rows.data[position]) | ~_nulls(rows.types[position])
             self._look_for_carried(name, kept[np.flatnonzero(whole & there[kept])], lines)
 

@@ -56,7 +56,7 @@ class RowParser:
 
     def __init__(self, target: LoadTarget) -> None:
         self.table = target.table
-        data = [(name, pa.large_string()) for name in (*(column.name for column in target.columns), *target.absent)]
+        data = [(name, pa.large_string()) for name in (*(column.name for column in target.columns), *target.barred)]
         self._typed = [n for n, column in enumerate(target.columns) if column.nullable or column.elements]
         self._typed += range(len(target.columns), len(data))
         members = [

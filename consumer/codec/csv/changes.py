@@ -75,7 +75,7 @@ class CsvChangeBuilder:
         ]
 
     def _check_columns(self, rows: CsvRows, kept: Ints, layout: RowLayout, records: RecordLookup) -> None:
-        """Every row that must be whole has all columns of the target, and none that must be absent."""
+        """Every row that must be whole has all columns of the target, and none that is barred."""
         whole = kept[~rows.delete[kept]] if self._target.key and not self._target.events else kept
         if self._target.events and np.any(rows.short[kept]):
             gone = [c.name for n, c in enumerate(self._target.columns) if n not in self._target.key]
@@ -86,7 +86,7 @@ class CsvChangeBuilder:
             raise records.place.key_lacking(names, records.number(int(kept[0])))
         if lacking and whole.size:
             raise records.place.lacking(names, records.number(int(whole[0])))
-        carried = [name for name in self._target.absent if name in layout.names]
+        carried = [name for name in self._target.barred if name in layout.names]
         if carried and whole.size:
             raise records.place.carrying(carried[0], records.number(int(whole[0])))
 

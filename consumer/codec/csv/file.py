@@ -24,7 +24,7 @@ class CsvFile:
         self, reader: RangeReader, piece: FileSlice, target: LoadTarget, dialect: Dialect, layout: Layout
     ) -> None:
         """Reads the header, where there is one. Raises CannotBeExact, CorruptFile, StorageUnavailable."""
-        self.place = CsvPlace(piece.path, str(target.table))
+        self.place = CsvPlace(piece.path, str(target.table), target.computed)
         self._form = form = self._form_of(dialect)
         if not target.key:
             if form.commit_ts is None:

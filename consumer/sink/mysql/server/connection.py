@@ -178,8 +178,13 @@ def file_session(flavor: str) -> str:
     values = (
         f"NAMES utf8mb4 COLLATE utf8mb4_bin, SESSION sql_mode = '{_SQL_MODES['dml']}', SESSION foreign_key_checks = 0"
     )
-    more = ", SESSION allow_auto_random_explicit_insert = 1" if flavor == "tidb" else ""
-    return f"SET {values}, SESSION unique_checks = 1, SESSION time_zone = '+00:00'{more}"
+    more = (
+        "allow_auto_random_explicit_insert = 1"
+        if flavor == "tidb"
+        # Tables follow one another on one connection, and statements need no key or limit to be taken.
+        else "completion_type = 'NO_CHAIN', SESSION sql_safe_updates = 0, SESSION sql_big_selects = 1"
+    )
+    return f"SET {values}, SESSION unique_checks = 1, SESSION time_zone = '+00:00', SESSION {more}"
 
 
 def is_in_a_cluster(cursor: pymysql.cursors.Cursor) -> bool:

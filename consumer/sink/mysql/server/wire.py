@@ -82,6 +82,15 @@ def load_local(connection: pymysql.Connection, statement: str, data: memoryview)
 class _NoFiles(MySQLResult):  # type: ignore[misc]
     """The answer to a statement that sends no file."""
 
+    connection: Any
+
+    def _finish_unbuffered_query(self) -> None:
+        # It reads what is left of a query. Of a broken connection nothing is, and nobody could catch an error of `del`.
+        if self.connection is not None and not self.connection.open:
+            self.unbuffered_active = False
+            self.connection = None
+        super()._finish_unbuffered_query()
+
     def _read_load_local_packet(self, first_packet: Any) -> None:
         self.connection._force_close()
         raise BadConfig(

@@ -150,6 +150,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         ),
         own=own.names,
         absent=request.absent,
+        computed=_computed(request, table),
         routed=request.routed,
         virtual=tuple(column.name for column in table.columns if column.virtual),
     )
@@ -197,6 +198,19 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
         if same_name(column.name) in sent
         if not column.generated or (not column.virtual and (request.reading or same_name(column.name) in keyed))
     ]
+
+
+def _computed(request: LoadRequest, table: TargetTable) -> tuple[str, ...]:
+    """Columns of upstream, in its spelling, that the target computes when it is read. Raises SchemaDrift."""
+    virtual = same_names(column.name for column in table.columns if column.virtual)
+    found = tuple(column.name for column in _visible(request) if same_name(column.name) in virtual)
+    if found and request.formed:
+        raise SchemaDrift(
+            f"the target computes {_listed(found)} when it is read, and the table's form writes all columns",
+            hint=f"make it a plain column in {request.name}, then run again",
+            table=str(request.table),
+        )
+    return found
 
 
 def _check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
