@@ -9,12 +9,13 @@ from functools import partial
 
 from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts
 from consumer.config.settings import Settings
-from consumer.errors import BadConfig
+from consumer.errors import BadConfig, StorageUnavailable
 from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
 from consumer.model.check import TableCheck
 from consumer.model.events import NowDoing
+from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.names import TableName
-from consumer.model.progress import Progress, ProgressChange
+from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.result import RetryResult, TableRetry
 from consumer.model.timekeeper import now
 from consumer.pipeline.retry import patiently
@@ -46,9 +47,13 @@ def retry(
                 f" {', '.join(map(str, sorted(progress.lacking)[:_SHOWN]))}",
                 hint="tables have upstream's names in --table, also where a route gives them others",
             )
-        checks = _made_right(settings, observer, parts, progress, tables) if tables else {}
-        found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
-        _record(parts, found, progress)
+        found: dict[TableName, _Settled] = {}
+        if tables:
+            observer.tell(NowDoing(READS_CHECKPOINT))
+            listing = listing_of(settings, parts.reader)
+            checks = _made_right(observer, parts, progress, tables, listing)
+            found = {name: _settled(checks.get(name), progress.bad_rows[name]) for name in sorted(tables)}
+            _record(parts, found, progress, listing)
         told = tuple(_told(name, one, progress) for name, one in found.items())
         return RetryResult(told, now() - started, parts.loader.start_seconds)
 
@@ -64,13 +69,11 @@ class _Settled:
 
 
 def _made_right(
-    settings: Settings, observer: Observer, parts: Parts, progress: Progress, tables: list[TableName]
+    observer: Observer, parts: Parts, progress: Progress, tables: list[TableName], listing: Listing
 ) -> dict[TableName, TableCheck]:
     from consumer.verify.mend import Repair  # brings Arrow
     from consumer.verify.verify import Verifier
 
-    observer.tell(NowDoing(READS_CHECKPOINT))
-    listing = listing_of(settings, parts.reader)
     verifier = Verifier(
         parts.reader,
         parts.sink,
@@ -124,7 +127,7 @@ def _doubt(check: TableCheck, refused: int) -> str:
     return ""
 
 
-def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progress) -> None:
+def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing) -> None:
     """The letters of rows that were refused in another way are written first, those of rows that are there are marked
     last: what counts is the progress."""
     new: dict[TableName, dict[str, BadRow]] = {}
@@ -135,13 +138,37 @@ def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progres
             parts.letters.put(name, rows)
         new[name] = {row.id: row for row in rows}
     done = {name: list(one.done) for name, one in found.items() if one.done}
-    change = ProgressChange(set_aside={name: rows for name, rows in new.items() if rows}, taken_in=done)
+    change = ProgressChange(
+        set_aside={name: rows for name, rows in new.items() if rows},
+        taken_in=done,
+        folders=_read_again(parts, found, progress, listing),
+    )
     if change != ProgressChange():
         parts.sink.record(change)
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name in done:
         if parts.letters is not None:
             parts.letters.taken_in(name, list(found[name].done.values()), moment)
+
+
+def _read_again(
+    parts: Parts, found: Mapping[TableName, _Settled], progress: Progress, listing: Listing
+) -> dict[Folder, FolderProgress]:
+    """The folders of lines that are mended: only now it is known which times rows of them have. Raises
+    StorageUnavailable."""
+    paths = {row.path: progress.table(name).applied_ts for name, one in found.items() for row in one.done.values()}
+    files = [file for of_root in listing.files.values() for file in of_root if file.path in paths]
+    bounds = parts.reader.bounds([file for file in files if file.folder in progress.folders])
+    folders: dict[Folder, FolderProgress] = {}
+    for file in files:
+        of_file = bounds.get(file.path)
+        if isinstance(of_file, StorageUnavailable):
+            raise of_file
+        if isinstance(of_file, Bounds):
+            place = folders.get(file.folder) or progress.folders[file.folder]
+            last = min(of_file.last, paths[file.path])
+            folders[file.folder] = place.with_rows((of_file.first, last), paths[file.path])
+    return folders
 
 
 def _told(name: TableName, one: _Settled, progress: Progress) -> TableRetry:

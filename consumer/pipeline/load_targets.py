@@ -69,6 +69,7 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
             options.never_split(load.table),
             context.seen(load),
             options.naming,
+            {row.path for row in context.progress.bad_rows.get(load.table, {}).values()},
         )
         lessons.absent.begin(load.table, version.made)
         try:

@@ -51,9 +51,7 @@ class TableConsumer:
         """What to record with the rows of `load`, of which `aside` were set aside. Without a checkpoint W stays."""
         return ProgressChange(
             tables={} if load.window.upto == MAX_TSO else {self.name: TableProgress(load.window.upto)},
-            folders=self._folders(
-                self.read(load, outcome), progress.folders, outcome.files, load.window.after, reached=load.window.upto
-            ),
+            folders=self._folders(self.read(load, outcome), progress.folders, outcome.files, load.window.after),
             audit=(self._audit(load, outcome),),
             set_aside={self.name: aside} if aside else {},
         )
@@ -101,10 +99,9 @@ class TableConsumer:
         stats: Sequence[FileStat] = (),
         position: int = 0,
         above: Collection[str] = (),
-        reached: int = MAX_TSO,
     ) -> dict[Folder, FolderProgress]:
-        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before, and is at
-        `reached` then. `above` are paths of files of which all rows are."""
+        """The folders of the files in `read`, of which `stats` tell; the table was at `position` before. `above` are
+        paths of files of which all rows are."""
         timed = () if self._timeless else stats
         above = {*above, *(stat.path for stat in timed if stat.rows)}.difference(s.path for s in timed if s.dropped)
         of_path = {file.path: file.folder for file in self.files if file.path in read}
@@ -112,8 +109,6 @@ class TableConsumer:
         for stat in stats:
             if stat.last_ts:
                 times[of_path[stat.path]] += [stat.first_ts, stat.last_ts]
-            if timed and reached != MAX_TSO and any(not row.commit_ts for row in stat.aside):
-                times[of_path[stat.path]] += [position + 1, reached]  # a line that is mended tells its time
         unread = {entry.file.path for entry in self.state.unread} | self.state.put_off
         found = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):

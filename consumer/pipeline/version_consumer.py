@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumer.codec.registry import protocol_of
@@ -38,7 +38,8 @@ POSITION_BITS = 40
 class TableVersionConsumer:
     """Turns a planned load into a request to the sink (`request`) and a task for executors (`task`).
 
-    `seen` are the commit-ts, by partition, that its rows may have; empty if this is not checked.
+    `seen` are the commit-ts, by partition, that its rows may have; empty if this is not checked. Files with
+    the paths `with_bad` are not: they have quarantined lines, and one that told no time has any once it is mended.
     """
 
     load: LoadRows
@@ -48,6 +49,7 @@ class TableVersionConsumer:
     """Whether the operator says that no two writers of the changefeed share the table (a partition of it)."""
     seen: Mapping[str, Stretches] = field(default_factory=dict)
     naming: Naming = SAME
+    with_bad: Collection[str] = ()
 
     def request(self, absent: tuple[str, ...] = (), collided: bool = False) -> LoadRequest:
         """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
@@ -247,7 +249,7 @@ class TableVersionConsumer:
                 planned.coarse,
                 layout=0 if schema is None else layouts[schema.path],
                 stamp=file.stamp,
-                seen=self.seen.get(file.folder.partition, ()),
+                seen=() if file.path in self.with_bad else self.seen.get(file.folder.partition, ()),
             )
 
     def _own(self, window: Window, schema: SchemaFile | None) -> Window:

@@ -99,9 +99,7 @@ def test_a_mended_line_at_the_end_of_a_file_is_no_late_row(
     tmp_path: Path, columns: tuple[Column, ...], bad: set[int], retried: bool
 ) -> None:
     """Nothing had told its time, and a run looks at the last file of a folder again."""
-    path = tmp_path / "replica.duckdb"
-    target = Target(f"duckdb:///{path}", lambda query: duckdb.connect(str(path)).execute(query).fetchall())
-    storage = Storage(tmp_path, columns=columns)
+    target, storage = on_a_file(tmp_path), Storage(tmp_path, columns=columns)
     storage.file(storage.line((5, "9", "9", "a")))
     storage.once(target.uri, 7)
     lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(3)]
@@ -114,6 +112,47 @@ def test_a_mended_line_at_the_end_of_a_file_is_no_late_row(
     assert (found.taken_in, found.quarantined) == (len(bad), 0)
     assert storage.once(target.uri, 30).exit_code == 0
     assert target.rows() == [(0, 0, "a"), (1, 1, "a"), (2, 2, "a"), (9, 9, "a")]
+
+
+def on_a_file(tmp_path: Path) -> Target:
+    path = tmp_path / "replica.duckdb"
+    return Target(f"duckdb:///{path}", lambda query: duckdb.connect(str(path)).execute(query).fetchall())
+
+
+@pytest.mark.parametrize("retried", [False, True], ids=["run first", "retry first"])
+def test_nor_is_one_that_was_above_the_window_in_which_its_line_was_met(tmp_path: Path, retried: bool) -> None:
+    target, storage = on_a_file(tmp_path), Storage(tmp_path)
+    first, second = storage.line((10, "1", "1", "a")), storage.line((25, "2", "2", "b"))
+    file = storage.file(first, second[:-9])
+    for checkpoint in (20, 50):
+        assert storage.once(target.uri, checkpoint).exit_code == 3
+    mend(storage, file, first, second)
+    if not retried:
+        assert storage.once(target.uri, 60).tables[TABLE].state == "ok"
+    assert retry(storage, target).tables[0].taken_in == 1
+    for checkpoint in (60, 70):
+        assert storage.once(target.uri, checkpoint).exit_code == 0
+    assert target.rows() == [(1, 1, "a"), (2, 2, "b")]
+
+
+@pytest.mark.parametrize("retried", [False, True])
+@pytest.mark.parametrize("at_the_end", [False, True])
+def test_a_file_that_comes_late_is_noticed_beside_a_bad_line(tmp_path: Path, at_the_end: bool, retried: bool) -> None:
+    """What its time was is known once it is mended: no row of any other time was read."""
+    target, storage = on_a_file(tmp_path), Storage(tmp_path)
+    lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(3)]
+    bad = len(lines) - 1 if at_the_end else 0
+    file = storage.file(*(line[:-9] if n == bad else line for n, line in enumerate(lines)))
+    storage.once(target.uri, 20)
+    if retried:
+        mend(storage, file, *lines)
+        assert retry(storage, target).tables[0].taken_in == 1
+        assert storage.once(target.uri, 20).exit_code == 0
+    storage.file(storage.line((15, "9", "9", "z")))
+    assert storage.once(target.uri, 30).exit_code == 3
+    stopped = storage.stopped()
+    assert stopped is not None
+    assert "a row of commit-ts 15" in stopped.message
 
 
 def test_a_newer_change_wins(storage: Storage, target: Target) -> None:
