@@ -274,8 +274,8 @@ class Script(Protocol):
     """The statements that make rows of one table right, for a person to run. Each ends with a line's end. Values are
     quoted as the writer does it."""
 
-    def begin(self, watermark: int) -> bytes:
-        """Opens a transaction, and ends with an error where the table's progress is not at `watermark`."""
+    def begin(self, turn: str) -> bytes:
+        """Opens a transaction, and ends with an error where it is another turn of the consumers than `turn`."""
 
     def write(self, target: LoadTarget, rows: ArrowTable, there: bool) -> Iterator[bytes]:
         """For put changes of keys, of which the target has rows, or has none. Only columns of `target` are set."""

@@ -9,6 +9,7 @@ import pytest
 
 from consumer import app
 from consumer.model.actions import Action
+from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import RetryResult
@@ -17,6 +18,7 @@ from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import COLUMNS, KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
+from tests.support.scripts import run_on_file
 
 __all__ = ["target"]
 
@@ -165,6 +167,22 @@ def test_a_newer_change_wins(storage: Storage, target: Target) -> None:
     mend(storage, path, first, second, third)
     assert retry(storage, target).tables[0].taken_in == 1
     assert target.rows() == [(1, 3, "c")]
+
+
+def test_statements_from_before_it_was_taken_in_do_not_put_it_back(storage: Storage, tmp_path: Path) -> None:
+    target, script = on_a_file(tmp_path), tmp_path / "right.sql"
+    put, after = storage.line((10, "1", "1", "a")), storage.line((30, "2", "2", "b"))
+    bad = storage.line((20, "1", "2", "b"), "UPDATE", old=(10, "1", "1", "a"))
+    path = storage.file(put, bad[:-9], after)
+    storage.once(target.uri, 50)
+    target.alter("UPDATE d.t SET v = 9 WHERE id = 1")
+    settings = storage.settings(target.uri)
+    app.verify(settings, Recorder(), loader=InlineLoader(), repairing=Repairing(sql=str(script)))
+    mend(storage, path, put, bad, after)
+    assert retry(storage, target).tables[0].taken_in == 1
+    with pytest.raises(duckdb.Error, match="the consumer has gone on"):
+        run_on_file(script, tmp_path / "replica.duckdb")
+    assert target.rows() == [(1, 2, "b"), (2, 2, "b")]
 
 
 def test_a_delete_that_was_bad(storage: Storage, target: Target) -> None:

@@ -335,6 +335,22 @@ def test_statements_of_a_file_do_nothing_once_the_consumer_has_gone_on(place: Pl
     assert place.rows() == [(1, 5), (2, 2)]
 
 
+def test_nor_at_the_same_watermark_once_it_was_taken(place: Place, tmp_path: Path) -> None:
+    """Whoever had it may have read another storage: a line that was mended, a file that was written anew."""
+    story = Story(tmp_path, place, "`id` INT PRIMARY KEY, `n` INT", (ID, NUMBER))
+    story.insert({"id": "1", "n": "1"})
+    story.apply()
+    place.by_hand("UPDATE d.t SET n = 5")
+    story.verify(Repairing(sql=str(story.script)))
+    assert story.verify().state == "differs"
+    story.apply()
+    with pytest.raises((subprocess.CalledProcessError, duckdb.Error)):
+        place.run(story.script)
+    assert place.rows() == [(1, 5)]
+    assert story.make_right(by_script=True).state == "equal"
+    assert place.rows() == [(1, 1)]
+
+
 def truncated(place: Place, tmp_path: Path, action: str) -> Story:
     """A row and a TRUNCATE TABLE, for which the policy has this `action`."""
     rules = [{"action": action, "kinds": ["truncate-table"], "tables": ["*.*"]}]

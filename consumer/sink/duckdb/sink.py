@@ -24,7 +24,7 @@ from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
-from consumer.sink.duckdb.progress.lease import check_epoch, raise_epoch
+from consumer.sink.duckdb.progress.lease import TURN, check_epoch, raise_epoch
 from consumer.sink.duckdb.progress.migrate import ensure_schema
 from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_applied_ts
 from consumer.sink.duckdb.reading_copy import ReadingCopy
@@ -165,8 +165,9 @@ class DuckDbSink:
 
     def turn(self) -> str:
         with self._database.reader() as connection:
-            query = "SELECT epoch, holder, since FROM storage_consumer.lease"
-            return "" if connection is None else " ".join(map(str, connection.execute(query).fetchall()[0]))
+            if connection is None:
+                return ""
+            return str(connection.execute(TURN.format(quote(catalog(connection)))).fetchall()[0][0])
 
     def comparer(self, target: LoadTarget, only: Only | None = None) -> DuckDbComparer:
         from consumer.sink.duckdb.rows.compare import DuckDbComparer, rows_of
@@ -192,7 +193,7 @@ class DuckDbSink:
         with self._database.reader() as connection:
             assert connection is not None
             table = qualified(connection, comparer.table.name)
-            return DuckDbScript(comparer, catalog(connection), table, self._settings.name)
+            return DuckDbScript(comparer, catalog(connection), table)
 
     def rest(self) -> None:
         self._made_empty = False

@@ -18,7 +18,7 @@ from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.completed import completed
-from consumer.sink.mysql.progress.epochs import LOADS, check_proofs, raise_epoch, raise_lane
+from consumer.sink.mysql.progress.epochs import LOADS, TURN, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.migrate import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
@@ -193,9 +193,8 @@ class MySqlSink:
 
     def turn(self) -> str:
         def look(cursor: pymysql.cursors.Cursor) -> str:
-            query = "SELECT MAX(epoch), MAX(holder), MAX(since) FROM storage_consumer.lease WHERE name = %s"
-            cursor.execute(query, (self._settings.name,))
-            return " ".join(map(str, cursor.fetchone()))
+            cursor.execute(TURN.format("%s"), (self._settings.name,))
+            return str(cursor.fetchone()[0])
 
         return self._driver.read(look)
 

@@ -8,6 +8,9 @@ import duckdb
 from consumer.errors import LeaseHeld
 from consumer.sink.progress_rows import holder_text
 
+TURN = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"
+"""Of the file with that catalog: another text whenever somebody takes it."""
+
 
 def raise_epoch(connection: duckdb.DuckDBPyConnection) -> int:
     """Lock out all writers of earlier epochs; returns the new one. The caller commits."""

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.sql import literal, quote
+from consumer.sink.duckdb.progress.lease import TURN
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
-from consumer.sink.progress_layout import SCHEMA
 from consumer.types.blobs import binary_to_hex
 
 _ROWS = 500
@@ -20,21 +20,15 @@ _BLOB = "BLOB"
 
 @dataclass(frozen=True, slots=True)
 class DuckDbScript:
-    """`table` is the table's name in statements, `catalog` the file's, `name` the consumer's."""
+    """`table` is the table's name in statements, `catalog` the file's."""
 
     comparer: DuckDbComparer
     catalog: str
     table: str
-    name: str
 
-    def begin(self, watermark: int) -> bytes:
-        table, name, schema = self.comparer.target.table, literal(self.name), f"{quote(self.catalog)}.{SCHEMA}"
-        own = f"database_name = {literal(table.database)} AND table_name = {literal(table.table)}"
-        place = (
-            f"coalesce((SELECT applied_ts FROM {schema}.table_progress WHERE name = {name} AND {own}),"
-            f" (SELECT applied_ts FROM {schema}.consumer WHERE name = {name}))"
-        )
-        moved = f"CASE WHEN {place} IS DISTINCT FROM {watermark} THEN error('the consumer has gone on') END"
+    def begin(self, turn: str) -> bytes:
+        now = f"({TURN.format(quote(self.catalog))})"
+        moved = f"CASE WHEN {now} IS DISTINCT FROM {literal(turn)} THEN error('the consumer has gone on') END"
         return f"BEGIN TRANSACTION;\nSELECT {moved} AS stays;\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:

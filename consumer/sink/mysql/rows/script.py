@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
+from consumer.sink.mysql.progress.epochs import TURN
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
@@ -17,7 +18,6 @@ from consumer.sink.mysql.rows.staged import is_staged
 from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql, table_of
 from consumer.sink.mysql.server.connection import file_session
 from consumer.sink.mysql.settings import MySqlSettings
-from consumer.sink.progress_layout import SCHEMA
 
 _ROWS, _BYTES = 500, 256 * 1024
 
@@ -30,15 +30,11 @@ class MySqlScript:
     settings: MySqlSettings
     target: LoadTarget
 
-    def begin(self, watermark: int) -> bytes:
-        """The transaction is over before it begins where the progress is elsewhere: a subquery has two rows then."""
-        table, name = self.target.table, _text(self.settings.name)
-        own = f"database_name = {_text(table.database)} AND table_name = {_text(table.table)}"
-        place = (
-            f"COALESCE((SELECT applied_ts FROM {SCHEMA}.table_progress WHERE name = {name} AND {own} FOR UPDATE),"
-            f" (SELECT applied_ts FROM {SCHEMA}.consumer WHERE name = {name}))"
-        )
-        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {place} <=> {watermark}"
+    def begin(self, turn: str) -> bytes:
+        """The transaction is over before it begins where it is another turn: a subquery has two rows then. Who takes
+        the target waits for its end."""
+        now = f"({TURN.format(_text(self.settings.name))} FOR UPDATE)"
+        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {now} <=> {_text(turn)}"
         return f"{self._session()};\nSTART TRANSACTION;\nSET @storage_consumer_moved = ({moved});\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
