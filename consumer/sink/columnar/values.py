@@ -22,20 +22,31 @@ _NUMBERS = {
     Family.BIT: pa.uint64(),
     Family.YEAR: pa.uint16(),
 }
+_SHOWN = 50
 _TIMES = {Family.DATE: pa.date32(), Family.DATETIME: pa.timestamp("us"), Family.TIMESTAMP: pa.timestamp("us")}
+
+_DAY, _CLOCK = r"\d{4}-\d{2}-\d{2}", r"\d{2}:\d{2}:\d{2}(\.\d{1,6})?"
+_WRITTEN = {
+    Family.DATE: f"^{_DAY}$",
+    Family.DATETIME: f"^{_DAY} {_CLOCK}$",
+    Family.TIMESTAMP: f"^{_DAY} {_CLOCK}$",
+    Family.TIME: rf"^-?\d?{_CLOCK}$",
+    Family.DECIMAL: r"^-?\d+(\.\d+)?$",
+}
+"""How values are written that are held as text: upstream has days that no calendar has, but no words."""
 
 
 def to_arrow(column: Column, values: pa.ChunkedArray, held: Held, in_key: bool = False) -> pa.ChunkedArray:
     """`values` (string; binary for the binary types) for a column of a table that holds them as `held`.
 
     Dates and times come back as they are, as text, where one of them is no date: the zero date, '2024-00-00'. JSON and
-    VECTOR stay text. Raises RowRefused for a number that its type cannot hold, for an element that is not declared, and
-    in a key (`in_key`) for one that is written as another is.
+    VECTOR stay text. Raises RowRefused for a number that its type cannot hold, for a text that is no date, time or
+    number at all, for an element that is not declared, and in a key (`in_key`) for one that is written as another is.
     """
     if column.labelled and column.elements:
         return _labels(column, values, in_key)
     if held is Held.TEXT or column.family in (Family.BINARY, Family.JSON, Family.VECTOR):
-        return values
+        return _as_text(column, values)
     if column.family in _TIMES:
         return _times(column, values)
     try:
@@ -54,11 +65,19 @@ def _number_type(column: Column) -> pa.DataType:
 
 def _times(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
     if pc.any(pc.starts_with(values, "0000")).as_py():  # Arrow has a year 0, MySQL only shows one
-        return values
+        return _as_text(column, values)
     try:
         return pc.cast(values, _TIMES[column.family])
     except pa.ArrowInvalid:
-        return values
+        return _as_text(column, values)
+
+
+def _as_text(column: Column, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.family in _WRITTEN:
+        other = values.filter(pc.invert(pc.match_substring_regex(values, _WRITTEN[column.family])))
+        if len(other):
+            raise _refused(column, repr(other[0].as_py()[:_SHOWN]))
+    return values
 
 
 def _labels(column: Column, values: pa.ChunkedArray, in_key: bool) -> pa.ChunkedArray:

@@ -172,6 +172,29 @@ def test_a_number_that_its_type_cannot_hold_is_refused(replica: Replica, column:
     assert caught.value.table == str(TABLE)
 
 
+@pytest.mark.parametrize(
+    ("column", "odd", "other"),
+    [
+        (Column("v", "DATE"), "2024-02-31", "yesterday"),
+        (Column("v", "DATE"), "0000-00-00", "infinity"),
+        (Column("v", "DATE"), "2024-00-00", "2024-01-01 "),
+        (Column("v", "DATETIME", scale=3), "2024-00-00 00:00:00.000", "epoch"),
+        (Column("v", "TIMESTAMP"), "0000-00-00 00:00:00", "noon"),
+        (Column("v", "TIME", scale=1), "-838:59:59.0", "noon"),
+        (Column("v", "DECIMAL", length=65, scale=1), "-" + "9" * 64 + ".9", "1e5"),
+    ],
+)
+def test_so_is_a_text_that_upstream_writes_for_none(replica: Replica, column: Column, odd: str, other: str) -> None:
+    """The column is text from the first one on, or ever was."""
+    with pytest.raises(RowRefused, match=r"column v ") as caught:
+        replica.put((ID, column), [("1", other)])
+    assert other in caught.value.message
+    replica.put((ID, column), [("1", odd), ("2", None)])
+    with pytest.raises(RowRefused, match=r"column v "):
+        replica.put((ID, column), [("3", odd), ("4", other)])
+    assert replica.rows() == [(1, odd), (2, None)]
+
+
 @pytest.mark.parametrize(("type_", "fits", "twin"), [("ENUM", ("1", "2"), "0"), ("SET", ("0", "1", "3"), "2")])
 def test_two_keys_that_would_be_one_text_are_refused(
     replica: Replica, type_: str, fits: tuple[str, ...], twin: str
