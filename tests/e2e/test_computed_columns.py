@@ -56,6 +56,12 @@ def test_so_do_those_of_a_table_with_a_form(server: SqlServer, tmp_path: Path) -
     assert verified.tables[0].state == "not compared"
     storage.file(storage.line((20, "2", "5", "a")))
     assert storage.once(server.url(), 25, forms=forms).exit_code == 3
+    stopped = storage.stopped()
+    assert stopped is not None
+    assert "make it a plain column in d.t" in stopped.hint
+    server.execute("ALTER TABLE d.t DROP COLUMN v", "ALTER TABLE d.t ADD COLUMN v INT", "UPDATE d.t SET v = 5")
+    assert storage.once(server.url(), 25, forms=forms).exit_code == 0
+    assert server.execute("SELECT id, v FROM d.t ORDER BY id") == [(1, 5), (2, 5)]
 
 
 def test_rows_from_before_it_was_computed_upstream_too_have_values(server: SqlServer, tmp_path: Path) -> None:

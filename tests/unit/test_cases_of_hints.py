@@ -499,6 +499,9 @@ FOLLOWED = {
     "test_quarantine_commands.py::test_what_is_told_until_they_are_in": [
         "app/retry.py:retry",
     ],
+    "test_computed_columns.py::test_so_do_those_of_a_table_with_a_form": [
+        "sink/mysql/tables/prepare.py:_computed",
+    ],
     "test_verify_resume.py::test_another_file_is_refused_and_stays": [
         "verify/resume.py:resumed",
     ],
