@@ -154,6 +154,11 @@ class WriteSession(Protocol):
         and ProgressMoved, TargetBusy or TargetUnavailable, after which the load can be tried again.
         """
 
+    def write_together(self, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt | None]:
+        """As `write` for each of `parts`, which are all changes of small tables, if that is cheaper so: in one
+        transaction. None for those that it has not written: `write` does. Raises as `write`: then any of them may have
+        been written, and each is written by itself."""
+
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
         """Write the net changes of a table with no key: column ``n int64`` (copies to add, or to remove when < 0),
         then ``c0 .. cN``. One transaction, the table's progress (``window.upto``) included: applied once, however

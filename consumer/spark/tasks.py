@@ -6,8 +6,10 @@ Results go back as rows ``(task int, body binary)``; `body` is a pickled FileSta
 from __future__ import annotations
 
 import pickle
+import time
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -32,6 +34,8 @@ from consumer.target import Writer, WriteSession
 
 FOLD_ROWS = 200_000
 """Decoded rows that pile up before they are folded: bounds a task's memory when few keys change often."""
+TOGETHER_TABLES, TOGETHER_BYTES, SMALL_BYTES = 16, 4 << 20, 1 << 20
+"""Folded changes of tables that wait to be written together: how much, and of how many at most; and of one of them."""
 FAILED, STATS = -2, -1
 """Instead of a bucket: they sort before every bucket."""
 Result = FileStat | Receipt | ConsumerError
@@ -43,25 +47,67 @@ def load_share(tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -
     try:
         with writer.session() as session:
             while left:
-                results = load_whole(left[0], session, reader)
-                yield left.pop(0).number, results
+                some = load_some(left, session, reader)
+                for results in some:
+                    yield left.pop(0).number, results
     except Exception as error:
         for task in left:
             yield task.number, [of_table(error, task.target)]
 
 
-def load_whole(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
-    """The packed shape: one table from its files to the target, in this process."""
+def load_some(tasks: Sequence[LoadTask], session: WriteSession, reader: RangeReader) -> list[list[Result]]:
+    """The packed shape: the first of `tasks`, one at least, each from its files to the target in this process. Returns
+    the results of each."""
+    found: list[list[Result]] = []
+    small: list[tuple[LoadTask, list[Result], pa.Table]] = []
+    for task in tasks[:TOGETHER_TABLES]:
+        results, changes = _read(task, session, reader)
+        found.append(results)
+        if changes is None:
+            continue
+        if changes.nbytes > SMALL_BYTES:
+            results += _written_alone(task, session, changes)
+            continue
+        small.append((task, results, changes))
+        if sum(changes.nbytes for _, _, changes in small) > TOGETHER_BYTES:
+            break
+    receipts = _written_together([(task.target, changes) for task, _, changes in small], session)
+    for (task, results, changes), receipt in zip(small, receipts, strict=True):
+        results += _written_alone(task, session, changes) if receipt is None else [receipt]
+    return found
+
+
+def _read(task: LoadTask, session: WriteSession, reader: RangeReader) -> tuple[list[Result], pa.Table | None]:
+    """What comes of reading a table, and the folded changes that are still to be written. One without a key is written
+    with it."""
     try:
         if not task.target.key:
-            return _load_keyless(task, session, reader)
+            return _load_keyless(task, session, reader), None
         stats, changes = decode_folded(task.slices, task, reader)
         folded = formed(fold(changes, task, final=True), task)
         refuse_late(stats, task)
-        results: list[Result] = [*stats]
-        if folded.num_rows:
-            results += set_aside.write(session, task.target, folded)
-        return results
+        return [*stats], folded if folded.num_rows else None
+    except Exception as error:
+        return [of_table(error, task.target)], None
+
+
+def _written_together(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:
+    """The receipts; None for what is not written."""
+    nothing: list[Receipt | None] = [None] * len(parts)
+    if len(parts) < 2:
+        return nothing
+    began = time.monotonic()
+    try:
+        receipts = session.write_together(parts)
+    except Exception:
+        return nothing  # whose fault it is shows where each is written by itself
+    seconds = (time.monotonic() - began) / len(parts)
+    return [receipt and replace(receipt, seconds=seconds) for receipt in receipts]
+
+
+def _written_alone(task: LoadTask, session: WriteSession, changes: pa.Table) -> list[Result]:
+    try:
+        return [*set_aside.write(session, task.target, changes)]
     except Exception as error:
         return [of_table(error, task.target)]
 

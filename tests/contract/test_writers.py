@@ -7,16 +7,23 @@ import pickle
 import pytest
 
 from consumer.errors import ConsumerError, LeaseHeld
+from consumer.model.actions import Action
+from consumer.model.names import TableName
 from consumer.model.progress import (
     ProgressChange,
 )
 from consumer.model.steps import Window
 from consumer.target import Sink
 from tests.contract.acts import (
+    ID,
+    NAME,
     SHOP,
     UPSTREAM,
+    WINDOW,
+    apply,
     changes,
     create_item,
+    ddl,
     load,
     outcome,
     prepared,
@@ -44,6 +51,34 @@ def test_a_writer_crosses_processes(target: Target, sink: Sink) -> None:
     receipts = write(writer, shipped, changes((True, ("1", "a"))))
     sink.commit([outcome(shipped, receipts, Window(10, 20))], ProgressChange())
     assert target.rows(SHOP) == [("1", "a")]
+
+
+def test_what_is_not_written_together_is_written_alone(target: Target, sink: Sink) -> None:
+    create_item(sink)
+    others = [TableName("shop", f"item{n}") for n in (1, 2)]
+    apply(
+        sink,
+        *(
+            ddl(
+                Action.CREATE_TABLE,
+                name,
+                3,
+                f"CREATE TABLE `{name.table}` (`id` INT PRIMARY KEY,`name` VARCHAR(50))",
+                (ID, NAME),
+            )
+            for name in others
+        ),
+    )
+    names = [SHOP, *others]
+    parts = [(prepared(sink, name), changes((True, (str(n), f"row {n}")))) for n, name in enumerate(names)]
+    with sink.writer().session() as session:
+        receipts = [
+            session.write(*part) if receipt is None else receipt
+            for part, receipt in zip(parts, session.write_together(parts), strict=True)
+        ]
+    done = [outcome(shipped, [receipt], WINDOW) for (shipped, _), receipt in zip(parts, receipts, strict=True)]
+    sink.commit(done, ProgressChange())
+    assert [target.rows(name) for name in names] == [[(str(n), f"row {n}")] for n in range(3)]
 
 
 def test_a_locked_out_writer_cannot_publish(target: Target, sink: Sink) -> None:

@@ -38,6 +38,7 @@ POINTS = (
         "after",
         (
             "consumer.sink.mysql.rows.writer:MySqlSession.write",
+            "consumer.sink.mysql.rows.writer:MySqlSession.write_together",
             "consumer.sink.mysql.rows.writer:MySqlSession.write_multiset",
             "consumer.sink.columnar.writer:ParquetSession.write",
             "consumer.sink.columnar.writer:ParquetSession.write_multiset",
@@ -60,7 +61,7 @@ OF_TASKS = (
         "after",
         (
             "consumer.sink.mysql.rows.transactions:leave_proof",
-            "consumer.spark.tasks:load_whole",
+            "consumer.spark.tasks:load_some",
             "consumer.spark.tasks:_written",
         ),
     ),

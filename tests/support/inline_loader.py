@@ -10,8 +10,8 @@ from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_tasks import compare_alone
-from consumer.spark.tasks import FAILED, decode_to_buckets, load_whole, write_buckets
-from consumer.target import Comparer, Writer, WriteSession
+from consumer.spark.tasks import FAILED, Result, decode_to_buckets, load_share, write_buckets
+from consumer.target import Comparer, Writer
 
 
 class InlineLoader:
@@ -35,14 +35,15 @@ class InlineLoader:
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
     ) -> list[LoadOutcome]:
         self.loads += len(tasks)
-        with writer.session() as session:
-            return [self._outcome(task, writer, reader, session) for task in pickle.loads(pickle.dumps(tasks))]
+        sent = pickle.loads(pickle.dumps(tasks))
+        keyed = [task for task in sent if self._keyed and task.target.key and not task.target.whole]
+        numbers = {task.number for task in keyed}
+        results = dict(load_share([task for task in sent if task.number not in numbers], writer, reader))
+        for task in keyed:
+            results[task.number] = self._keyed_shape(task, writer, reader)
+        return [self._outcome(task, results[task.number]) for task in sent]
 
-    def _outcome(self, task: LoadTask, writer: Writer, reader: RangeReader, session: WriteSession) -> LoadOutcome:
-        if self._keyed and task.target.key and not task.target.whole:
-            results = self._keyed_shape(task, writer, reader)
-        else:
-            results = load_whole(task, session, reader)
+    def _outcome(self, task: LoadTask, results: Sequence[object]) -> LoadOutcome:
         errors = [result for result in results if isinstance(result, ConsumerError)]
         return LoadOutcome(
             task,
@@ -51,7 +52,7 @@ class InlineLoader:
             errors[0] if errors else None,
         )
 
-    def _keyed_shape(self, task: LoadTask, writer: Writer, reader: RangeReader) -> list[object]:
+    def _keyed_shape(self, task: LoadTask, writer: Writer, reader: RangeReader) -> list[Result]:
         import pyarrow as pa
 
         rows = [

@@ -8,7 +8,7 @@ value is none of that type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -53,6 +53,10 @@ class ParquetSession:
         puts = int(pc.sum(pc.cast(put, pa.int64()), min_count=0).as_py())
         staged = self._stage(target, changes, {"put": put})
         return Receipt(puts, changes.num_rows - puts, staged)
+
+    def write_together(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
+        """Each table has files of its own."""
+        return [None] * len(parts)
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
         """Stage the net copies of rows of a table with no key; the driver looks whether `window` is already there."""

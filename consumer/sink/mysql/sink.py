@@ -348,8 +348,8 @@ def commit_together(
 def _with_audit(outcomes: Sequence[LoadOutcome], change: ProgressChange) -> tuple[ProgressChange, list[int]]:
     """`change` with the audit rows of `outcomes`, and the proofs of what it builds on."""
     audit = tuple(row for o in outcomes for row in completed(o, sum(receipt.defaulted for receipt in o.receipts)))
-    proofs = [proof for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs]
-    return change.merged(ProgressChange(audit=audit)), proofs
+    proofs = {proof: None for outcome in outcomes for receipt in outcome.receipts for proof in receipt.proofs}
+    return change.merged(ProgressChange(audit=audit)), [*proofs]
 
 
 def _moves_rows(step: ApplyDdl) -> bool:

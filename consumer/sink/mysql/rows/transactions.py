@@ -30,16 +30,17 @@ class Transactions:
         table: str,
         work: Callable[[pymysql.cursors.Cursor], T],
         before: Callable[[pymysql.cursors.Cursor], None] = lambda _: None,
+        seconds: float = patience.WRITE_SECONDS,
     ) -> T:
         """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
         transaction begins. Both must bear being repeated from their start.
 
         Raises LeaseHeld at once when the epoch is over, ProgressMoved where the target went back behind it, TargetBusy
-        and TargetUnavailable after some seconds, and what `work` raises; then nothing of it has taken effect, but for a
-        commit whose answer was lost.
+        and TargetUnavailable after so many `seconds`, and what `work` raises; then nothing of it has taken effect, but
+        for a commit whose answer was lost.
         """
         proof = new_proof()
-        result = patience.patiently(lambda: self._once(table, work, before, proof), patience.WRITE_SECONDS)
+        result = patience.patiently(lambda: self._once(table, work, before, proof), seconds)
         self._proofs.append(proof)
         return result
 

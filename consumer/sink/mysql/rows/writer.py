@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -22,7 +22,7 @@ from consumer.sink.mysql.rows.batches import pieces
 from consumer.sink.mysql.rows.blank_puts import end_in_blanks, look_for_blanks, may_lose
 from consumer.sink.mysql.rows.load_data import NotLoaded
 from consumer.sink.mysql.rows.no_values import check_values, rows_told
-from consumer.sink.mysql.rows.staged import is_staged
+from consumer.sink.mysql.rows.staged import begin_unlocked, is_staged
 from consumer.sink.mysql.rows.transactions import Transactions
 from consumer.sink.mysql.rows.values import by_key, mysql_target
 from consumer.sink.mysql.rows.waiting import Kind, wait
@@ -36,7 +36,11 @@ from consumer.sink.mysql.rows.write import (
     make_stages,
     write_rows,
 )
+from consumer.sink.mysql.server.connection import LOCK_WAIT_SECONDS, wait_for_locks
 from consumer.sink.mysql.settings import MySqlSettings
+
+_TOGETHER_WAIT_SECONDS = 1
+"""The least that all servers take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,12 @@ class _Batch:
 
     puts: pa.Table | None
     deletes: pa.Table | None
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """How many puts, and how many deletes."""
+        puts, deletes = (0 if rows is None else rows.num_rows for rows in (self.puts, self.deletes))
+        return puts, deletes
 
 
 class MySqlSession:
@@ -100,6 +110,45 @@ class MySqlSession:
         defaulted = sum(self._write(target, batch) for batch in batches)
         proofs = self._transactions.proofs()
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted, proofs=proofs)
+
+    def write_together(self, parts: Sequence[tuple[LoadTarget, pa.Table]]) -> Sequence[Receipt | None]:
+        """In one transaction what is one, and needs no stage: of small tables most of the time goes into the rest."""
+        batches: dict[int, tuple[LoadTarget, _Batch]] = {}
+        for number, (target, changes) in enumerate(() if self._folder else parts):
+            puts, deletes = puts_and_deletes(target, changes)
+            self._beware_of_blanks(target, puts)
+            found = list(_batches(puts, deletes))
+            if len(found) == 1 and _is_plain(target):
+                batches[number] = target, found[0]
+        receipts: dict[int, Receipt] = {}
+        if len(batches) > 1 and self._written(list(batches.values())):
+            proofs = self._transactions.proofs()
+            receipts = {number: Receipt(*batch.rows, proofs=proofs) for number, (_, batch) in batches.items()}
+        return [receipts.get(number) for number in range(len(parts))]
+
+    def _written(self, batches: Sequence[tuple[LoadTarget, _Batch]]) -> bool:
+        """Write them in one transaction, tried once. Who waits in it for a lock keeps the locks of the others' rows,
+        so it does not wait for long."""
+
+        def work(cursor: pymysql.cursors.Cursor) -> None:
+            wait_for_locks(cursor, _TOGETHER_WAIT_SECONDS)
+            for target, batch in batches:
+                self._write_batch(cursor, target, batch, self._put(target))
+            wait_for_locks(cursor, LOCK_WAIT_SECONDS)
+
+        first = batches[0][0]
+        try:
+            self._transactions.run(
+                str(first.table), work, lambda cursor: begin_unlocked(cursor, mysql_target(first)), seconds=0
+            )
+        except NotLoaded as reason:
+            self._transactions.close()
+            self._local_infile = not reason.switched_off
+            return False
+        except BaseException:
+            self._transactions.close()
+            raise
+        return True
 
     def _staged(self, target: LoadTarget, kind: Kind, rows: pa.Table, puts: int, deletes: int) -> Receipt:
         """Have `rows` wait in a file, once it is known that their values can be written."""
@@ -150,20 +199,32 @@ class MySqlSession:
 
     def _write(self, target: LoadTarget, batch: _Batch) -> int:
         """Returns how many of the rows took the target's defaults."""
-        if batch.puts is not None and self._local_infile and can_load(target):
+        if batch.puts is not None and self._put(target) is by_load_data:
             try:
                 return self._in_transaction(target, batch, by_load_data)
             except NotLoaded as reason:
                 self._local_infile = not reason.switched_off
         return self._in_transaction(target, batch, replace.put)
 
+    def _put(self, target: LoadTarget) -> Put:
+        return by_load_data if self._local_infile and can_load(target) else replace.put
+
     def _in_transaction(self, target: LoadTarget, batch: _Batch, put: Put) -> int:
         def work(cursor: pymysql.cursors.Cursor) -> int:
-            puts, deletes = (([] if rows is None else [rows]) for rows in (batch.puts, batch.deletes))
-            return write_rows(cursor, target, puts, deletes, self._transactions.max_allowed_packet, put)
+            return self._write_batch(cursor, target, batch, put)
 
         has_puts = batch.puts is not None
         return self._transactions.run(str(target.table), work, lambda cursor: make_stages(cursor, target, has_puts))
+
+    def _write_batch(self, cursor: pymysql.cursors.Cursor, target: LoadTarget, batch: _Batch, put: Put) -> int:
+        puts, deletes = (([] if rows is None else [rows]) for rows in (batch.puts, batch.deletes))
+        return write_rows(cursor, target, puts, deletes, self._transactions.max_allowed_packet, put)
+
+
+def _is_plain(target: LoadTarget) -> bool:
+    """Whether its rows are written with nothing around them. A transaction of several LOAD DATA is not known to be
+    one on each TiDB."""
+    return not is_staged(target) and target.ending is None and mysql_target(target).flavor != "tidb"
 
 
 def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -173,6 +173,11 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
 
 
+def wait_for_locks(cursor: pymysql.cursors.Cursor, seconds: int) -> None:
+    """How long the session waits for rows and tables that others hold, from here on. Not for TiDB."""
+    cursor.execute("SET SESSION innodb_lock_wait_timeout = %s, SESSION lock_wait_timeout = %s", (seconds, seconds))
+
+
 def file_session(flavor: str) -> str:
     """The statement that sets a session in which statements of a file write rows as those of "dml" do."""
     values = (

@@ -1,0 +1,80 @@
+"""Small tables of one task are given to the target together: so many, of so many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from consumer.model.load import LoadTarget, Receipt
+from consumer.sink.memory.sink import MemorySession
+from consumer.spark import tasks
+from consumer.spark.tasks import TOGETHER_TABLES
+from consumer.target import ArrowTable
+from tests.support.feed import Feed, MemoryReplica, states
+
+TABLES = TOGETHER_TABLES + 4
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many tables each call has had."""
+    found: list[int] = []
+
+    def write_together(
+        session: MemorySession, parts: Sequence[tuple[LoadTarget, ArrowTable]]
+    ) -> Sequence[Receipt | None]:
+        found.append(len(parts))
+        return [session.write(*part) for part in parts]
+
+    monkeypatch.setattr(MemorySession, "write_together", write_together)
+    return found
+
+
+def replica_of(folder: Path, rows: int = 1) -> MemoryReplica:
+    """Table n has n among its values."""
+    feed = Feed(folder)
+    feed.database("d", 1)
+    for number in range(TABLES):
+        feed.create(f"d.t{number}", 2 + number)
+        feed.puts(f"d.t{number}", 2 + number, {100 + row: (row, str(number)) for row in range(rows)})
+    return MemoryReplica(feed)
+
+
+def check(replica: MemoryReplica, rows: int = 1) -> None:
+    assert replica.once(1000).exit_code == 0
+    assert replica.tables == {f"d.t{n}": {row: str(n) for row in range(rows)} for n in range(TABLES)}
+
+
+def test_as_many_as_wait_for_one_another(groups: list[int], tmp_path: Path) -> None:
+    check(replica_of(tmp_path / "storage"))
+    assert groups == [TOGETHER_TABLES, 4]
+
+
+def test_a_large_one_does_not_wait(groups: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "SMALL_BYTES", 100)
+    check(replica_of(tmp_path / "storage", rows=50), rows=50)
+    assert groups == []
+
+
+def test_their_bytes_are_bounded(groups: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "TOGETHER_BYTES", 100)
+    check(replica_of(tmp_path / "storage"))
+    assert sum(groups) == TABLES
+    assert max(groups) <= 4
+
+
+def test_a_table_that_cannot_be_read_stops_alone(groups: list[int], tmp_path: Path) -> None:
+    replica = replica_of(tmp_path / "storage")
+    replica.feed.damaged("d.t5", 7)
+    assert [name for name, state in states(replica.once(1000)).items() if state == "stopped"] == ["d.t5"]
+    assert groups == [TOGETHER_TABLES - 1, 4]
+
+
+def test_where_it_fails_each_is_written_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_together(session: MemorySession, parts: Sequence[object]) -> Sequence[Receipt | None]:
+        raise RuntimeError("unknown")
+
+    monkeypatch.setattr(MemorySession, "write_together", write_together)
+    check(replica_of(tmp_path / "storage"))
