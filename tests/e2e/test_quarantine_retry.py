@@ -169,6 +169,21 @@ def test_a_newer_change_wins(storage: Storage, target: Target) -> None:
     assert target.rows() == [(1, 3, "c")]
 
 
+def test_rows_below_files_that_were_written_anew_stay_quarantined_by_the_right_reason(tmp_path: Path) -> None:
+    target, storage = on_a_file(tmp_path), Storage(tmp_path)
+    first, *rest = (storage.line((ts, str(ts), "1", "a")) for ts in (11, 14, 16, 26))
+    path = storage.file(first[:-9])
+    anew = storage.file(rest[0], rest[1][:-9])
+    storage.once(target.uri, 13)
+    storage.file(rest[2])
+    mend(storage, path, first)
+    mend(storage, anew, *rest[:2])
+    assert storage.once(target.uri, 31).exit_code == 3
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (0, 1)
+    assert "files were written anew" in found.error
+
+
 def test_statements_from_before_it_was_taken_in_do_not_put_it_back(storage: Storage, tmp_path: Path) -> None:
     target, script = on_a_file(tmp_path), tmp_path / "right.sql"
     put, after = storage.line((10, "1", "1", "a")), storage.line((30, "2", "2", "b"))
