@@ -111,7 +111,10 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
     if older and not doubt:  # files of such rows are not looked at
         doubt = f"files were written anew or are gone, so the storage may not have all changes up to {check.gone}"
     if not doubt and gone:
-        doubt = f"{min(gone)} is gone from the storage or has no row of the table up to its watermark"
+        doubt = (
+            f"{min(gone)} was not read: it is gone from the storage, is another file than `once` has read (run `once`"
+            " first), or has no row of the table up to its watermark"
+        )
     if later := {row.path for row in rows.values()} & check.counted.later:
         doubt = doubt or f"{min(later)} has rows above the table's watermark: run `once` first"
     return _Settled(done, left, doubt)

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from consumer import app
+from consumer.codec.csv.form import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
@@ -16,7 +17,7 @@ from consumer.model.result import RetryResult
 from tests.e2e.test_quarantine_refused import Target, begin, target
 from tests.servers import SqlServer
 from tests.support.inline_loader import InlineLoader
-from tests.support.lettered import COLUMNS, KEYLESS, TABLE, Storage, recorded
+from tests.support.lettered import COLUMNS, FORMS, KEYLESS, TABLE, Storage, recorded
 from tests.support.observers import Recorder
 from tests.support.scripts import run_on_file
 
@@ -182,6 +183,24 @@ def test_rows_below_files_that_were_written_anew_stay_quarantined_by_the_right_r
     (found,) = retry(storage, target).tables
     assert (found.taken_in, found.quarantined) == (0, 1)
     assert "files were written anew" in found.error
+
+
+def test_a_mended_file_whose_rows_have_no_time_is_read_by_a_run_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FORMS, "csv", CsvFormat(include_commit_ts=False, output_old_value=True))
+    target, storage = on_a_file(tmp_path), Storage(tmp_path, "csv")
+    lines = [storage.line((10 + n, str(n), str(n), "a")) for n in range(3)]
+    path = storage.file(lines[0][:-9], *lines[1:])
+    assert storage.once(target.uri, 20).exit_code == 3
+    mend(storage, path, *lines)
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (0, 1)
+    assert "run `once` first" in found.error
+    storage.once(target.uri, 30)
+    (found,) = retry(storage, target).tables
+    assert (found.taken_in, found.quarantined) == (1, 0)
+    assert target.rows() == [(n, n, "a") for n in range(3)]
 
 
 def test_statements_from_before_it_was_taken_in_do_not_put_it_back(storage: Storage, tmp_path: Path) -> None:
