@@ -21,7 +21,7 @@ from consumer.plan.history import needs_company, upstream_order
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
-from consumer.plan.rewrites import Doubts, WrittenAnew, doubtful_indexes, old_indexes, written_anew
+from consumer.plan.rewrites import Doubts, WrittenAnew, doubtful_indexes, lost_indexes, old_indexes, written_anew
 from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
@@ -131,9 +131,11 @@ class Assembly:
 
     def doubts(self, progress: Progress) -> Doubts:
         """The index files that must be read to know what was written anew."""
-        every = [file for name in self.tables for file in self.files.get(name, ())]
+        every, alive = [file for name in self.tables for file in self.files.get(name, ())], self._alive()
         return Doubts(
-            doubtful_indexes(self._alive(), self.listing, progress), old_indexes(every, self.listing, progress)
+            doubtful_indexes(alive, self.listing, progress),
+            old_indexes(every, self.listing, progress),
+            lost_indexes(alive, self.listing, progress),
         )
 
     def written_anew(

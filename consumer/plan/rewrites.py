@@ -1,7 +1,7 @@
 """Folders whose files TiCDC has rewritten: what was read of them is not all that they hold.
 
-After a restart TiCDC goes on behind the number that a folder's index file names. If the index file is stale or lost
-(TiCDC ignores errors in writing it), existing files are rewritten one after the other, below the last one. Only the
+After a restart TiCDC goes on behind the number that a folder's index file names. If the index file is stale (TiCDC
+ignores errors in writing it) or gone, existing files are rewritten one after the other, below the last one. Only the
 last one is looked at in every round. But then the index file has changed, and names a number that was read long ago.
 Writing it can fail again, though. So the number behind the one that it names is the last one that counts as done, and
 what was read of the files above it is recorded file by file. Where there is none, that number is 1.
@@ -32,10 +32,11 @@ class WrittenAnew:
 @dataclass(frozen=True, slots=True)
 class Doubts:
     """Folders whose index files must be read: `doubtful_indexes` of the tables that exist, and `old_indexes` of all
-    tables of a round."""
+    tables of a round; and `lost_indexes` of those that exist."""
 
     doubtful: Mapping[Folder, StoredFile]
     old: Mapping[Folder, StoredFile | None]
+    lost: Collection[Folder]
 
     @property
     def asked(self) -> dict[Folder, StoredFile]:
@@ -50,10 +51,10 @@ def written_anew(
     progress: Progress,
     timeless: bool,
 ) -> WrittenAnew:
-    """What `progress` does not know of folders. `names` are the numbers that the index files in doubt name, `files`
-    those of tables that exist."""
-    named = {folder: number for folder, number in names.items() if folder in doubts.doubtful}
-    goes_on = {folder: names.get(folder, 0) + 1 for folder in {*doubts.old, *names}}
+    """What `progress` does not know of folders. `names` are the numbers that the index files in doubt name, as far as
+    they are still there, `files` those of tables that exist."""
+    named = {folder: names.get(folder, 0) for folder in {*doubts.doubtful, *doubts.lost}}
+    goes_on = {folder: names.get(folder, 0) + 1 for folder in {*doubts.old, *named}}
     changed = rewritten_folders(files, progress) | stale(named, progress) | behind(goes_on, progress)
     whole = with_later_ones(changed, progress) if timeless and changed else changed
     return WrittenAnew(whole, unproven(named, files, listing, progress), goes_on)
@@ -81,6 +82,12 @@ def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Prog
         for folder, index in indexes.items()
         if index.stamp != progress.folders[folder].index and not _before(index, newest[folder])
     }
+
+
+def lost_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> set[Folder]:
+    """Folders whose index file is gone: TiCDC begins again with the first file. `files` are the files to look at."""
+    folders = {file.folder for file in files}.difference(listing.indexes)
+    return {folder for folder in folders if folder in progress.folders and progress.folders[folder].index}
 
 
 def old_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile | None]:
@@ -130,7 +137,8 @@ def unproven(
 ) -> set[Folder]:
     """The `stale` folders whose index file is younger than the file that it names: TiCDC's old architecture writes the
     index file first, so that file may still be rewritten, and nothing else would show it."""
-    wanted = {(folder, named[folder]): listing.indexes[folder].modified for folder in stale(named, progress)}
+    folders = stale(named, progress).intersection(listing.indexes)
+    wanted = {(folder, named[folder]): listing.indexes[folder].modified for folder in folders}
     places = ((file, wanted.get((file.folder, file.index), 0)) for file in files)
     return {file.folder for file, index in places if 0 < file.modified < index}
 

@@ -168,6 +168,42 @@ def test_files_written_anew_between_two_listings_of_a_round(tmp_path: Path, monk
         assert replica.tables == {name: {1: value, 2: value} for name in ("d.t", "d.u")}
 
 
+@pytest.mark.parametrize("when", ["before the listing", "behind the listing"])
+def test_files_written_anew_where_the_index_file_is_gone(
+    tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody, or a rule of the bucket, deletes it; TiCDC begins with the first file, and cannot write it."""
+    from consumer.storage.reader import FsspecReader
+
+    feed = Feed(tmp_path / "storage")
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+    for number in (1, 2, 3):
+        feed.puts("d.t", 2, {9 + number: (number, "1")}, number=number)
+        index = feed.index("d.t", 2, number)
+    assert replica.once(15).exit_code == 0
+    listed = FsspecReader.listing
+
+    def listing(self: FsspecReader, *given: Any) -> Listing:
+        found = listed(self, *given)
+        index.unlink(missing_ok=True)
+        return found
+
+    if when == "before the listing":
+        index.unlink()
+    else:
+        feed.index("d.t", 2, 1)
+        monkeypatch.setattr(FsspecReader, "listing", listing)
+    for number in (1, 2):
+        feed.puts("d.t", 2, {19 + number: (number, "22")}, number=number)
+    assert replica.once(25).exit_code == 0
+    assert replica.tables == {"d.t": {1: "22", 2: "22", 3: "1"}}
+    feed.puts("d.t", 2, {30: (3, "333")}, number=3)
+    feed.puts("d.t", 2, {31: (2, "333")}, number=2)
+    assert replica.once(35).exit_code == 0
+    assert replica.tables == {"d.t": {1: "22", 2: "333", 3: "333"}}
+
+
 def test_a_file_written_anew_is_seen_though_there_is_a_new_one_older_than_the_index_file(tmp_path: Path) -> None:
     feed = Feed(tmp_path / "storage")
     feed.create("d.t", 2)

@@ -142,6 +142,13 @@ class Changefeed:
             self.written.pop(path, None)
         return gone
 
+    def lose_an_index(self, random: Random) -> str | None:
+        """Of which the changefeed knows nothing before it begins again."""
+        path = random.choice([None, *sorted(path for path in self.bucket.objects if path.endswith(".index"))])
+        if path is not None:
+            self.bucket.delete(path)
+        return path
+
     # How it writes
 
     def _ahead(self) -> list[Statement]:

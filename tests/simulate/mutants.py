@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
+import consumer.plan.assembly
 import consumer.plan.catalog
 import consumer.plan.rewrites
 import consumer.plan.timeline
@@ -112,6 +113,11 @@ MUTANTS = {
     "lost index": Mutant(
         "an index file that was not there before is asked",
         ((consumer.plan.rewrites, "doubtful_indexes", _known_indexes),),
+        theme="files written anew",
+    ),
+    "gone index": Mutant(
+        "a folder whose index file is gone is looked at whole",
+        ((consumer.plan.assembly, "lost_indexes", lambda *_: set()),),
         theme="files written anew",
     ),
     "old index": Mutant(

@@ -29,8 +29,8 @@ THEMES: dict[str, Theme] = {
     "files written anew": Theme(
         style={"classic": True, "commit_ts": True},
         setup={"index_fails": 0.5, "goes_back": False},
-        between=("flush", "publish", "restart", "catch up", "once", "once"),
-        during=("flush", "restart"),
+        between=("flush", "publish", "restart", "catch up", "lose an index", "once", "once"),
+        during=("flush", "restart", "lose an index"),
     ),
     "torn": Theme(
         setup={"goes_back": False},

@@ -182,6 +182,11 @@ class World:
         self.changefeed.restart(random, checkpoint, torn)
         return f"the changefeed begins again at {checkpoint}"
 
+    def _lose_an_index(self, random: Random, moment: str) -> str | None:
+        """By another hand, or a rule of the bucket."""
+        self._disturbed(moment)
+        return self.changefeed.lose_an_index(random)
+
     def _clean_up(self, random: Random, moment: str) -> str:
         self._disturbed(moment)
         days = self.history.setup.expiration_days or 2
@@ -300,6 +305,7 @@ _ACTS: dict[str, Callable[[World, Random, str], str | None]] = {
     "flush": World._flush, "execute": World._execute, "publish": World._publish, "catch up": World._catch_up,
     "restart": World._restart, "tear": World._tear, "set back": World._set_back, "clean up": World._clean_up,
     "damage": World._damage, "mend": World._mend, "rotate": World._rotate, "detour": World._detour,
+    "lose an index": World._lose_an_index,
     "outage": World._outage, "lock": World._lock, "refuse": World._refuse, "fail over": World._fail_over,
     "drop by hand": World._drop_by_hand,
 }  # fmt: skip
