@@ -9,6 +9,7 @@ import pytest
 from consumer.pipeline.load_results import LoadResults
 from tests.simulate.cases import from_json, kept, to_json
 from tests.simulate.events import CHANGEFEED, DURING, OF_THEMES, TARGET, UPSTREAM, history, published
+from tests.simulate.mutants import MUTANTS, seen
 from tests.simulate.play import play
 from tests.simulate.seeds import batches
 
@@ -47,6 +48,20 @@ def test_a_table_that_stays_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 def test_what_once_failed(name: str) -> None:
     found = play(kept()[name])
     assert not found.problem, "\n".join([found.problem, *found.story])
+
+
+QUICK = ("refusal is done", "last file", "stale index", "late task", "false gap", "heal", "never-split",
+         "one busy table", "fail-over")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_mend_undone_is_seen(name: str) -> None:
+    assert any(seen(MUTANTS[name], seed) for seed in range(30))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_what_undoes_a_mend_is_in_the_program(name: str) -> None:
+    assert all(hasattr(owner, what) for owner, what, _ in MUTANTS[name].patches)
 
 
 def test_every_kind_of_event_happens() -> None:
