@@ -92,8 +92,16 @@ def test_a_lock_that_is_let_go_in_time_is_no_error(
 ) -> None:
     other.cursor().execute(_LOCKED + " WHERE id = 1 FOR UPDATE")
     replica.feed.puts("d.t", 2, {30: (1, "7")})
-    threading.Timer(3, other.rollback).start()
-    result = replica.once(35, tz="UTC", max_wait="30s")
+
+    def let_go() -> None:
+        until = time.monotonic() + 60
+        while not any("load d.t" in told for told in replica.seen.retries) and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(2.5)
+        other.rollback()
+
+    threading.Thread(target=let_go).start()
+    result = replica.once(35, tz="UTC", max_wait="90s")
     assert (result.exit_code, states(result)) == (0, {"d.t": "ok", "d.u": "ok"})
     assert any("load d.t" in told for told in replica.seen.retries)
     _blocked(result, 2.5)
