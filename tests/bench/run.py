@@ -48,6 +48,8 @@ def main() -> None:
     args = parser.parse_args()
     gc.set_threshold(*COLLECT_AFTER)  # as the program has it
     names = args.shapes.split(",")
+    if unknown := [name for name in names if name not in {*SHAPES, *MORE, "D", "L"}]:
+        parser.error(f"no shape {', '.join(unknown)}; there are {', '.join([*SHAPES, *MORE, 'D', 'L'])}")
     results: dict[str, Any] = {"D": measure_discovery(int(DISCOVERY_FILES * args.scale))} if "D" in names else {}
     with tempfile.TemporaryDirectory(prefix="bench-") as work:
         server = MariaDb(mariadb_template(Path(work)), ["--innodb-buffer-pool-size=2G", "--innodb-log-file-size=1G"])
