@@ -36,6 +36,7 @@ def keyed(
     spark: SparkSession,
     task: LoadTask,
     pieces: Sequence[Sequence[FileSlice]],
+    decoders: int,
     buckets: int,
     partitions: int,
     writer: Writer,
@@ -43,7 +44,7 @@ def keyed(
     tell: Moved,
     exchange: Exchange,
 ) -> DataFrame:
-    """Each of `pieces` is decoded by a task; `partitions` tasks write the `buckets`."""
+    """`decoders` tasks decode the `pieces`, one after the other; `partitions` tasks write the `buckets`."""
     size = (task.bytes - task.bytes // 2) // buckets
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -68,7 +69,7 @@ def keyed(
         for body in write_buckets(in_order, task, writer, tell, size, exchange):
             yield _result_batch(task.number, [body])
 
-    split = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(decode, "partition int, bucket int, body binary")
+    split = spark.range(0, len(pieces), 1, decoders).mapInArrow(decode, "partition int, bucket int, body binary")
     shuffled = split.repartitionById(partitions, "partition")
     if buckets > partitions:
         shuffled = shuffled.sortWithinPartitions("bucket")

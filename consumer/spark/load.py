@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from consumer.codec.registry import protocol_of
 from consumer.errors import ConsumerError, Retryable
 from consumer.model.check import CheckTask, Counted
-from consumer.model.load import FileSlice, FileStat, LoadOutcome, LoadTask, Receipt
+from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
+from consumer.spark.sizes import buckets_of, decoders_of, groups_of, is_large, is_small, shares_of, weight_of
 from consumer.target import Comparer, Writer
 
 if TYPE_CHECKING:
@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 
     from consumer.spark.exchange import Exchange
     from consumer.spark.session import Session
-
-PACKED_BYTES = 64 << 20
-"""A table with more change bytes than this is loaded by several tasks, when its target allows."""
-SHARE_BYTES = 8 << 20
-"""Change bytes that are worth a packed task of their own."""
-LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
-"""The most bytes of a packed task: nothing of it is recorded or reported before its end."""
-DECODE_BYTES = 64 << 20
-BUCKET_BYTES = 128 << 20
-"""Change bytes whose folded rows one bucket holds: about a third of it in memory."""
 
 Result = FileStat | Receipt | ConsumerError
 
@@ -51,13 +41,13 @@ class SparkLoader:
 
     def split(self, tasks: Sequence[LoadTask]) -> list[list[LoadTask]]:
         """A large table by itself, small ones packed; each is a job."""
-        keyed = [task for task in tasks if _is_large(task)]
-        packed = [task for task in tasks if not _is_large(task)]
-        shares = _shares(packed, min(self.connections, self._cores() * 2)) if packed else []
+        keyed = [task for task in tasks if is_large(task)]
+        packed = [task for task in tasks if not is_large(task)]
+        shares = shares_of(packed, min(self.connections, self._cores() * 2)) if packed else []
         return [*([task] for task in keyed), *shares]
 
     def width(self, tasks: Sequence[LoadTask]) -> int:
-        return min(self._partitions(tasks[0]), self._cores()) if _is_large(tasks[0]) else 1
+        return min(self._partitions(tasks[0]), self._cores()) if is_large(tasks[0]) else 1
 
     def load(
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
@@ -93,7 +83,8 @@ class SparkLoader:
         from consumer.spark.check_tasks import compare_alone
 
         ranges = max(comparer.ranges, 0 if other is None else other.ranges)
-        if sum(_weight(era.task) for era in task.eras) <= PACKED_BYTES and ranges == 1:
+        weight = sum(weight_of(era.task) for era in task.eras)
+        if is_small(weight) and ranges == 1:
             return compare_alone(task, comparer, reader, moved=moved, found=found, other=other)
         from consumer.spark.check import added, compared
 
@@ -102,10 +93,9 @@ class SparkLoader:
         groups = [
             (n, group)
             for n, era in enumerate(task.eras)
-            for group in (_groups(era.task) if keyed else [era.task.slices])
+            for group in (groups_of(era.task) if keyed else [era.task.slices])
         ]
-        weight = sum(_weight(era.task) for era in task.eras)
-        buckets = max(-(-weight // BUCKET_BYTES), ranges, session.cores)
+        buckets = max(buckets_of(weight, 1), ranges, session.cores)
         try:
             with session.parts.of_load(moved) as tell:
                 rows = compared(session.spark, task, groups, comparer, reader, buckets, at_a_time, tell, other)
@@ -157,14 +147,19 @@ class SparkLoader:
     ) -> DataFrame:
         from consumer.spark.jobs import keyed, packed
 
-        if not _is_large(tasks[0]):
+        if not is_large(tasks[0]):
             return packed(spark, tasks, writer, reader)
         (task,) = tasks
-        buckets, partitions = self._buckets(task), self._partitions(task)
-        return keyed(spark, task, _groups(task), buckets, partitions, writer, reader, tell, exchange)
+        groups = groups_of(task)
+        decoders, buckets, partitions = (
+            decoders_of(len(groups), self._cores()),
+            self._buckets(task),
+            self._partitions(task),
+        )
+        return keyed(spark, task, groups, decoders, buckets, partitions, writer, reader, tell, exchange)
 
     def _buckets(self, task: LoadTask) -> int:
-        return max(-(-_weight(task) // BUCKET_BYTES), min(self._cores(), self.connections))
+        return buckets_of(weight_of(task), min(self._cores(), self.connections))
 
     def _partitions(self, task: LoadTask) -> int:
         if task.target.ordered:
@@ -179,7 +174,7 @@ class SparkLoader:
 def _exchange(session: Session, tasks: Sequence[LoadTask]) -> AbstractContextManager[Exchange]:
     from consumer.spark.exchange import SHUFFLED, in_files
 
-    return in_files() if session.one_machine and _is_large(tasks[0]) else nullcontext(SHUFFLED)
+    return in_files() if session.one_machine and is_large(tasks[0]) else nullcontext(SHUFFLED)
 
 
 def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerError]) -> LoadOutcome:
@@ -192,40 +187,3 @@ def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerErro
         tuple(result for result in results if isinstance(result, Receipt)),
         errors[0] if errors else None,
     )
-
-
-def _shares(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
-    """Tables over Spark tasks, largest first onto the lightest, so that the tasks end at about the same time."""
-    total = sum(_weight(task) for task in tasks)
-    wanted = min(most, -(-total // SHARE_BYTES))
-    needed = max(-(-total // LARGEST_SHARE_BYTES), -(-len(tasks) // LARGEST_SHARE_TABLES))
-    count = max(1, min(len(tasks), max(wanted, needed)))
-    shares: list[list[LoadTask]] = [[] for _ in range(count)]
-    weights = [0] * count
-    for task in sorted(tasks, key=_weight, reverse=True):
-        lightest = weights.index(min(weights))
-        shares[lightest].append(task)
-        weights[lightest] += _weight(task) + 1
-    return shares
-
-
-def _groups(task: LoadTask) -> list[list[FileSlice]]:
-    """Consecutive slices in groups of about DECODE_BYTES."""
-    groups: list[list[FileSlice]] = [[]]
-    size, most = 0, DECODE_BYTES // protocol_of(task.dialect).density
-    for piece in task.slices:
-        if groups[-1] and size + piece.length > most:
-            groups.append([])
-            size = 0
-        groups[-1].append(piece)
-        size += piece.length
-    return groups
-
-
-def _weight(task: LoadTask) -> int:
-    """What the rows take in memory goes by this."""
-    return task.bytes * protocol_of(task.dialect).density
-
-
-def _is_large(task: LoadTask) -> bool:
-    return _weight(task) > PACKED_BYTES and bool(task.target.key) and not task.target.whole

@@ -22,6 +22,7 @@ from consumer.ports import Loader, Stored
 from consumer.sink.columnar.table import ColumnarTarget
 from consumer.sink.columnar.table import Held as HeldAs
 from consumer.sink.columnar.writer import ParquetWriter
+from consumer.spark import sizes
 from consumer.spark.exchange import SHUFFLED
 from consumer.spark.load import SparkLoader
 from consumer.spark.mending import DELETE, INSERT, UPDATE
@@ -54,13 +55,15 @@ def spark() -> Iterator[SparkLoader]:
 
 @pytest.fixture(params=["inline, packed", "inline, keyed", "spark, packed", "spark, keyed", "spark, shuffled"])
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Loader:
-    """``spark, keyed``: rows of a load wait in files, as on one machine."""
+    """``spark, keyed``: rows of a load wait in files, as on one machine, and one task decodes all groups of slices."""
     kind, shape = request.param.split(", ")
     if shape == "shuffled":
         monkeypatch.setattr(spark_load, "_exchange", lambda *_: nullcontext(SHUFFLED))
+    if shape == "keyed":
+        monkeypatch.setattr(sizes, "TASKS_OF_A_CORE", 0)
     if shape != "packed":
-        monkeypatch.setattr(spark_load, "PACKED_BYTES", 0)
-        monkeypatch.setattr(spark_load, "DECODE_BYTES", 1)
+        monkeypatch.setattr(sizes, "PACKED_BYTES", 0)
+        monkeypatch.setattr(sizes, "DECODE_BYTES", 1)
     spark: SparkLoader | InlineLoader = (
         request.getfixturevalue("spark") if kind == "spark" else InlineLoader(0 if shape == "packed" else 3)
     )

@@ -6,11 +6,11 @@ import os
 import sys
 
 from consumer.cli.main import main
-from consumer.spark import load
+from consumer.spark import sizes
 
 HALVES = "FAULTS_HALVES"
 
 if __name__ == "__main__":
     if HALVES in os.environ:
-        setattr(load, "PACKED_BYTES", 0)  # noqa: B010 - it is a constant
+        setattr(sizes, "PACKED_BYTES", 0)  # noqa: B010 - it is a constant
     main(sys.argv[1:])

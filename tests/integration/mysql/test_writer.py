@@ -152,6 +152,24 @@ def test_a_killed_batch_is_written_again(
     assert fresh_mariadb.execute("SELECT COUNT(*), MIN(v) FROM db.t") == [(190, 1)]
 
 
+@pytest.mark.parametrize(("kind", "there"), [("INT UNIQUE", 100), ("INT", 0)])
+def test_puts_that_lock_neighbours_in_another_unique_key_are_committed_in_small_parts(
+    fresh_mariadb: MariaDb, way: Way, monkeypatch: pytest.MonkeyPatch, kind: str, there: int
+) -> None:
+    monkeypatch.setattr("consumer.sink.mysql.rows.writer.NEIGHBOURS_ROWS", 50)
+    unique = ["u"] if there else []
+    target = make_target(fresh_mariadb, [_ID, Column("u", "INT")], f"id INT PRIMARY KEY, u {kind}", unique=unique)
+    write(fresh_mariadb, target, changes(target, puts=[("120", "120")]))
+    puts = [(str(number), str(number)) for number in range(200)]
+    with _locked(fresh_mariadb, "SELECT * FROM db.t WHERE id = 120 FOR UPDATE") as release:
+        job = _start(lambda: write(fresh_mariadb, way(target), changes(target, puts=puts)))
+        _waiting(fresh_mariadb)
+        assert fresh_mariadb.execute("SELECT COUNT(*) FROM db.t WHERE id <> 120") == [(there,)]
+        release()
+        assert job.result(timeout=30) == Receipt(puts=200, deletes=0)
+    assert fresh_mariadb.execute("SELECT COUNT(*), SUM(id = u) FROM db.t") == [(200, 200)]
+
+
 def test_a_new_holder_of_the_lease_ends_a_session_between_batches(
     fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:

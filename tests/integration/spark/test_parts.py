@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import consumer.spark.load as spark_load
 from consumer.model.load import Dialect, FileSlice, LoadPart, LoadTask, Receipt
+from consumer.spark import sizes
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from tests.support.build import ID
@@ -40,8 +40,8 @@ class Counting:
 @pytest.fixture
 def task(monkeypatch: pytest.MonkeyPatch) -> LoadTask:
     """A large one of several tasks."""
-    monkeypatch.setattr(spark_load, "PACKED_BYTES", 0)
-    monkeypatch.setattr(spark_load, "DECODE_BYTES", 1)
+    monkeypatch.setattr(sizes, "PACKED_BYTES", 0)
+    monkeypatch.setattr(sizes, "DECODE_BYTES", 1)
     slices = tuple(FileSlice(f"f{n}", 0, len(BODY), len(BODY), n, 0, ALL, ALL) for n in range(FILES))
     return LoadTask(0, target_of([ID]), ALL, slices, Dialect())
 

@@ -30,6 +30,9 @@ from consumer.sink.mysql.rows.values import error_values, mysql_target
 PUT_ROWS = 100_000
 PUT_BYTES = 32 << 20
 DELETE_ROWS = 20_000
+NEIGHBOURS_ROWS = 10_000
+"""Of a transaction on a table with another unique key. A put locks the rows that are its neighbours in that key, too,
+and another task, which may have to write these, waits for its end."""
 
 Put = Callable[[pymysql.cursors.Cursor, LoadTarget, pa.Table, int], None]
 """Writes rows into a target: by LOAD DATA, or by statements."""

@@ -28,6 +28,7 @@ from consumer.sink.mysql.rows.values import by_key, mysql_target
 from consumer.sink.mysql.rows.waiting import Kind, wait
 from consumer.sink.mysql.rows.write import (
     DELETE_ROWS,
+    NEIGHBOURS_ROWS,
     PUT_BYTES,
     PUT_ROWS,
     Put,
@@ -106,7 +107,9 @@ class MySqlSession:
         self._beware_of_blanks(target, puts)
         if self._folder:
             return self._staged(target, Kind.CHANGES, changes, puts.num_rows, deletes.num_rows)
-        batches = [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(puts, deletes)
+        batches = (
+            [_Batch(puts if puts.num_rows else None, deletes)] if target.whole else _batches(target, puts, deletes)
+        )
         defaulted = sum(self._write(target, batch) for batch in batches)
         proofs = self._transactions.proofs()
         return Receipt(puts=puts.num_rows, deletes=deletes.num_rows, defaulted=defaulted, proofs=proofs)
@@ -117,7 +120,7 @@ class MySqlSession:
         for number, (target, changes) in enumerate(() if self._folder else parts):
             puts, deletes = puts_and_deletes(target, changes)
             self._beware_of_blanks(target, puts)
-            found = list(_batches(puts, deletes))
+            found = list(_batches(target, puts, deletes))
             if len(found) == 1 and _is_plain(target):
                 batches[number] = target, found[0]
         receipts: dict[int, Receipt] = {}
@@ -235,10 +238,11 @@ def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, p
     return by_key(target, rows.filter(is_put)), by_key(target, keys.filter(pc.invert(is_put)))
 
 
-def _batches(puts: pa.Table, deletes: pa.Table) -> Iterator[_Batch]:
+def _batches(target: LoadTarget, puts: pa.Table, deletes: pa.Table) -> Iterator[_Batch]:
     """Every delete comes before the first put, or with it."""
-    *early, last = chain([None], pieces(deletes, DELETE_ROWS, PUT_BYTES))
-    first, *later = chain(pieces(puts, PUT_ROWS, PUT_BYTES) if puts.num_rows else [None])
+    most = NEIGHBOURS_ROWS if mysql_target(target).secondary_unique else PUT_ROWS
+    *early, last = chain([None], pieces(deletes, min(most, DELETE_ROWS), PUT_BYTES))
+    first, *later = chain(pieces(puts, most, PUT_BYTES) if puts.num_rows else [None])
     yield from (_Batch(None, piece) for piece in early if piece is not None)
     if first is not None or last is not None:
         yield _Batch(first, last)

@@ -1,0 +1,76 @@
+"""How loads become jobs: how large a task is, and how many there are. Sizes are bytes of change files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from consumer.codec.registry import protocol_of
+from consumer.model.load import FileSlice, LoadTask
+
+PACKED_BYTES = 64 << 20
+"""A table with more change bytes than this is loaded by several tasks, when its target allows."""
+SHARE_BYTES = 8 << 20
+"""Change bytes that are worth a packed task of their own."""
+LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
+"""The most bytes of a packed task: nothing of it is recorded or reported before its end."""
+DECODE_BYTES = 64 << 20
+"""Of slices that are decoded together."""
+GROUPS_OF_A_TASK, TASKS_OF_A_CORE = 4, 4
+"""A task's start takes as long as the decode of 5 MB: so a task decodes so many groups, one after the other, at most.
+But each core gets so many tasks, if there are groups for them: tasks are told of as they end, and are to end
+together."""
+BUCKET_BYTES = 128 << 20
+"""Change bytes whose folded rows one bucket holds: about a third of it in memory."""
+
+
+def weight_of(task: LoadTask) -> int:
+    """What the rows take in memory goes by this."""
+    return task.bytes * protocol_of(task.dialect).density
+
+
+def is_small(weight: int) -> bool:
+    return weight <= PACKED_BYTES
+
+
+def is_large(task: LoadTask) -> bool:
+    """Whether a job of several tasks loads it."""
+    return not is_small(weight_of(task)) and bool(task.target.key) and not task.target.whole
+
+
+def decoders_of(groups: int, cores: int) -> int:
+    """How many tasks decode so many groups of slices."""
+    return max(-(-groups // GROUPS_OF_A_TASK), min(groups, cores * TASKS_OF_A_CORE))
+
+
+def buckets_of(weight: int, at_a_time: int) -> int:
+    """How many buckets there are: the same number for each of those that are written at a time, so that none waits for
+    the last one."""
+    return -(-weight // (BUCKET_BYTES * at_a_time)) * at_a_time
+
+
+def shares_of(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:
+    """Tables over Spark tasks, largest first onto the lightest, so that the tasks end at about the same time."""
+    total = sum(weight_of(task) for task in tasks)
+    wanted = min(most, -(-total // SHARE_BYTES))
+    needed = max(-(-total // LARGEST_SHARE_BYTES), -(-len(tasks) // LARGEST_SHARE_TABLES))
+    count = max(1, min(len(tasks), max(wanted, needed)))
+    shares: list[list[LoadTask]] = [[] for _ in range(count)]
+    weights = [0] * count
+    for task in sorted(tasks, key=weight_of, reverse=True):
+        lightest = weights.index(min(weights))
+        shares[lightest].append(task)
+        weights[lightest] += weight_of(task) + 1
+    return shares
+
+
+def groups_of(task: LoadTask) -> list[list[FileSlice]]:
+    """Consecutive slices in groups of about DECODE_BYTES."""
+    groups: list[list[FileSlice]] = [[]]
+    size, most = 0, DECODE_BYTES // protocol_of(task.dialect).density
+    for piece in task.slices:
+        if groups[-1] and size + piece.length > most:
+            groups.append([])
+            size = 0
+        groups[-1].append(piece)
+        size += piece.length
+    return groups
