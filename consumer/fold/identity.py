@@ -54,7 +54,7 @@ def key_codes(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, int]:
     codes, count = _numbered(pa.array(row_hash(columns)))
     twin = last_of(codes, np.arange(len(codes)), count)[codes]
     repeated = np.flatnonzero(twin != np.arange(len(codes)))
-    if all(_equal(column, repeated, twin[repeated]) for column in whole):
+    if not repeated.size or all(_equal(column, repeated, twin[repeated]) for column in whole):
         return codes, count
     return row_codes(columns)
 

@@ -25,8 +25,9 @@ from consumer.plan.forms import form_columns, stored_columns
 from consumer.plan.late import Stretches
 from consumer.target import LoadRequest
 
-SLICE_BYTES = 64 << 20
-"""A file larger than this is read by several tasks."""
+SLICE_BYTES = 32 << 20
+"""A file is cut into equal slices of about this size: a quarter more at most. TiCDC's full files are a little larger than
+its `file-size`, 64 MiB by default, so two such slices."""
 TOGETHER_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
 _MADE = CREATE_ACTIONS | RENAME_ACTIONS  # one that moves a merged table is refused, so a person did what it means
@@ -236,8 +237,9 @@ class TableVersionConsumer:
     def _slices(self, planned: PlannedFile, whole: bool, layouts: Mapping[str, int]) -> Iterator[FileSlice]:
         file = planned.file
         schema = self.catalog.schema(file.folder)
-        step = file.size if whole else SLICE_BYTES
-        for offset in range(0, max(file.size, 1), max(step, 1)):
+        count = 1 if whole else max(1, -(-file.size * 4 // (SLICE_BYTES * 5)))
+        step = max(-(-file.size // count), 1)
+        for offset in range(0, max(file.size, 1), step):
             yield FileSlice(
                 file.path,
                 offset,

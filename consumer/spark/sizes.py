@@ -13,8 +13,8 @@ SHARE_BYTES = 8 << 20
 """Change bytes that are worth a packed task of their own."""
 LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
 """The most bytes of a packed task: nothing of it is recorded or reported before its end."""
-DECODE_BYTES = 64 << 20
-"""Of slices that are decoded together."""
+DECODE_BYTES = 40 << 20
+"""Of slices that are decoded together: one of a large file."""
 GROUPS_OF_A_TASK, TASKS_OF_A_CORE = 4, 4
 """A task's start takes as long as the decode of 5 MB: so a task decodes so many groups, one after the other, at most.
 But each core gets so many tasks, if there are groups for them: tasks are told of as they end, and are to end

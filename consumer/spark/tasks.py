@@ -60,16 +60,18 @@ def load_some(tasks: Sequence[LoadTask], session: WriteSession, reader: RangeRea
     the results of each."""
     found: list[list[Result]] = []
     small: list[tuple[LoadTask, list[Result], pa.Table]] = []
+    size = 0
     for task in tasks[:TOGETHER_TABLES]:
         results, changes = _read(task, session, reader)
         found.append(results)
         if changes is None:
             continue
-        if changes.nbytes > SMALL_BYTES:
+        if (own := changes.nbytes) > SMALL_BYTES:
             results += _written_alone(task, session, changes)
             continue
         small.append((task, results, changes))
-        if sum(changes.nbytes for _, _, changes in small) > TOGETHER_BYTES:
+        size += own
+        if size > TOGETHER_BYTES:
             break
     receipts = _written_together([(task.target, changes) for task, _, changes in small], session)
     for (task, results, changes), receipt in zip(small, receipts, strict=True):
@@ -83,8 +85,8 @@ def _read(task: LoadTask, session: WriteSession, reader: RangeReader) -> tuple[l
     try:
         if not task.target.key:
             return _load_keyless(task, session, reader), None
-        stats, changes = decode_folded(task.slices, task, reader)
-        folded = formed(fold(changes, task, final=True), task)
+        stats, changes = decode_folded(task.slices, task, reader, final=True)
+        folded = formed(changes, task)
         refuse_late(stats, task)
         return [*stats], folded if folded.num_rows else None
     except Exception as error:
@@ -138,10 +140,12 @@ def decode_files(task: LoadTask, reader: RangeReader) -> tuple[list[tuple[int, i
     return files, stats
 
 
-def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
+def decode_folded(
+    pieces: Sequence[FileSlice], task: LoadTask, reader: RangeReader, final: bool = False
+) -> tuple[list[FileStat], pa.Table]:
     """Decode slices one after the other, folding whenever enough rows have piled up.
 
-    Returns the slices' statistics and one change table, partially folded (see `fold_keyed`).
+    Returns the slices' statistics and one change table; `final` as in `fold_keyed`.
     """
     folded = change_schema(task.source).empty_table()
     pile: list[pa.Table] = []
@@ -152,7 +156,7 @@ def decode_folded(pieces: Sequence[FileSlice], task: LoadTask, reader: RangeRead
         rows += table.num_rows
         if rows >= max(FOLD_ROWS, folded.num_rows):
             folded, pile, rows = fold(pa.concat_tables([folded, *pile]), task, final=False), [], 0
-    changes = fold(pa.concat_tables([folded, *pile]), task, final=False) if pile else folded
+    changes = fold(pa.concat_tables([folded, *pile]), task, final) if pile or final else folded
     return with_unproven(stats, changes, task.source, task.dialect.clock.doubled), changes
 
 

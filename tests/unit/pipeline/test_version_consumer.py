@@ -11,7 +11,7 @@ from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
-from consumer.pipeline.version_consumer import TableVersionConsumer
+from consumer.pipeline.version_consumer import SLICE_BYTES, TableVersionConsumer
 from tests.support.catalogs import catalog_of
 
 TABLE = TableName("d", "t")
@@ -58,3 +58,25 @@ def test_rows_older_than_their_folders_statement_are_not_read_by_position() -> N
 )
 def test_all_other_rows_are_read_wherever_they_lie(dialect: Dialect, query: str) -> None:
     assert windows(dialect, query) == [WINDOW, WINDOW]
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [
+        pytest.param(0, 1, id="empty"),
+        pytest.param(SLICE_BYTES + SLICE_BYTES // 4, 1, id="not much larger than a slice"),
+        pytest.param((64 << 20) + 700, 2, id="a full file of TiCDC's"),
+        pytest.param(10 * SLICE_BYTES, 8, id="larger"),
+    ],
+)
+def test_a_file_is_cut_into_equal_slices(size: int, count: int) -> None:
+    created = schema(5, COLUMNS, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", Action.CREATE_TABLE)
+    file = DataFile(Folder("d/t", 5), 1, "d/t/5/CDC1.json", size, "")
+    load = LoadRows(TABLE, WINDOW, (PlannedFile(file, 0, 1, WINDOW, WINDOW),))
+    target = LoadTarget(TABLE, COLUMNS, tuple(column.name for column in COLUMNS), (0,))
+    slices = TableVersionConsumer(load, catalog_of([created]), Dialect()).task(0, target).slices
+    lengths = [piece.length for piece in slices]
+    assert [piece.offset for piece in slices] == [sum(lengths[:number]) for number in range(len(slices))]
+    assert sum(lengths) == size
+    assert len(slices) == count
+    assert max(lengths) - min(lengths) < count
