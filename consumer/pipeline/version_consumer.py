@@ -26,8 +26,8 @@ from consumer.plan.late import Stretches
 from consumer.target import LoadRequest
 
 SLICE_BYTES = 32 << 20
-"""A file is cut into equal slices of about this size: a quarter more at most. TiCDC's full files are a little larger than
-its `file-size`, 64 MiB by default, so two such slices."""
+"""A file is cut into equal slices of about this size, a quarter more at most. TiCDC's full files are a little larger
+than `file-size`, by default 64 MiB: two such slices."""
 TOGETHER_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
 _MADE = CREATE_ACTIONS | RENAME_ACTIONS  # one that moves a merged table is refused, so a person did what it means
