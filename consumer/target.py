@@ -64,7 +64,7 @@ class LoadRequest:
     of the changes may be touched, also where unique keys of the target are as fine as upstream's. `merged`: the
     target's table has rows of other tables too, so its columns must be of the types of `columns`. `added` are those
     that the table's form adds, in lower case: they must not be held as text. `formed`: the target computes none of the
-    columns."""
+    columns. `plain` are columns, in lower case, of which the statements tell that upstream does not compute them."""
 
     table: TableName
     columns: tuple[Column, ...]
@@ -81,6 +81,7 @@ class LoadRequest:
     merged: bool = False
     added: frozenset[str] = frozenset()
     formed: bool = False
+    plain: frozenset[str] = frozenset()
 
     @property
     def name(self) -> TableName:

@@ -17,6 +17,7 @@ class Definition:
     """One column as a statement declares it. `bits` is its default where that is written as a number or bit string,
     `computed`: its default is an expression, which the schema file gives as if it were a text."""
 
+    generated: bool = False
     virtual: bool = False
     elements: tuple[str, ...] = ()
     bits: int | None = None
@@ -98,11 +99,11 @@ def _definition(column: ColumnDefinition) -> Definition:
         # TiDB keeps labels without their trailing blanks.
         labels = tokens[3 : closing(tokens, 2)]
         elements = tuple(string_value(token).rstrip(" ") for token in labels if token.kind is TokenKind.STRING)
-    generated = column.find("AS", "(")
-    virtual = generated is not None and not (column.has("STORED") or column.has("PERSISTENT"))
+    generated = column.find("AS", "(") is not None
+    virtual = generated and not (column.has("STORED") or column.has("PERSISTENT"))
     at = column.find("DEFAULT")
     default = () if at is None else tokens[at + 1 : at + 3]
-    found = Definition(virtual, elements, _bits(default), at is not None and _is_computed(tokens, at + 1))
+    found = Definition(generated, virtual, elements, _bits(default), at is not None and _is_computed(tokens, at + 1))
     return _PLAIN if found == _PLAIN else found  # most are: one for all
 
 

@@ -66,6 +66,11 @@ class Shape:
         unique = (index for index in self.indexes.indexes if index.kind == "UNIQUE" and not index.doubtful)
         return frozenset(frozenset(index.columns) for index in unique if index.columns)
 
+    @property
+    def plain(self) -> frozenset[str]:
+        """The columns, in lower case, of which a statement tells that upstream does not compute them."""
+        return frozenset(name for name, column in self.columns.items() if not column.generated)
+
     def _is_virtual(self, column: str) -> bool:
         """Whether rows do not carry the column."""
         return column in self.columns and self.columns[column].virtual

@@ -71,6 +71,7 @@ class TableVersionConsumer:
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
             routed=self._routed,
+            plain=shape.plain,
         )
 
     @property

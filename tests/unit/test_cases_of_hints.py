@@ -111,14 +111,14 @@ FOLLOWED = {
         "pipeline/gone.py:_told",
     ],
     "test_hints_in_sql.py::test_a_table_with_no_key_gets_an_engine_with_transactions": [
-        "sink/mysql/tables/prepare.py:_check_engine",
+        "sink/mysql/tables/checks.py:check_engine",
     ],
     "test_hints_in_sql.py::test_on_a_file": [
         "sink/duckdb/rows/merge.py:_complete",
     ],
     "test_hints_in_sql.py::test_on_a_server": [
         "sink/mysql/rows/staged.py:_complete",
-        "sink/mysql/tables/prepare.py:_check_types",
+        "sink/mysql/tables/checks.py:check_types",
         "sink/mysql/tables/prepare.py:_handle_key",
         "sink/mysql/tables/unique_keys.py:_refuse_extra",
     ],
@@ -172,7 +172,7 @@ FOLLOWED = {
         "sink/mysql/server/errors.py:translate",
     ],
     "test_hints_of_servers.py::test_a_table_that_was_changed_by_hand": [
-        "sink/mysql/tables/prepare.py:_check_table",
+        "sink/mysql/tables/checks.py:check_table",
         "sink/mysql/tables/prepare.py:_drift",
         "sink/mysql/tables/prepare.py:_target",
     ],
@@ -223,7 +223,7 @@ FOLLOWED = {
         "sink/mysql/rows/staged.py:_check_computed",
         "sink/mysql/rows/values.py:form_of",
         "sink/mysql/tables/own.py:_drift",
-        "sink/mysql/tables/prepare.py:_check_labels",
+        "sink/mysql/tables/checks.py:check_labels",
         "sink/mysql/tables/rounded.py:refuse_indistinct",
         "sink/mysql/tables/session_times.py:_refused",
         "types/labels.py:_each_distinct",
@@ -499,8 +499,11 @@ FOLLOWED = {
     "test_quarantine_commands.py::test_what_is_told_until_they_are_in": [
         "app/retry.py:retry",
     ],
+    "test_computed_columns.py::test_values_that_the_target_computes_and_keeps_are_not_those_of_the_rows": [
+        "sink/mysql/tables/checks.py:check_stored",
+    ],
     "test_computed_columns.py::test_so_do_those_of_a_table_with_a_form": [
-        "sink/mysql/tables/prepare.py:_computed",
+        "sink/mysql/tables/checks.py:computed_when_read",
     ],
     "test_verify_resume.py::test_another_file_is_refused_and_stays": [
         "verify/resume.py:resumed",

@@ -17,16 +17,24 @@ from consumer.sink.mysql.server.connection import Flavor
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget
 from consumer.sink.mysql.tables.blanks import Blanks, is_known, known_blanks
+from consumer.sink.mysql.tables.checks import (
+    check_engine,
+    check_labels,
+    check_stored,
+    check_table,
+    check_types,
+    computed_when_read,
+    listed,
+    type_of,
+    visible,
+)
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels, refusal
-from consumer.sink.mysql.tables.fits import misfit, wrong_label
 from consumer.sink.mysql.tables.own import IN_LINE, own_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
-from consumer.sink.mysql.tables.types import column_type
 from consumer.sink.mysql.tables.unique_keys import trust_in
 from consumer.target import LoadRequest
 
-_TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
 _GENERATED = "my_row_id"
 """The key that a MySQL can make for tables that have none. Only users with an administrator's rights can prevent it."""
 
@@ -50,8 +58,8 @@ def prepare(
 def create_statement(request: LoadRequest) -> str:
     """The CREATE TABLE that a schema file allows: collations and other keys, it does not say. TiDB's own collation
     tells apart whatever upstream does."""
-    lines = [f"  {quote(column.name)} {_type(column)}" for column in _visible(request)]
-    keys = [tuple(column.name for column in _visible(request) if column.is_pk)]
+    lines = [f"  {quote(column.name)} {type_of(column)}" for column in visible(request)]
+    keys = [tuple(column.name for column in visible(request) if column.is_pk)]
     keys += [] if keys[0] else [*request.unique_keys[:1]]
     lines += [
         f"  {'PRIMARY KEY' if number == 0 else 'UNIQUE KEY'} ({', '.join(map(quote, key))})"
@@ -105,12 +113,13 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     table = found.get(request.name)
     if table is None:
         raise table_missing(request, create_statement(request))
-    _check_table(request, table, shared.settings)
+    check_table(request, table, shared.settings)
     refuse_indistinct(request.table, table)
     refuse_session_times(request.table, table, shared.settings.time_zone)
     columns = _decoded_columns(request, table)
-    _check_types(request, columns)
-    _check_labels(request, columns)
+    check_stored(request, table)
+    check_types(request, columns)
+    check_labels(request, columns)
     names = tuple(target.name for _, target in columns)
     key = _handle_key(request, table, names)
     own = own_columns(request, table, names, key)
@@ -121,7 +130,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
     alone = request.alone and (secondary or bool(trust.padded))
     doubtful = bool(trust.unproven or (trust.padded and blanks and blanks.found))
     checked = bool(key) and (doubtful or request.collided or alone)
-    _check_engine(request, table, bool(key), shared.settings.staged)
+    check_engine(request, table, bool(key), shared.settings.staged)
     whole = own.together or (checked and (request.together or request.collided or request.alone))
     return LoadTarget(
         table=request.table,
@@ -150,47 +159,19 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
         ),
         own=own.names,
         absent=request.absent,
-        computed=_computed(request, table),
+        computed=computed_when_read(request, table),
         routed=request.routed,
         virtual=tuple(column.name for column in table.columns if column.virtual),
     )
 
 
-def _check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged: bool) -> None:
-    """Rows that come again are told by a key, or by what one transaction has with them; a table's or a round's rows
-    appear together by a transaction only."""
-    if table.engine.lower() in _TRANSACTIONAL or (has_key and not staged):
-        return
-    needs = "the --consistency" if has_key else "a table with no key"
-    raise CannotBeExact(
-        f"{needs} needs transactions, the table's engine {table.engine} has none",
-        hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
-        table=str(request.table),
-    )
-
-
-def _check_table(request: LoadRequest, table: TargetTable, settings: MySqlSettings) -> None:
-    if "VIEW" in table.kind:
-        raise CannotBeExact(
-            f"{request.name} is a view in the target, rows cannot be written to it",
-            hint="drop the view, then resync the table",
-            table=str(request.table),
-        )
-    if table.triggers and not settings.allow_triggers:
-        raise CannotBeExact(
-            f"the target table {request.name} has triggers, which would change rows beside those of upstream",
-            hint="drop them, or allow them with allow-triggers=true in --downstream-uri",
-            table=str(request.table),
-        )
-
-
 def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Column, TargetColumn]]:
     """The columns that both sides have, in the target's order: those to write, and those that the target computes where
     a unique key of it needs the rows' own values, or that are only read."""
-    sent = by_name(_visible(request))
+    sent = by_name(visible(request))
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
-        raise _drift(request.table, f"the target table lacks the rows' columns {_listed(missing)}")
+        raise _drift(request.table, f"the target table lacks the rows' columns {listed(missing)}")
     keyed = frozenset[str]().union(*(unique.folded for unique in table.unique_keys))
     return [
         (sent[same_name(column.name)], column)
@@ -198,47 +179,6 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
         if same_name(column.name) in sent
         if not column.generated or (not column.virtual and (request.reading or same_name(column.name) in keyed))
     ]
-
-
-def _computed(request: LoadRequest, table: TargetTable) -> tuple[str, ...]:
-    """Columns of upstream, in its spelling, that the target computes when it is read. Raises SchemaDrift."""
-    virtual = same_names(column.name for column in table.columns if column.virtual)
-    found = tuple(column.name for column in _visible(request) if same_name(column.name) in virtual)
-    if found and request.formed:
-        raise SchemaDrift(
-            f"the target computes {_listed(found)} when it is read, and the table's form writes all columns",
-            hint=f"make it a plain column in {request.name}, then run again",
-            table=str(request.table),
-        )
-    return found
-
-
-def _check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
-    for column, target in columns:
-        if reason := misfit(column, target, same_name(column.name) in request.added):
-            raise SchemaDrift(
-                f"column {quote(column.name)} is {_type(column)} upstream and {target.type} in the target: {reason}",
-                hint=_modify(request, target, _type(column)),
-                table=str(request.table),
-            )
-
-
-def _check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
-    for column, target in columns:
-        known = request.labels.get(same_name(column.name), ())
-        if wrong := wrong_label(known, target):
-            raise SchemaDrift(
-                f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
-                hint=_modify(request, target, _type(replace(column, elements=known))),
-                table=str(request.table),
-            )
-
-
-def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str:
-    return (
-        f"ALTER TABLE {qualified(*request.name)} MODIFY COLUMN {quote(target.name)} {column_type}; then run again, or"
-        " resync the table where rows are in it"
-    )
 
 
 def _drift(name: TableName, text: str) -> SchemaDrift:
@@ -258,7 +198,7 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
         if key is None:
             other = "DROP PRIMARY KEY, " if any(unique.name == "PRIMARY" for unique in table.unique_keys) else ""
             raise CannotBeExact(
-                f"the target table has no unique NOT NULL key on the primary key's columns {_listed(declared)}",
+                f"the target table has no unique NOT NULL key on the primary key's columns {listed(declared)}",
                 hint=f"ALTER TABLE {qualified(*table.name)} {other}ADD PRIMARY KEY"
                 f" ({', '.join(map(quote, declared))}); then run again",
                 table=str(request.table),
@@ -278,15 +218,11 @@ def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) 
             " while sql_generate_invisible_primary_key is on: turn that off first, then run again"
         )
         raise CannotBeExact(
-            f"its key has columns that the rows lack: {_listed(unwritten)}",
+            f"its key has columns that the rows lack: {listed(unwritten)}",
             hint=generated if unwritten == [_GENERATED] else "",
             table=str(request.table),
         )
     return tuple(positions[same_name(column)] for column in key.columns)
-
-
-def _visible(request: LoadRequest) -> list[Column]:
-    return [column for column in request.columns if not column.hidden and column.name not in request.absent]
 
 
 def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column:
@@ -297,11 +233,3 @@ def _with_labels(column: Column, target: TargetColumn, flavor: Flavor) -> Column
     # MySQL and MariaDB show characters outside the basic plane as '?': such labels stay unknown, not guessed.
     lost = flavor.name != "tidb" and any("?" in label for label in found)
     return column if lost else replace(column, elements=found)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(quote, names))
-
-
-def _type(column: Column) -> str:
-    return column_type(column) + ("" if column.nullable else " NOT NULL")

@@ -1,0 +1,109 @@
+"""Why rows cannot be written to a table of the target, though it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from consumer.errors import CannotBeExact, SchemaDrift
+from consumer.model.columns import Column
+from consumer.model.names import qualified, quote, same_name, same_names
+from consumer.sink.mysql.settings import MySqlSettings
+from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable
+from consumer.sink.mysql.tables.fits import misfit, wrong_label
+from consumer.sink.mysql.tables.types import column_type
+from consumer.target import LoadRequest
+
+_TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb", ""}
+
+
+def check_table(request: LoadRequest, table: TargetTable, settings: MySqlSettings) -> None:
+    if "VIEW" in table.kind:
+        raise CannotBeExact(
+            f"{request.name} is a view in the target, rows cannot be written to it",
+            hint="drop the view, then resync the table",
+            table=str(request.table),
+        )
+    if table.triggers and not settings.allow_triggers:
+        raise CannotBeExact(
+            f"the target table {request.name} has triggers, which would change rows beside those of upstream",
+            hint="drop them, or allow them with allow-triggers=true in --downstream-uri",
+            table=str(request.table),
+        )
+
+
+def check_engine(request: LoadRequest, table: TargetTable, has_key: bool, staged: bool) -> None:
+    """Rows that come again are told by a key, or by what one transaction has with them; a table's or a round's rows
+    appear together by a transaction only."""
+    if table.engine.lower() in _TRANSACTIONAL or (has_key and not staged):
+        return
+    needs = "the --consistency" if has_key else "a table with no key"
+    raise CannotBeExact(
+        f"{needs} needs transactions, the table's engine {table.engine} has none",
+        hint=f"ALTER TABLE {qualified(*table.name)} ENGINE = InnoDB",
+        table=str(request.table),
+    )
+
+
+def check_stored(request: LoadRequest, table: TargetTable) -> None:
+    """A column that somebody made one that the target computes and keeps has other values than the rows say."""
+    for column in table.columns:
+        if column.generated and not column.virtual and same_name(column.name) in request.plain and not request.reading:
+            raise SchemaDrift(
+                f"the target computes {quote(column.name)}, and upstream does not: the rows' values would be lost",
+                hint=f"make it a plain column: {_modify(request, column, column.type)}",
+                table=str(request.table),
+            )
+
+
+def computed_when_read(request: LoadRequest, table: TargetTable) -> tuple[str, ...]:
+    """Columns of upstream, in its spelling, that the target computes when it is read. Raises SchemaDrift."""
+    virtual = same_names(column.name for column in table.columns if column.virtual)
+    found = tuple(column.name for column in visible(request) if same_name(column.name) in virtual)
+    if found and request.formed:
+        raise SchemaDrift(
+            f"the target computes {listed(found)} when it is read, and the table's form writes all columns",
+            hint=f"make it a plain column in {request.name}, then run again",
+            table=str(request.table),
+        )
+    return found
+
+
+def check_types(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+    for column, target in columns:
+        if reason := misfit(column, target, same_name(column.name) in request.added):
+            raise SchemaDrift(
+                f"column {quote(column.name)} is {type_of(column)} upstream and {target.type} in the target: {reason}",
+                hint=_modify(request, target, type_of(column)),
+                table=str(request.table),
+            )
+
+
+def check_labels(request: LoadRequest, columns: Sequence[tuple[Column, TargetColumn]]) -> None:
+    for column, target in columns:
+        known = request.labels.get(same_name(column.name), ())
+        if wrong := wrong_label(known, target):
+            raise SchemaDrift(
+                f"column {quote(column.name)}: {wrong}, and the rows carry the labels' numbers",
+                hint=_modify(request, target, type_of(replace(column, elements=known))),
+                table=str(request.table),
+            )
+
+
+def _modify(request: LoadRequest, target: TargetColumn, column_type: str) -> str:
+    return (
+        f"ALTER TABLE {qualified(*request.name)} MODIFY COLUMN {quote(target.name)} {column_type}; then run again, or"
+        " resync the table where rows are in it"
+    )
+
+
+def visible(request: LoadRequest) -> list[Column]:
+    return [column for column in request.columns if not column.hidden and column.name not in request.absent]
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quote, names))
+
+
+def type_of(column: Column) -> str:
+    return column_type(column) + ("" if column.nullable else " NOT NULL")
