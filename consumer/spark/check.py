@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
 from consumer.ports import Found, Moved, RangeReader, Told
-from consumer.target import Comparer
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from consumer.model.load import FileSlice
+    from consumer.spark.meeting import Meeting
 
 _PART = "partition int, bucket int, body binary"
 Group = tuple[int, "Sequence[FileSlice]"]
@@ -25,11 +25,9 @@ Group = tuple[int, "Sequence[FileSlice]"]
 
 def compared(
     spark: SparkSession,
-    task: CheckTask,
+    meeting: Meeting,
     groups: Sequence[Group],
-    comparer: Comparer,
     reader: RangeReader,
-    buckets: int,
     at_a_time: int,
     tell: Moved,
     other: Told | None = None,
@@ -42,7 +40,7 @@ def compared(
         for batch in batches:
             for group in batch.column(0).to_pylist():
                 number, pieces = groups[group]
-                parts = told_buckets(number, pieces, task, comparer, reader, buckets, tell)
+                parts = told_buckets(number, pieces, meeting, reader, tell)
                 yield from map(_part_batch, parts)
 
     def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,7 +49,7 @@ def compared(
         for batch in batches:
             for reading in batch.column(0).to_pylist():
                 own = range(reading, comparer.ranges, readers)
-                yield from map(_part_batch, held_buckets(own, task, comparer, buckets))
+                yield from map(_part_batch, held_buckets(own, meeting))
 
     def beside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import other_buckets
@@ -60,7 +58,7 @@ def compared(
         for batch in batches:
             for reading in batch.column(0).to_pylist():
                 own = range(reading, other.ranges, others)
-                yield from map(_part_batch, other_buckets(own, other, task, comparer, buckets))
+                yield from map(_part_batch, other_buckets(own, other, meeting))
 
     def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import compare_parts
@@ -71,8 +69,9 @@ def compared(
             for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
         ]
         if rows:
-            yield _body_batch(compare_parts(rows, task, comparer))
+            yield _body_batch(compare_parts(rows, meeting))
 
+    comparer = meeting.comparer
     readers = max(1, min(at_a_time, comparer.ranges))
     parts = spark.range(0, readers, 1, readers).mapInArrow(held, _PART)
     others = max(1, min(at_a_time, other.ranges)) if other is not None else 0
@@ -80,7 +79,7 @@ def compared(
         parts = parts.union(spark.range(0, others, 1, others).mapInArrow(beside, _PART))
     if groups:
         parts = parts.union(spark.range(0, len(groups), 1, len(groups)).mapInArrow(told, _PART))
-    shuffled = parts.repartitionById(buckets, "partition")
+    shuffled = parts.repartitionById(meeting.buckets, "partition")
     return shuffled.mapInArrow(compare, "body binary")
 
 

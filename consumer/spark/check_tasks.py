@@ -1,7 +1,5 @@
 """What runs in a Spark task of `verify`: the rows that the storage tells of and those of the target meet in buckets by
-the hash of their keys. Executor side: no pyspark, no driver code.
-
-A part of a bucket is an Arrow IPC stream whose schema says of which era its rows are: HELD for those of the target.
+the hash of their keys (`meeting`). Executor side: no pyspark, no driver code.
 """
 
 from __future__ import annotations
@@ -17,37 +15,31 @@ from consumer.codec.batches import META, change_schema
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError, Retryable
 from consumer.fold.forms import folded, net_rows
-from consumer.fold.identity import identities, row_codes
+from consumer.fold.identity import row_codes
 from consumer.model.check import CheckTask, Counted, Era, Origin
 from consumer.model.columns import Family
 from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_forms import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
-from consumer.spark.exchange import SHUFFLED
+from consumer.spark.meeting import HELD, Meeting, Part
 from consumer.spark.tasks import FAILED, decode_files, decode_folded, of_table
 from consumer.target import Comparer
 from consumer.types.json_texts import json_form
 
-HELD = -1
-"""Instead of the number of an era."""
 ASIDE = -3
 """Instead of a bucket: what is counted of quarantined lines in the files."""
-_ERA = b"era"
-Part = tuple[int, bytes]
-"""A bucket, FAILED or ASIDE, and what goes to it."""
 
 
 def told_buckets(
     number: int,
     pieces: Sequence[FileSlice],
-    task: CheckTask,
-    comparer: Comparer,
+    meeting: Meeting,
     reader: RangeReader,
-    buckets: int,
     moved: Moved = unheard,
 ) -> Iterator[Part]:
     """The changes in slices of one era, in buckets; of a table with no key in all slices of the era."""
+    task, comparer = meeting.task, meeting.comparer
     era = task.eras[number]
     try:
         if task.target.key:
@@ -64,25 +56,24 @@ def told_buckets(
             told = told.add_column(position, name, rows.column(name))
         for position in range(len(now.columns)) if task.mending else ():
             told = told.append_column(f"r{position}", now.column(position))
-        yield from _split(_chosen(told, task, comparer), task, buckets, number)
+        yield from meeting.parts(_chosen(told, meeting), number)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
 
-def other_buckets(
-    numbers: Iterable[int], other: Told, task: CheckTask, comparer: Comparer, buckets: int
-) -> Iterator[Part]:
+def other_buckets(numbers: Iterable[int], other: Told, meeting: Meeting) -> Iterator[Part]:
     """Another server's rows in some ranges, in buckets: as puts of the era that is its own."""
+    task = meeting.task
     era = next(number for number, era in enumerate(task.eras) if era.origin is Origin.OTHER)
     try:
         for number in numbers:
             for rows in other.rows(number):
-                told = _alike(comparer.expected(rows), task)
+                told = _alike(meeting.comparer.expected(rows), task)
                 told = told.append_column("put", pa.repeat(pa.scalar(True), rows.num_rows))
                 told = told.append_column("n", pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
                 for position in range(rows.num_columns) if task.mending else ():
                     told = told.append_column(f"r{position}", rows.column(position))
-                yield from _split(told, task, buckets, era)
+                yield from meeting.parts(told, era)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
@@ -101,29 +92,25 @@ def _alike(rows: pa.Table, task: CheckTask) -> pa.Table:
     return rows
 
 
-def held_buckets(numbers: Iterable[int], task: CheckTask, comparer: Comparer, buckets: int) -> Iterator[Part]:
+def held_buckets(numbers: Iterable[int], meeting: Meeting) -> Iterator[Part]:
     """The target's rows in some ranges, in buckets."""
     try:
         for number in numbers:
-            for rows in comparer.held(number):
-                yield from _split(_alike(_chosen(rows, task, comparer), task), task, buckets, HELD)
+            for rows in meeting.comparer.held(number):
+                yield from meeting.parts(_alike(_chosen(rows, meeting), meeting.task), HELD)
     except Exception as error:
-        yield FAILED, pickle.dumps(of_table(error, task.target))
+        yield FAILED, pickle.dumps(of_table(error, meeting.task.target))
 
 
-def compare_bucket(bodies: Iterable[pa.Buffer], task: CheckTask, comparer: Comparer) -> Compared:
+def compare_bucket(bodies: Iterable[pa.Buffer], meeting: Meeting) -> Compared:
     """What differs in one bucket. Raises CannotBeExact."""
-    by_era: dict[int, list[pa.Table]] = {}
-    for body in bodies:
-        rows = pa.ipc.open_stream(body).read_all()
-        by_era.setdefault(int(rows.schema.metadata[_ERA]), []).append(rows.replace_schema_metadata(None))
-    eras = {number: pa.concat_tables(parts) for number, parts in by_era.items()}
+    task, eras = meeting.task, meeting.eras(bodies)
     held = eras.pop(HELD, None)
     names = [f"c{position}" for position in range(len(task.target.columns))]
     later = [eras.pop(n).select(names) for n in sorted(eras) if task.eras[n].origin is Origin.LATER]
     moving = pa.concat_tables(later) if later else None
     if task.target.key:
-        return compare_keyed(task, formed_eras(task, _folded(task, eras), comparer), held, moving)
+        return compare_keyed(task, formed_eras(task, _folded(task, eras), meeting.comparer), held, moving)
     return compare_multisets(task, eras, held, moving)
 
 
@@ -135,9 +122,7 @@ def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table
     }
 
 
-def compare_parts(
-    parts: Sequence[tuple[int, pa.Buffer]], task: CheckTask, comparer: Comparer
-) -> Compared | ConsumerError:
+def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], meeting: Meeting) -> Compared | ConsumerError:
     """`compare_bucket` for all parts of one partition, which has one bucket."""
     failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
     aside = [pickle.loads(body) for bucket, body in parts if bucket == ASIDE]
@@ -145,12 +130,12 @@ def compare_parts(
     try:
         if (error := first_error(failed)) is not None:
             return error
-        counted, rows = compare_bucket(bodies, task, comparer) if bodies else (Counted(), None)
+        counted, rows = compare_bucket(bodies, meeting) if bodies else (Counted(), None)
         for more in aside:
-            counted = counted.plus(more, task.show)
+            counted = counted.plus(more, meeting.task.show)
         return counted, rows
     except Exception as error:
-        return of_table(error, task.target)
+        return of_table(error, meeting.task.target)
 
 
 def first_error(results: Iterable[object]) -> ConsumerError | None:
@@ -170,22 +155,23 @@ def compare_alone(
 ) -> Counted:
     """All of a table in this process; `other` has the rows of another server, `found` gets the rows to mend. Raises
     what its parts met."""
+    meeting = Meeting(task, comparer, buckets)
     parts: dict[int, list[bytes]] = {}
-    for bucket, body in other_buckets(range(other.ranges), other, task, comparer, buckets) if other is not None else ():
+    for bucket, body in other_buckets(range(other.ranges), other, meeting) if other is not None else ():
         _raise_if_failed(bucket, body)
         parts.setdefault(bucket, []).append(body)
     for number, era in enumerate(task.eras):
-        for bucket, body in told_buckets(number, era.task.slices, task, comparer, reader, buckets, moved):
+        for bucket, body in told_buckets(number, era.task.slices, meeting, reader, moved):
             _raise_if_failed(bucket, body)
             parts.setdefault(bucket, []).append(body)
     counted = Counted()
     for body in parts.pop(ASIDE, []):
         counted = counted.plus(pickle.loads(body), task.show)
-    for bucket, body in held_buckets(range(comparer.ranges), task, comparer, buckets):
+    for bucket, body in held_buckets(range(comparer.ranges), meeting):
         _raise_if_failed(bucket, body)
         parts.setdefault(bucket, []).append(body)
     for bucket in sorted(parts):
-        more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), task, comparer)
+        more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), meeting)
         counted = counted.plus(more, task.show)
         if rows is not None:
             found(rows)
@@ -238,8 +224,9 @@ def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:
     return pa.table(columns)
 
 
-def _chosen(rows: pa.Table, task: CheckTask, comparer: Comparer) -> pa.Table:
+def _chosen(rows: pa.Table, meeting: Meeting) -> pa.Table:
     """Those of `rows`, in their normal form, that have one of the task's keys."""
+    task = meeting.task
     if task.keys is None:
         return rows
     schema = change_schema(task.target)
@@ -247,27 +234,10 @@ def _chosen(rows: pa.Table, task: CheckTask, comparer: Comparer) -> pa.Table:
     columns = [pa.nulls(len(task.keys), kind) for kind in schema.types[META:]]
     for number, position in enumerate(positions):
         columns[position] = pa.array([key[number] for key in task.keys], columns[position].type)
-    wanted = comparer.expected(pa.table(columns, names=schema.names[META:]))
+    wanted = meeting.comparer.expected(pa.table(columns, names=schema.names[META:]))
     names = [f"c{position}" for position in positions]
     codes, _ = row_codes(pa.concat_tables([rows.select(names), wanted.select(names)]).columns)
     return rows.filter(pa.array(np.isin(codes[: rows.num_rows], codes[rows.num_rows :])))
-
-
-def _split(rows: pa.Table, task: CheckTask, buckets: int, era: int) -> Iterator[Part]:
-    """`rows` by the hash of upstream's key, of a table with no key of all values that are compared."""
-    if not rows.num_rows:
-        return
-    marked = rows.replace_schema_metadata({_ERA: str(era).encode()})
-    if buckets == 1:
-        yield 0, SHUFFLED.put(marked)
-        return
-    values = rows if task.target.key else rows.select([f"c{position}" for position in task.compared])
-    bucket = (identities(values, task.upstream_key) % np.uint64(buckets)).astype(np.int64)
-    ordered = marked.take(pa.array(np.argsort(bucket, kind="stable")))
-    sizes = np.bincount(bucket, minlength=buckets)
-    ends = np.cumsum(sizes)
-    for number in np.flatnonzero(sizes):
-        yield int(number), SHUFFLED.put(ordered.slice(int(ends[number] - sizes[number]), int(sizes[number])))
 
 
 def _is_value(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""How rows get from the first half of a large load to the second. Executor side too.
+"""How rows get from the first half of a large load, or of a large table's `verify`, to the second. Executor side too.
 
 Spark's shuffle carries them on any cluster, and copies each byte several times on its way through the JVM. Where all
 tasks run on the driver's machine the rows wait in files, and only the names of these go through the shuffle.
@@ -49,23 +49,26 @@ SHUFFLED = Shuffled()
 
 @dataclass(frozen=True, slots=True)
 class InFiles:
-    """The rows wait in files of `folder`, one each, in the same form."""
+    """The rows wait in files of `folder`, in the same form. Each process has one file: there can be very many parts."""
 
     folder: str
 
     def put(self, rows: pa.Table) -> bytes:
+        path = os.path.join(self.folder, f"rows-{os.getpid()}")
         try:
-            handle, path = tempfile.mkstemp(prefix="rows-", dir=self.folder)
-            os.close(handle)
-            with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, rows.schema) as stream:
-                stream.write_table(rows)
+            with pa.OSFile(path, "ab") as file:
+                begin = file.tell()
+                with pa.ipc.new_stream(file, rows.schema) as stream:
+                    stream.write_table(rows)
         except OSError as error:
             raise cannot_be_written(self.folder, error) from error
-        return os.fsencode(path)
+        return b"%d " % begin + os.fsencode(path)
 
     def get(self, body: pa.Buffer) -> pa.Table:
         """They are read where they lie: their pages are the system's to drop."""
-        with pa.memory_map(os.fsdecode(body.to_pybytes())) as file:
+        begin, _, path = body.to_pybytes().partition(b" ")
+        with pa.memory_map(os.fsdecode(path)) as file:
+            file.seek(int(begin))
             return pa.ipc.open_stream(file).read_all()
 
 

@@ -59,7 +59,7 @@ class SparkLoader:
         try:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
-            with session.parts.of_load(moved) as tell, _exchange(session, tasks) as exchange:
+            with session.parts.of_load(moved) as tell, _exchange(session, is_large(tasks[0])) as exchange:
                 for row in self._job(session.spark, tasks, writer, reader, tell, exchange).collect():
                     results[row.task].append(pickle.loads(row.body))
         except Exception as error:
@@ -87,6 +87,7 @@ class SparkLoader:
         if is_small(weight) and ranges == 1:
             return compare_alone(task, comparer, reader, moved=moved, found=found, other=other)
         from consumer.spark.check import added, compared
+        from consumer.spark.meeting import Meeting
 
         session = self._started()
         keyed = bool(task.target.key)
@@ -97,8 +98,9 @@ class SparkLoader:
         ]
         buckets = max(buckets_of(weight, 1), ranges, session.cores)
         try:
-            with session.parts.of_load(moved) as tell:
-                rows = compared(session.spark, task, groups, comparer, reader, buckets, at_a_time, tell, other)
+            with session.parts.of_load(moved) as tell, _exchange(session) as exchange:
+                meeting = Meeting(task, comparer, buckets, exchange)
+                rows = compared(session.spark, meeting, groups, reader, at_a_time, tell, other)
                 return added(rows, task, found)
         except ConsumerError:
             raise
@@ -171,10 +173,10 @@ class SparkLoader:
         return self._started().cores
 
 
-def _exchange(session: Session, tasks: Sequence[LoadTask]) -> AbstractContextManager[Exchange]:
+def _exchange(session: Session, large: bool = True) -> AbstractContextManager[Exchange]:
     from consumer.spark.exchange import SHUFFLED, in_files
 
-    return in_files() if session.one_machine and is_large(tasks[0]) else nullcontext(SHUFFLED)
+    return in_files() if session.one_machine and large else nullcontext(SHUFFLED)
 
 
 def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerError]) -> LoadOutcome:

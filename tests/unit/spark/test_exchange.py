@@ -39,11 +39,12 @@ def test_rows_come_out_as_they_went_in(exchange: Exchange) -> None:
         assert [exchange.get(body) for body in bodies] == parts
 
 
-def test_only_the_name_of_a_file_goes_through_spark(temporary: Path) -> None:
+def test_only_a_place_in_a_file_goes_through_spark(temporary: Path) -> None:
     with in_files() as exchange:
+        exchange.put(ROWS)
         body = exchange.put(ROWS)
-        place = Path(os.fsdecode(body))
-        assert place.is_file()
+        place = Path(os.fsdecode(body.partition(b" ")[2]))
+        assert list(place.parent.glob("rows-*")) == [place]
         assert temporary in place.parents
         assert place.parent.stat().st_mode & 0o077 == 0
         rows = exchange.get(pa.py_buffer(body))
