@@ -7,6 +7,7 @@ from tests.bench.shapes.bulk import (
     CsvInserts,
     HotUpdates,
     Inserts,
+    InsertsAsProcess,
     LargeValues,
     Mixed,
     OneTransaction,
@@ -31,7 +32,7 @@ MORE: dict[str, type[Shape]] = {
     shape.name: shape
     for shape in (
         Tables1, Tables5, Tables20, NothingNew5, NothingNewOnS3, OneTransaction, OnCluster, Verified, TableAtOnce,
-        SnapshotAtOnce,
+        SnapshotAtOnce, InsertsAsProcess,
     )
 }  # fmt: skip
 """These take long, so they are measured when they are named."""

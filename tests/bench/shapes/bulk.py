@@ -37,6 +37,13 @@ class Inserts(Shape):
         self._loaded.load(self.server)
 
 
+class InsertsAsProcess(Inserts):
+    name, title, reach = "AP", "A as a whole process, from cold", None
+
+    def round(self) -> None:
+        self.apply_as_process()
+
+
 class CsvInserts(Inserts):
     name, title, reach = "B", "the same in CSV", 0.75
     encode = staticmethod(generate.csv_line)
