@@ -1,8 +1,8 @@
 """The benchmark: each shape beside its limit, in interleaved pairs. ``python -m tests.bench.run [A,B,C,..]``.
 
 Measured when named: ``E1,E5,E20`` (1,000 to 20,000 tables), ``F5`` and ``F5S`` (nothing new in 5,000 tables, on disk
-and S3), ``AP`` (A from cold), ``WTXN`` (one transaction of 1 M rows), ``X`` (a standalone cluster), ``V`` (`verify`) and ``L`` (live, for
-``--minutes``).
+and S3), ``AP`` (A from cold), ``WTXN`` (one transaction of 1 M rows), ``X`` (a standalone cluster), ``V`` (`verify`)
+and ``L`` (live, for ``--minutes``).
 Speeds are ratios of one run: machines differ and are noisy. Results are kept in ``build/bench`` as JSON and a chart.
 """
 
