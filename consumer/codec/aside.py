@@ -186,7 +186,7 @@ class SettingAside:
             if own.ts <= window.after:
                 return replace(none, aside=(aside,))
             coarse = 0 if own.exact else own.ts
-            return replace(none, first_ts=own.ts, last_ts=own.ts, coarse_ts=coarse, aside=(aside,))
+            return replace(none, first_ts=own.ts, last_ts=own.ts, coarse_aside=coarse, aside=(aside,))
         if passed:
             return replace(none, dropped=1)
         if least > self._upto:

@@ -184,11 +184,11 @@ class LoadTask:
 class FileStat:
     """What reading one slice found: rows in all, rows at or below the window (dropped), and `next_ts`, the lowest
     commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows inside
-    the window that have no commit-ts, 0 for none. `lost_texts` and `doubled_times` count values of a task's slices that
-    cannot be proven, in one of its statistics: texts in which TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two
-    moments on the changefeed's clock. `first_ts` and `last_ts` are the least and the greatest commit-ts up to the
-    window's end, `unseen_ts` the least of a dropped row outside of the slice's `seen`; each 0 for none. `aside` are
-    lines that were set aside; `rows` counts them too.
+    the window that have no commit-ts, 0 for none; `coarse_aside` is that of lines that were set aside. `lost_texts` and
+    `doubled_times` count values of a task's slices that cannot be proven, in one of its statistics: texts in which
+    TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two moments on the changefeed's clock. `first_ts` and `last_ts`
+    are the least and the greatest commit-ts up to the window's end, `unseen_ts` the least of a dropped row outside of
+    the slice's `seen`; each 0 for none. `aside` are lines that were set aside; `rows` counts them too.
     """
 
     path: str
@@ -196,6 +196,7 @@ class FileStat:
     dropped: int
     next_ts: int
     coarse_ts: int = 0
+    coarse_aside: int = 0
     lost_texts: int = 0
     doubled_times: int = 0
     first_ts: int = 0
@@ -212,7 +213,7 @@ class FileStat:
 
 
 _SUMS, _LEAST = ("rows", "dropped", "lost_texts", "doubled_times"), ("next_ts", "first_ts", "unseen_ts")
-_GREATEST = ("coarse_ts", "last_ts")
+_GREATEST = ("coarse_ts", "coarse_aside", "last_ts")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
             return stat
         told = tuple(row for row in stat.aside if row.commit_ts)
         # Of a table with no key they are recorded already. Rows with milliseconds have a time, which is not recorded.
-        counted = stat.aside if stat.coarse_ts or not outcome.task.target.key else told
+        counted = stat.aside if stat.coarse_ts or stat.coarse_aside or not outcome.task.target.key else told
         return replace(stat, aside=counted, next_ts=load.window.upto + 1)
 
     return replace(outcome, files=tuple(map(without_them, outcome.files)))

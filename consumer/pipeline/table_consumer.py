@@ -82,8 +82,9 @@ class TableConsumer:
         left: dict[str, int] = {}
         for stat in outcome.files:
             next_ts = stat.next_ts
-            if stat.coarse_ts and self._splits_millisecond(load.window, stat.coarse_ts):
-                next_ts = stat.coarse_ts
+            coarse_ts = max(stat.coarse_ts, stat.coarse_aside)
+            if coarse_ts and self._splits_millisecond(load.window, coarse_ts):
+                next_ts = coarse_ts
             known = left.get(stat.path, 0)
             left[stat.path] = min(filter(None, (known, next_ts)), default=0)
         return left

@@ -234,6 +234,22 @@ def test_rows_that_the_target_refuses(feed: Feed, server: SqlServer, tmp_path: P
     assert len(list(letters.rglob("*.json"))) == 1
 
 
+@pytest.mark.parametrize("level", ["table", "snapshot"])
+def test_a_line_that_lost_its_commit_ts(feed: Feed, file: Replica, level: str, tmp_path: Path) -> None:
+    """It is quarantined: it says nothing about the rows that are written."""
+    good = feed._line("d.b", 30 << 18, 2, "7").replace(b'"es": 0', b'"es": 30')
+    damaged = good[: good.index(b'"_tidb"')] + b"\r\n"
+    feed.file("d.b", 10, damaged)
+    feed.puts("d.a", 10, {31 << 18: (2, "8")})
+    flags: dict[str, object] = {"on_bad_row": "quarantine", "dead_letters": f"file://{tmp_path}/letters"}
+    result = file.once(40 << 18, consistency=level, **flags)
+    assert {name.table: (table.state, table.quarantined) for name, table in result.tables.items()} == {
+        "a": ("ok", 0),
+        "b": ("ok", 1),
+    }
+    assert not [note for note in file.seen.notes if "millisecond" in note]
+
+
 def test_what_a_killed_run_left_is_removed(
     feed: Feed, server: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
