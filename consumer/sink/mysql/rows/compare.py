@@ -14,9 +14,11 @@ from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows import normal_form
+from consumer.sink.mysql.rows.columns import columns_of
 from consumer.sink.mysql.rows.values import bytes_of, table_of
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.wire import fetch_packets, has_texts
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.target import Only
 
@@ -50,14 +52,13 @@ class MySqlComparer:
         query = _literal(f"SELECT {chosen} FROM {table_of(self.target)}") + where
         connection = connect(self.settings, "dml")
         try:
-            connection.decoders = {}  # texts as the server gives them
             with SSCursor(connection) as cursor:
                 for statement in () if self.settings.as_of else SNAPSHOT:
                     cursor.execute(statement)
                 cursor.execute(query, values)
-                wanted = _FIRST_ROWS
-                while rows := cursor.fetchmany(wanted):
-                    batch = normal_form.held(self.target, [pa.array(column) for column in zip(*rows, strict=True)])
+                texts, wanted = has_texts(cursor), _FIRST_ROWS
+                while rows := fetch_packets(cursor, wanted):
+                    batch = normal_form.held(self.target, columns_of(rows, texts))
                     wanted = _fitting(batch)
                     yield batch
         except pymysql.MySQLError as error:

@@ -11,6 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.connections import MySQLResult
 from pymysql.constants import COMMAND
+from pymysql.cursors import SSCursor
 
 from consumer.errors import BadConfig
 
@@ -77,6 +78,25 @@ def load_local(connection: pymysql.Connection, statement: str, data: memoryview)
     result = _FromMemory(connection, data)
     result.read()
     return int(result.warning_count)
+
+
+def fetch_packets(cursor: SSCursor, most: int) -> list[bytes]:
+    """The next rows of an answer as the server sent them; none behind the last. `columns_of` takes them apart. Raises
+    pymysql's errors, as fetching does."""
+    result = cursor._result
+    rows: list[bytes] = []
+    while len(rows) < most and result.unbuffered_active:
+        packet = result.connection._read_packet()
+        if result._check_packet_is_eof(packet):
+            result.unbuffered_active, result.connection = False, None
+        else:
+            rows.append(packet.get_all_data())
+    return rows
+
+
+def has_texts(cursor: SSCursor) -> list[bool]:
+    """Of each column of the answer whether its values are texts, not bytes."""
+    return [encoding is not None for encoding, _ in cursor._result.converters]
 
 
 class _NoFiles(MySQLResult):  # type: ignore[misc]
