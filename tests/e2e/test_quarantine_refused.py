@@ -83,6 +83,25 @@ def test_rows_that_do_not_fit(storage: Storage, target: Target, bad: set[int]) -
     assert storage.written() == letters
 
 
+def test_of_one_of_many_small_tables(target: Target, tmp_path: Path) -> None:
+    """Servers get the rows of several in one transaction."""
+    storage, others = Storage(tmp_path), range(7)
+    for n in others:
+        storage.feed.create(f"d.u{n}", 3 + n)
+    begin(storage, target)
+    rows: list[Row] = [(20 + n, str(20 + n), "1000" if n == 4 else str(n), "é") for n in range(8)]
+    storage.file(*map(storage.line, rows))
+    for n in others:
+        storage.feed.puts(f"d.u{n}", 3 + n, {20 + n: (1, f"{n}"), 30 + n: (2, f"{n}")})
+    result = storage.once(target.uri, 100)
+    assert (result.exit_code, result.tables[TABLE].quarantined) == (3, 1)
+    assert target.rows() == sorted([(1, 1, "a"), *expected(rows, {4})])
+    for n in others:
+        assert list(map(tuple, target.execute(f"SELECT id, v FROM d.u{n} ORDER BY id"))) == [(1, n), (2, n)]
+    (letter,) = storage.written()
+    assert letter["raw"].encode() == storage.line(rows[4]) + b"\r\n"
+
+
 def test_in_buckets_of_a_large_table(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("consumer.pipeline.version_consumer.SLICE_BYTES", 900)
     monkeypatch.setattr("consumer.sink.mysql.rows.replace._STATEMENT_ROWS", 5)
