@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 from tests.servers import free_port
 
 BUCKET = "ticdc"
-_START_SECONDS = 60
+_START_SECONDS = 120
 _ROOT = Path(__file__).parents[1]
 AZURITE = "azurite is not installed: npm install --prefix build/azurite azurite"
 """Why a test is skipped."""

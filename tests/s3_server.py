@@ -21,8 +21,9 @@ from tests.servers import free_port
 BUCKET = "ticdc"
 WRITER, READER = ("AKIDWRITER", "wr/it+er"), ("AKIDREADER", "re/ad+er")
 """Access key and secret of an identity that may do everything, and of one that may only list and read."""
-_START_SECONDS = 60
+_START_SECONDS, _STARTS = 90, 3
 _GRPC = 10_000
+"""What SeaweedFS's own tools add to the filer's port."""
 _WEED = str(Path(sys.executable).parent / "weed")
 _IDENTITIES = {
     "identities": [
@@ -46,22 +47,35 @@ class S3Server:
         """`identities`: more of them, as SeaweedFS's configuration has them."""
         self._identities = {"identities": [*_IDENTITIES["identities"], *identities]}
         self.folder = Path(tempfile.mkdtemp(prefix="s3-"))
-        self.port, self._filer_port = free_port(), _low_port()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> S3Server:
-        (self.folder / "data").mkdir()
+        """It has seven ports and a master that must become its own leader: a start that fails is tried anew, on other
+        ports."""
         (self.folder / "s3.json").write_text(json.dumps(self._identities))
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, cwd=self.folder)
-        self._wait()
+        for attempt in range(1, _STARTS + 1):
+            self.port, self._filer_port = free_port(), free_port(beside=_GRPC)
+            (self.folder / "data").mkdir()
+            with (self.folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(self._command(), stdout=log, stderr=log, cwd=self.folder)
+            try:
+                self._wait()
+                break
+            except RuntimeError:
+                if attempt == _STARTS:
+                    raise
+                self._kill()
+                shutil.rmtree(self.folder / "data")
         return self
 
     def stop(self) -> None:
+        self._kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _kill(self) -> None:
         if self._process is not None:
             self._process.kill()
             self._process.wait(timeout=60)
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def endpoint(self) -> str:
@@ -153,11 +167,6 @@ class S3Server:
                     log = (self.folder / "log").read_text(errors="replace")[-2000:]
                     raise RuntimeError(f"the S3 server did not start: {error}\n{log}") from error
                 time.sleep(0.1)
-
-
-def _low_port() -> int:
-    """One that leaves room for the port that SeaweedFS's own tools derive from it."""
-    return next(port for port in iter(free_port, 0) if port + _GRPC < 1 << 16)
 
 
 def _client_error() -> type[Exception]:

@@ -12,12 +12,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, Self
 
 import pymysql
 from pymysql.constants import CLIENT
 
-_START_SECONDS = 60
+_START_SECONDS = 120
+_FIRST_PORT, _LAST_PORT = 10_240, 32_000
+_ports, _given = Random(), set[int]()
 _SYSTEM_DATABASES = {"mysql", "information_schema", "performance_schema", "sys", "test"}
 _SYSTEM_USERS = {"root", "", "mariadb.sys", "mysql.sys", "mysql.session", "mysql.infoschema"}
 
@@ -208,7 +211,19 @@ def as_root() -> Sequence[str]:
     return ["--user=root"] if os.getuid() == 0 else []
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+def free_port(beside: int = 0) -> int:
+    """One below those that the kernel gives to outgoing connections, which could take it before the server does; never
+    the same twice. The one that is `beside` further on is free too."""
+    while True:
+        port = _ports.randrange(_FIRST_PORT, _LAST_PORT - beside)
+        wanted = {port, port + beside}
+        if not wanted & _given and all(map(_is_free, wanted)):
+            _given.update(wanted)
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False

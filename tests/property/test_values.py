@@ -163,7 +163,9 @@ def insert(server: SqlServer, history: History, rows: list[Row]) -> None:
 def literal(case: TypeCase, value: Value | None) -> str:
     if value is None:
         return "NULL"
-    return value.canal if case.column.family in (Family.ENUM, Family.SET) else value.example  # a label by its number
+    label = case.column.family in (Family.ENUM, Family.SET)  # by its number
+    zero = case.column.family in (Family.FLOAT, Family.DOUBLE) and value.canal == "0"  # TiDB stores no sign of it
+    return value.canal if label or zero else value.example
 
 
 def dump(server: SqlServer, history: History, database: str) -> list[str]:
