@@ -11,9 +11,11 @@ import pymysql
 import pytest
 
 from consumer.errors import LeaseHeld, RowRefused, TargetBusy, TargetUnavailable
+from consumer.model import patience
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget, Receipt
 from consumer.sink.mysql.rows.writer import MySqlSession, MySqlWriter
+from consumer.sink.mysql.server import connection
 from consumer.sink.mysql.server.connection import LOCK_WAIT_SECONDS
 from tests.integration.mysql.writing import EPOCH, by_statements, changes, make_target, settings_of
 from tests.servers import MariaDb
@@ -208,3 +210,27 @@ def test_a_refused_row_stops_its_own_table(
     for number in range(5):
         rows = [(1, 5), (2, 500 if number == 2 else 6), (3, 7)]
         assert fresh_mariadb.execute(f"SELECT * FROM d.t{number} ORDER BY id") == rows
+
+
+def test_of_several_that_are_locked_only_the_first_is_waited_for_long(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "LOCK_WAIT_SECONDS", 3)
+    monkeypatch.setattr(patience, "WRITE_SECONDS", 1)
+    parts = _several(fresh_mariadb, "t")
+    locking, wait = fresh_mariadb.connect(autocommit=False), "SELECT @@innodb_lock_wait_timeout"
+    with (
+        locking,
+        locking.cursor() as cursor,
+        MySqlWriter(settings_of(fresh_mariadb), EPOCH).session() as session,
+    ):
+        cursor.execute("SELECT * FROM db.t0 FOR UPDATE")
+        cursor.execute("SELECT * FROM db.t2 FOR UPDATE")
+        began = time.monotonic()
+        for number in (0, 2):
+            with pytest.raises(TargetBusy, match=f"t{number}"):
+                session.write(*parts[number])
+            if not number:
+                assert time.monotonic() - began >= 2 * 3  # tried again
+        assert session._transactions.run("", lambda own: own.execute(wait) and own.fetchone()) == (1,)
+        assert session.write(*parts[1]).puts == 1

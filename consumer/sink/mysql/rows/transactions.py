@@ -7,12 +7,16 @@ from typing import TypeVar
 
 import pymysql
 
+from consumer.errors import TargetBusy
 from consumer.model import patience
 from consumer.sink.mysql.progress.epochs import check_epoch, leave_proof, new_proof
-from consumer.sink.mysql.server.connection import Flavor, connect
+from consumer.sink.mysql.server import connection as server
+from consumer.sink.mysql.server.connection import Flavor, connect, wait_for_locks
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 
+_SHORT_WAIT_SECONDS = 1
+"""The least that all servers take."""
 T = TypeVar("T")
 
 
@@ -23,6 +27,8 @@ class Transactions:
         self._settings, self._epochs = settings, (epoch, lane, driver)
         self._proofs: list[int] = []
         self._connection: pymysql.Connection | None = None
+        self._lock_wait = 0
+        self._gave_up = False
         self.max_allowed_packet = 0
 
     def run(
@@ -30,17 +36,26 @@ class Transactions:
         table: str,
         work: Callable[[pymysql.cursors.Cursor], T],
         before: Callable[[pymysql.cursors.Cursor], None] = lambda _: None,
-        seconds: float = patience.WRITE_SECONDS,
+        patient: bool = True,
     ) -> T:
         """Do `work` in one transaction and commit it; `before` prepares the session, each time right before the
         transaction begins. Both must bear being repeated from their start.
 
+        Who is not `patient` waits shortly for locks, and does not try again. So does every transaction once a lock was
+        waited for in vain: of many tables that are locked only the first holds up those behind it for long.
+
         Raises LeaseHeld at once when the epoch is over, ProgressMoved where the target went back behind it, TargetBusy
-        and TargetUnavailable after so many `seconds`, and what `work` raises; then nothing of it has taken effect, but
-        for a commit whose answer was lost.
+        and TargetUnavailable after some seconds, and what `work` raises; then nothing of it has taken effect, but for a
+        commit whose answer was lost.
         """
         proof = new_proof()
-        result = patience.patiently(lambda: self._once(table, work, before, proof), seconds)
+        patient = patient and not self._gave_up
+        wait, seconds = (server.LOCK_WAIT_SECONDS, patience.WRITE_SECONDS) if patient else (_SHORT_WAIT_SECONDS, 0)
+        try:
+            result = patience.patiently(lambda: self._once(table, work, before, proof, wait), seconds)
+        except TargetBusy:
+            self._gave_up |= patient
+            raise
         self._proofs.append(proof)
         return result
 
@@ -61,10 +76,14 @@ class Transactions:
         work: Callable[[pymysql.cursors.Cursor], T],
         before: Callable[[pymysql.cursors.Cursor], None],
         proof: int,
+        wait: int,
     ) -> T:
         try:
             connection = self._open()
             with connection.cursor() as cursor:
+                if wait != self._lock_wait and not _is_tidb(connection):
+                    wait_for_locks(cursor, wait)
+                    self._lock_wait = wait
                 before(cursor)
                 check_epoch(cursor, self._settings.name, *self._epochs)
                 result = work(cursor)
@@ -81,7 +100,7 @@ class Transactions:
     def _open(self) -> pymysql.Connection:
         if self._connection is None:
             connection = connect(self._settings, "dml", loads=True)
-            self._connection = connection
+            self._connection, self._lock_wait = connection, server.LOCK_WAIT_SECONDS
             with connection.cursor() as cursor:
                 cursor.execute("SELECT @@max_allowed_packet")
                 self.max_allowed_packet = int(cursor.fetchone()[0])
@@ -92,10 +111,14 @@ class Transactions:
         connection = self._connection
         if connection is None:
             return
-        if not connection.open or Flavor.parse(connection.get_server_info()).name == "tidb":
+        if not connection.open or _is_tidb(connection):
             self.close()
             return
         try:
             connection.rollback()
         except pymysql.MySQLError:
             self.close()
+
+
+def _is_tidb(connection: pymysql.Connection) -> bool:
+    return Flavor.parse(connection.get_server_info()).name == "tidb"

@@ -37,11 +37,7 @@ from consumer.sink.mysql.rows.write import (
     make_stages,
     write_rows,
 )
-from consumer.sink.mysql.server.connection import LOCK_WAIT_SECONDS, wait_for_locks
 from consumer.sink.mysql.settings import MySqlSettings
-
-_TOGETHER_WAIT_SECONDS = 1
-"""The least that all servers take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +130,13 @@ class MySqlSession:
         so it does not wait for long."""
 
         def work(cursor: pymysql.cursors.Cursor) -> None:
-            wait_for_locks(cursor, _TOGETHER_WAIT_SECONDS)
             for target, batch in batches:
                 self._write_batch(cursor, target, batch, self._put(target))
-            wait_for_locks(cursor, LOCK_WAIT_SECONDS)
 
         first = batches[0][0]
         try:
             self._transactions.run(
-                str(first.table), work, lambda cursor: begin_unlocked(cursor, mysql_target(first)), seconds=0
+                str(first.table), work, lambda cursor: begin_unlocked(cursor, mysql_target(first)), patient=False
             )
         except NotLoaded as reason:
             self._transactions.close()
