@@ -1,9 +1,11 @@
-"""What the README says is so."""
+"""What the README and the pages of docs say is so, and one finds them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import pytest
 
 from consumer.cli.program import COMMANDS
 from consumer.config.doc import settings_table, with_table
@@ -12,11 +14,17 @@ from consumer.config.spelling import env_of
 from consumer.errors import ConsumerError
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+}
+README = PAGES["README.md"]
+ALL = "\n".join(PAGES.values())
 
 
 def test_the_settings_table_is_the_generated_one() -> None:
-    assert with_table(README) == README, "run: python -m consumer.config.doc README.md"
+    settings = PAGES["docs/settings.md"]
+    assert with_table(settings) == settings, "run: python -m consumer.config.doc docs/settings.md"
     assert all(f"`{env_of(field)}`" in settings_table() for field in Settings.model_fields)
 
 
@@ -27,7 +35,7 @@ def test_every_command_is_described_and_no_other() -> None:
 
 
 def test_commands_shown_in_code_exist() -> None:
-    shown = set(re.findall(r"storage-consumer ([a-z][a-z-]+)", README))
+    shown = set(re.findall(r"storage-consumer ([a-z][a-z-]+)", ALL))
     assert {"once", "resync"} <= shown <= {command.name for command in COMMANDS}
 
 
@@ -42,18 +50,44 @@ def test_every_exit_code_is_explained() -> None:
 def test_make_targets_that_are_named_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
-    named = set(re.findall(r"(?:`|^)make ([a-z]+)", README, re.MULTILINE))
+    named = {*re.findall(r"`make ([a-z]+)", ALL), *re.findall(r"^make ([a-z]+)", README, re.MULTILINE)}
     assert {"setup", "demo", "test", "check"} <= named <= targets
 
 
 def test_paths_that_are_named_exist() -> None:
-    architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"`((?:tests|consumer)/[\w./]+)`", README + architecture))
+    named = set(re.findall(r"`((?:tests|consumer|scripts)/[\w./]+)`", ALL))
     assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
 def test_tests_of_threats_exist() -> None:
-    named = re.findall(r"`(\S+\.py)::(test_\w+)`", (ROOT / "docs" / "threats.md").read_text(encoding="utf-8"))
+    named = re.findall(r"`(\S+\.py)::(test_\w+)`", PAGES["docs/threats.md"])
     assert len(named) > 25
     for file, name in named:
         assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), f"{file}::{name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
+        file, _, place = link.partition("#")
+        target = (ROOT / page).parent / file if file else ROOT / page
+        assert target.exists(), link
+        assert not place or place in _places(target.read_text(encoding="utf-8")), link
+
+
+def test_the_readme_names_every_page() -> None:
+    named = set(re.findall(r"\((docs/[\w-]+\.md|[A-Z]+\.md)\)", README[README.index("## Where to find what") :]))
+    assert named == PAGES.keys() - {"README.md"}
+
+
+def test_pages_that_the_program_and_its_tests_name_exist() -> None:
+    sources = (path for folder in ("consumer", "tests", "scripts") for path in (ROOT / folder).rglob("*.py"))
+    for source in sources:
+        for name in re.findall(r"\bdocs/[\w-]+\.(?:md|json)", source.read_text(encoding="utf-8")):
+            assert (ROOT / name).exists(), f"{source}: {name}"
+
+
+def _places(text: str) -> set[str]:
+    """The anchors that headings make."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -149,7 +149,7 @@ def _environment(env: Mapping[str, str]) -> dict[str, str]:
             close = nearest(name.removeprefix(_PREFIX), known)
             raise BadConfig(
                 f"{name} is not a setting" + (f"; did you mean {_PREFIX}{close}?" if close else ""),
-                hint=f"unset {name}; the README lists the variables that are settings",
+                hint=f"unset {name}; docs/settings.md lists the variables that are settings",
             )
     return {fields[name]: text for name, text in given.items() if name in fields}
 

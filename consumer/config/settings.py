@@ -143,7 +143,7 @@ class Settings(_OfProtocols):
     never_split: Annotated[tuple[str, ...], BeforeValidator(values.rules)] = setting(
         (),
         "Tables without a key that the changefeed never splits, although it has `enable-table-across-nodes`. Rules as"
-        " in `--tables`.",
+        " in `--tables` (docs/limits.md).",
         flag=False,
     )
     file_index_width: Annotated[int, BeforeValidator(values.index_width)] = setting(
@@ -218,21 +218,21 @@ class Settings(_OfProtocols):
         StartRules(),
         "For the first run: the target already holds the tables as they were at this moment (a Dumpling or BR export)."
         " `RULE=MOMENT` is for tables that are new to this `--name`, `RULE=now` for those that begin at the present"
-        " checkpoint; the last match decides. Can be given several times.",
+        " checkpoint; the last match decides. Can be given several times (docs/moments.md).",
         metavar="[RULE=]TSO|TIME",
         several=True,
     )
     file_expiration_days: Annotated[int | None, BeforeValidator(values.days)] = setting(
         None,
         "After how many days TiCDC deletes date folders; 0: never. It says which unread folders may be deleted. If"
-        " unset, a first run assumes that all before the storage's oldest are deleted.",
+        " unset, a first run assumes that all before the storage's oldest are deleted (docs/storages.md).",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
     on_bad_row: Annotated[BadRowRules, BeforeValidator(bad_row_rules)] = setting(
         BadRowRules(),
         "What to do with a line that cannot be decoded, or a row that the target refuses: `stop` its table, or"
         " `quarantine` the row. `RULE=ACTION` is for some tables, as `shop.*=quarantine`; the last match decides."
-        " Can be given several times.",
+        " Can be given several times (docs/bad-rows.md).",
         metavar="[RULE=]ACTION",
         several=True,
         follows=True,

@@ -1,4 +1,4 @@
-"""Compare a DuckDB file with a recorded state of the upstream, by the table of types in docs/duckdb-types.md.
+"""Compare a DuckDB file with a recorded state of the upstream, by the table of types in docs/duckdb.md.
 
 Compared are schemas, tables, the order and the types of columns, and rows as a multiset. What a replica does not have
 by its own documentation is left out: views, sequences, and VIRTUAL columns.
@@ -21,7 +21,7 @@ from consumer.model.names import TableName
 from consumer.sink.columnar.sql import quote
 from consumer.sink.duckdb.connection import qualified
 
-DOC = Path(__file__).parents[2] / "docs" / "duckdb-types.md"
+DOC = Path(__file__).parents[2] / "docs" / "duckdb.md"
 _UPSTREAM_ONLY = {"test"}
 """The database that every TiDB is born with: nobody creates it, so it is in no storage."""
 _OWN = {"storage_consumer"}

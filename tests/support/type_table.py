@@ -21,7 +21,7 @@ a MariaDB and to a DuckDB file, each from canal-JSON and from CSV.
 - MariaDB shows what `SELECT` gives: numbers and texts as they are, bytes as `HEX()`, ENUM and SET as number=label,
   TIMESTAMP in UTC. The changefeed and the consumer run with `--tz {ZONE}` here.
 - DuckDB shows what its Python client gives, a BLOB in hexadecimal. When a column becomes VARCHAR, and everything else
-  about such a target: [duckdb-types.md](duckdb-types.md).
+  about such a target: [duckdb.md](duckdb.md).
 - `…(N)…` stands for what is left out of a text of N characters, `␠` for a blank where there is nothing else,
   `⟨FEFF⟩` for that code point.
 """

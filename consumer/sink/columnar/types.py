@@ -1,4 +1,4 @@
-"""Which DuckDB type holds a column of upstream. Written down for users in docs/duckdb-types.md."""
+"""Which DuckDB type holds a column of upstream. Written down for users in docs/duckdb.md."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from consumer.model.columns import Column, Family
 from consumer.sink.columnar.types import duckdb_type
 
-DOC = Path(__file__).parents[4] / "docs" / "duckdb-types.md"
+DOC = Path(__file__).parents[4] / "docs" / "duckdb.md"
 ROWS = re.findall(
     r"^\| ([A-Z]+)( UNSIGNED)?(?:\((\d+),(\d+)\))? \| ([A-Z\[\]0-9(),]+) \|", DOC.read_text(encoding="utf-8"), re.M
 )
