@@ -144,8 +144,8 @@ def _older(assembly: Assembly) -> Iterator[str]:
     if older:
         shown = ", ".join(older[:_SHOWN]) + (", ..." if len(older) > _SHOWN else "")
         yield (
-            f"{len(older)} tables are older than the changefeed, no statement in the storage makes them: {shown}; the"
-            " target must hold them before (an export of upstream, then --start-ts)"
+            f"tables that are older than the changefeed, and that no statement in the storage makes ({len(older)}):"
+            f" {shown}; the target must hold them before (an export of upstream, then --start-ts)"
         )
 
 
