@@ -9,9 +9,11 @@ import pytest
 
 from consumer.cli.program import COMMANDS
 from consumer.config.doc import settings_table, with_table
+from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of
 from consumer.errors import ConsumerError
+from tests.support.flags import flags_of_settings, own_flags
 
 ROOT = Path(__file__).parent.parent
 PAGES = {
@@ -37,6 +39,23 @@ def test_every_command_is_described_and_no_other() -> None:
 def test_commands_shown_in_code_exist() -> None:
     shown = set(re.findall(r"storage-consumer ([a-z][a-z-]+)", ALL))
     assert {"once", "resync"} <= shown <= {command.name for command in COMMANDS}
+
+
+def test_flags_shown_in_commands_exist() -> None:
+    own = {command.name: own_flags(command) for command in COMMANDS}
+    shown = re.findall(r"storage-consumer ([a-z][a-z-]+)([^\n`#$]*)", ALL)
+    assert len(shown) > 20
+    for command, words in shown:
+        assert {*re.findall(r"(?<!\S)--[a-z-]+", words)} <= flags_of_settings() | own[command], f"{command}{words}"
+
+
+@pytest.mark.parametrize("page", [page for page, text in PAGES.items() if "```toml" in text])
+def test_files_that_are_shown_are_taken(page: str, tmp_path: Path) -> None:
+    for text in re.findall(r"```toml\n(.*?)```", PAGES[page], re.DOTALL):
+        config = tmp_path / "changefeed.toml"
+        config.write_text(text, encoding="utf-8")
+        given = {} if "upstream" in text else {"upstream_uri": "s3://bucket/cdc?protocol=canal-json"}
+        assert not load(given, {"MASK_KEY": "of sixteen letters"}, str(config)).notes
 
 
 def test_every_exit_code_is_explained() -> None:

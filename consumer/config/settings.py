@@ -262,7 +262,7 @@ class Settings(_OfProtocols):
     accept_trigger: Switch = setting(False, "Write to target tables that have triggers.", flag=False)
     accept_timestamp_key: Switch = setting(
         False,
-        "Apply tables with a TIMESTAMP in their key although the changefeed's clock shows one hour twice a year.",
+        "Apply tables with a TIMESTAMP in their key although the changefeed's clock shows one hour of the year twice.",
         flag=False,
     )
     date_order: Annotated[str, BeforeValidator(values.date_order)] = setting(

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -16,9 +14,10 @@ from consumer.cli.program import COMMANDS
 from consumer.codec.registry import PROTOCOLS
 from consumer.config import changefeed_keys
 from consumer.config.settings import Settings
-from consumer.config.spelling import env_of, file_key_of, flag_of, key_of
+from consumer.config.spelling import env_of, file_key_of, key_of
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.storage.parameters import CHANGEFEED_PARAMETERS, STORAGE_OPTIONS
+from tests.support.flags import flags_of_settings, own_flags
 
 PACKAGE = Path(__file__).parents[2] / "consumer"
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
@@ -39,14 +38,7 @@ def _known_keys() -> set[str]:
 
 
 def _known_flags() -> set[str]:
-    own = {
-        declared
-        for command in COMMANDS
-        for parameter in inspect.signature(command.callback()).parameters.values()
-        for option in get_args(parameter.annotation)[1:]
-        for declared in option.param_decls or (f"--{parameter.name.replace('_', '-')}",)
-    }
-    return own | {flag_of(field) for field in Settings.model_fields}
+    return flags_of_settings().union(*map(own_flags, COMMANDS))
 
 
 def _hints() -> Iterator[tuple[str, str]]:
