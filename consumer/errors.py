@@ -142,7 +142,7 @@ class Interrupted(Retryable):
         name = f" ({signal})" if str(signal) else ""
         return cls(
             f"stopped by a signal{name} before the checkpoint was reached; what was applied is recorded",
-            hint="Run the same command again: it continues from there.",
+            hint="Run the same command again (`once` in place of `backfill`): it continues from there.",
         )
 
 

@@ -36,7 +36,7 @@ def test_a_bounded_command_is_to_be_tried_again(
     assert exit_code(command, "--upstream-uri", UPSTREAM, "--json") == 4
     shown = capsys.readouterr()
     assert f"stopped by a signal ({number.name}) before" in shown.err
-    assert "Run the same command again" in shown.err
+    assert "Run the same command again (`once` in place of `backfill`)" in shown.err  # which refuses progress
     assert f"stopped by a signal ({number.name}) before" in json.loads(shown.out)["error"]
 
 
