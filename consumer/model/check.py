@@ -225,8 +225,7 @@ class VerifyResult:
             return TargetDiffers(
                 f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from {self.against or 'the storage'} in"
                 f" {which}",
-                hint="where a run was ended in the middle of a load, run `once` and verify again; `resync` loads a"
-                " table anew",
+                hint=f"where a run was ended in the middle of a load, run `once` and verify again; {self._ways_out}",
             )
         failed = [table for table in self.tables if table.error is not None]
         failed.sort(key=lambda table: (table.is_unproven, isinstance(table.error, Retryable)))
@@ -246,3 +245,10 @@ class VerifyResult:
         if strict and not self.tables:
             return CannotBeExact("there is no table to compare, and --strict asks for all")
         return None
+
+    @property
+    def _ways_out(self) -> str:
+        if self.against:
+            return "--repair-sql writes the statements that make the rows right"
+        tried = any(table.repaired is not None for table in self.tables)
+        return ("" if tried else "--repair makes the rows right, ") + "`resync` loads a table anew"

@@ -53,6 +53,7 @@ def test_what_was_changed_by_hand_is_named_and_mended(consumer: CommandLine) -> 
         assert line in left.out
     assert "must be '2', is '3'" in left.out
     assert "3 rows differ from the storage in 2 tables" in left.err
+    assert "--repair makes the rows right" in left.err
     shown = consumer.run("verify", "--table", "du.s", "--show", "1", "--json")
     assert list(shown.json["tables"]) == ["du.s"]
     assert (shown.json["exit_code"], shown.json["differences"], len(shown.json["tables"]["du.s"]["shown"])) == (6, 2, 1)

@@ -93,6 +93,7 @@ def test_what_differs_is_counted_shown_and_made_right_by_statements(pair: Pair) 
     assert error is not None
     assert error.exit_code == 6
     assert f"127.0.0.1:{pair.other.port}" in error.message
+    assert error.hint.endswith("--repair-sql writes the statements that make the rows right")
     run_on_server(script, pair.target)
     assert pair.check.state == "equal"
     assert pair.target.execute("SELECT * FROM d.t ORDER BY id") == pair.other.execute("SELECT * FROM d.t ORDER BY id")
