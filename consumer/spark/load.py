@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -17,13 +17,23 @@ from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.failures import told
 from consumer.spark.settings import SparkSettings
-from consumer.spark.sizes import buckets_of, decoders_of, groups_of, is_large, is_small, shares_of, weight_of
+from consumer.spark.sizes import (
+    MOST_PARTS,
+    buckets_of,
+    groups_of,
+    is_large,
+    is_small,
+    shared_out,
+    shares_of,
+    weight_of,
+)
 from consumer.target import Comparer, Writer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from consumer.spark.exchange import Exchange
+    from consumer.spark.jobs import Pickled
     from consumer.spark.session import Session
 
 Result = FileStat | Receipt | ConsumerError
@@ -60,8 +70,8 @@ class SparkLoader:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
             with session.parts.of_load(moved) as tell, _exchange(session, is_large(tasks[0])) as exchange:
-                for row in self._job(session.spark, tasks, writer, reader, tell, exchange).collect():
-                    results[row.task].append(pickle.loads(row.body))
+                for number, body in self._results(session.spark, tasks, writer, reader, tell, exchange):
+                    results[number].append(pickle.loads(body))
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
             self._lose(session)
@@ -138,7 +148,7 @@ class SparkLoader:
                 session.close()
                 self._session = None
 
-    def _job(
+    def _results(
         self,
         spark: SparkSession,
         tasks: Sequence[LoadTask],
@@ -146,19 +156,19 @@ class SparkLoader:
         reader: RangeReader,
         tell: Moved,
         exchange: Exchange,
-    ) -> DataFrame:
-        from consumer.spark.jobs import keyed, packed
+    ) -> Iterable[Pickled]:
+        from consumer.spark.exchange import SHUFFLED
+        from consumer.spark.jobs import packed
+        from consumer.spark.large import Large, in_two_jobs, shuffled
 
         if not is_large(tasks[0]):
             return packed(spark, tasks, writer, reader)
         (task,) = tasks
-        groups = groups_of(task)
-        decoders, buckets, partitions = (
-            decoders_of(len(groups), self._cores()),
-            self._buckets(task),
-            self._partitions(task),
-        )
-        return keyed(spark, task, groups, decoders, buckets, partitions, writer, reader, tell, exchange)
+        shares, buckets, most = shared_out(groups_of(task), self._cores()), self._buckets(task), self._partitions(task)
+        load = Large(task, shares, buckets, writer, reader, tell, exchange)
+        if exchange is SHUFFLED or len(shares) * buckets > MOST_PARTS:
+            return shuffled(spark, load, most)
+        return in_two_jobs(spark, load, min(most, self._cores()), most)
 
     def _buckets(self, task: LoadTask) -> int:
         return buckets_of(weight_of(task), min(self._cores(), self.connections))

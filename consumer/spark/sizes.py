@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from consumer.codec.registry import protocol_of
 from consumer.model.load import FileSlice, LoadTask
+
+Group: TypeAlias = Sequence[FileSlice]
+"""Slices that are decoded together."""
 
 PACKED_BYTES = 64 << 20
 """A table with more change bytes than this is loaded by several tasks, when its target allows."""
@@ -15,12 +19,14 @@ LARGEST_SHARE_BYTES, LARGEST_SHARE_TABLES = 256 << 20, 2000
 """The most bytes of a packed task: nothing of it is recorded or reported before its end."""
 DECODE_BYTES = 40 << 20
 """Of slices that are decoded together: one of a large file."""
-GROUPS_OF_A_TASK, TASKS_OF_A_CORE = 4, 4
-"""A task's start takes as long as the decode of 5 MB: so a task decodes so many groups, one after the other, at most.
-But each core gets so many tasks, if there are groups for them: tasks are told of as they end, and are to end
-together."""
+GROUPS_OF_A_TASK = 4
+"""A task's start takes as long as the decode of 5 MB: so it decodes up to so many groups, one after the other."""
 BUCKET_BYTES = 128 << 20
 """Change bytes whose folded rows one bucket holds: about a third of it in memory."""
+BATCH_BYTES = 48 << 20
+"""Of rows in memory that are folded and written together, where they are of several buckets."""
+MOST_PARTS = 100_000
+"""Of buckets: the driver holds so many names at most."""
 
 
 def weight_of(task: LoadTask) -> int:
@@ -37,15 +43,35 @@ def is_large(task: LoadTask) -> bool:
     return not is_small(weight_of(task)) and bool(task.target.key) and not task.target.whole
 
 
-def decoders_of(groups: int, cores: int) -> int:
-    """How many tasks decode so many groups of slices."""
-    return max(-(-groups // GROUPS_OF_A_TASK), min(groups, cores * TASKS_OF_A_CORE))
+def shared_out(groups: Sequence[Group], cores: int) -> list[Sequence[Group]]:
+    """The groups of each task that decodes: fewer and fewer, so that the last tasks end at about the same time."""
+    shares: list[Sequence[Group]] = []
+    begin = 0
+    while begin < len(groups):
+        count = min(GROUPS_OF_A_TASK, -(-(len(groups) - begin) // (2 * cores)))
+        shares.append(groups[begin : begin + count])
+        begin += count
+    return shares
 
 
 def buckets_of(weight: int, at_a_time: int) -> int:
     """How many buckets there are: the same number for each of those that are written at a time, so that none waits for
     the last one."""
     return -(-weight // (BUCKET_BYTES * at_a_time)) * at_a_time
+
+
+def batches_of(sizes: Mapping[int, int], at_a_time: int) -> list[list[int]]:
+    """Neighbouring buckets that are written together, by what the folds left of them: as few batches as bound a
+    writer's memory, and as many for each of those that are written at a time."""
+    total = sum(sizes.values())
+    count = -(-total // (BATCH_BYTES * at_a_time)) * at_a_time
+    batches: dict[int, list[int]] = {}
+    begin = 0
+    for bucket in sorted(sizes):
+        middle = begin + sizes[bucket] // 2
+        batches.setdefault(middle * count // total, []).append(bucket)
+        begin += sizes[bucket]
+    return list(batches.values())
 
 
 def shares_of(tasks: Sequence[LoadTask], most: int) -> list[list[LoadTask]]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import pickle
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,13 +33,22 @@ from consumer.spark.exchange import SHUFFLED, Exchange
 from consumer.spark.waiting import Waiting
 from consumer.target import Writer, WriteSession
 
-FOLD_ROWS = 200_000
-"""Decoded rows that pile up before they are folded: bounds a task's memory when few keys change often."""
+FOLD_ROWS, FOLD_BYTES = 200_000, 32 << 20
+"""Decoded rows that pile up before they are folded, and their bytes before a task decodes more slices: they bound its
+memory when few keys change often."""
 TOGETHER_TABLES, TOGETHER_BYTES, SMALL_BYTES = 16, 4 << 20, 1 << 20
 """Folded changes of tables that wait to be written together: how much, and of how many at most; and of one of them."""
 FAILED, STATS = -2, -1
 """Instead of a bucket: they sort before every bucket."""
 Result = FileStat | Receipt | ConsumerError
+
+
+class Part(NamedTuple):
+    """Of a bucket, or what stands instead of one: what the exchange made of its rows, which take `size` bytes."""
+
+    bucket: int
+    body: bytes
+    size: int = 0
 
 
 def load_share(tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Iterator[tuple[int, list[Result]]]:
@@ -147,39 +157,84 @@ def decode_folded(
 
     Returns the slices' statistics and one change table; `final` as in `fold_keyed`.
     """
-    folded = change_schema(task.source).empty_table()
-    pile: list[pa.Table] = []
-    rows = 0
-    stats: list[FileStat] = []
-    for table in decoded(reader, pieces, task, stats):
-        pile.append(table)
-        rows += table.num_rows
-        if rows >= max(FOLD_ROWS, folded.num_rows):
-            folded, pile, rows = fold(pa.concat_tables([folded, *pile]), task, final=False), [], 0
-    changes = fold(pa.concat_tables([folded, *pile]), task, final) if pile or final else folded
-    return with_unproven(stats, changes, task.source, task.dialect.clock.doubled), changes
+    folding = Folding(task)
+    folding.add(pieces, reader)
+    return folding.take(final)
+
+
+class Folding:
+    """Changes of slices, and their statistics, folded whenever enough rows have piled up."""
+
+    def __init__(self, task: LoadTask) -> None:
+        self._task = task
+        self._none = change_schema(task.source).empty_table()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stats: list[FileStat] = []
+        self._folded, self._pile, self._rows = self._none, list[pa.Table](), 0
+
+    def add(self, pieces: Sequence[FileSlice], reader: RangeReader) -> list[FileStat]:
+        """Decode slices. Returns the statistics of these."""
+        stats: list[FileStat] = []
+        for table in decoded(reader, pieces, self._task, stats):
+            self._pile.append(table)
+            self._rows += table.num_rows
+            if self._rows >= max(FOLD_ROWS, self._folded.num_rows):
+                self._fold()
+        self._stats += stats
+        return stats
+
+    def is_full(self) -> bool:
+        """Whether what is held is to be taken before more is added: folding it leaves much of it."""
+        if sum(table.nbytes for table in self._pile) < FOLD_BYTES:
+            return False
+        self._fold()
+        return bool(self._folded.nbytes >= FOLD_BYTES // 2)
+
+    def take(self, final: bool = False) -> tuple[list[FileStat], pa.Table]:
+        """All statistics and changes, which are held no longer; `final` as in `fold_keyed`."""
+        if self._pile or final:
+            self._fold(final)
+        stats, changes = self._stats, self._folded
+        self._begin()
+        task = self._task
+        return with_unproven(stats, changes, task.source, task.dialect.clock.doubled), changes
+
+    def _fold(self, final: bool = False) -> None:
+        self._folded = fold(pa.concat_tables([self._folded, *self._pile]), self._task, final)
+        self._pile, self._rows = [], 0
 
 
 def decode_to_buckets(
-    pieces: Sequence[FileSlice],
+    groups: Iterable[Sequence[FileSlice]],
     task: LoadTask,
     reader: RangeReader,
     buckets: int,
     moved: Moved = unheard,
     exchange: Exchange = SHUFFLED,
-) -> Iterator[tuple[int, bytes]]:
-    """The first half of the keyed shape: ``(bucket, what the exchange makes of its rows)``, ``(STATS, ..)`` and
-    ``(FAILED, ..)`` pairs."""
-    try:
-        stats, changes = decode_folded(pieces, task, reader)
-        refuse_late(stats, task)
-        moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
+) -> Iterator[Part]:
+    """The first half of the keyed shape: parts of buckets, of ``STATS`` and of ``FAILED``. What is left of several
+    groups of slices goes together, where many of their changes are of the same keys."""
+    folding = Folding(task)
+
+    def parts() -> Iterator[Part]:
+        stats, changes = folding.take()
         for stat in stats:
-            yield STATS, pickle.dumps(stat)
-        for bucket, part in split_by_bucket(changes, task.source.key, buckets, task.source.in_runs):
-            yield bucket, exchange.put(part)
+            yield Part(STATS, pickle.dumps(stat))
+        for bucket, rows in split_by_bucket(changes, task.source.key, buckets, task.source.in_runs):
+            yield Part(bucket, exchange.put(rows), rows.nbytes)
+
+    try:
+        for pieces in groups:
+            stats = folding.add(pieces, reader)
+            refuse_late(stats, task)
+            moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=sum(stat.rows for stat in stats)))
+            if folding.is_full():
+                yield from parts()
+        yield from parts()
     except Exception as error:
-        yield FAILED, pickle.dumps(of_table(error, task.target))
+        yield Part(FAILED, pickle.dumps(of_table(error, task.target)))
 
 
 def write_buckets(

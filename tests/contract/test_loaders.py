@@ -53,14 +53,20 @@ def spark() -> Iterator[SparkLoader]:
     loader.close()
 
 
-@pytest.fixture(params=["inline, packed", "inline, keyed", "spark, packed", "spark, keyed", "spark, shuffled"])
+SHAPES = ["inline, packed", "inline, keyed", "spark, packed", "spark, keyed", "spark, many parts", "spark, shuffled"]
+
+
+@pytest.fixture(params=SHAPES)
 def loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Loader:
-    """``spark, keyed``: rows of a load wait in files, as on one machine, and one task decodes all groups of slices."""
+    """``spark, keyed``: rows of a load wait in files, as on one machine, and one task decodes all groups of slices.
+    ``spark, many parts``: the names of these files go through the shuffle."""
     kind, shape = request.param.split(", ")
     if shape == "shuffled":
         monkeypatch.setattr(spark_load, "_exchange", lambda *_: nullcontext(SHUFFLED))
     if shape == "keyed":
-        monkeypatch.setattr(sizes, "TASKS_OF_A_CORE", 0)
+        monkeypatch.setattr(spark_load, "shared_out", lambda groups, _: [groups])
+    if shape == "many parts":
+        monkeypatch.setattr(spark_load, "MOST_PARTS", 0)
     if shape != "packed":
         monkeypatch.setattr(sizes, "PACKED_BYTES", 0)
         monkeypatch.setattr(sizes, "DECODE_BYTES", 1)

@@ -56,9 +56,8 @@ class InlineLoader:
         import pyarrow as pa
 
         rows = [
-            (bucket, body)
-            for piece in task.slices
-            for bucket, body in decode_to_buckets([piece], task, reader, self._keyed)
+            (part.bucket, part.body)
+            for part in decode_to_buckets([[piece] for piece in task.slices], task, reader, self._keyed)
         ]
         failed = [row for row in rows if row[0] == FAILED]
         rows = sorted(failed or rows, key=lambda row: row[0])

@@ -17,8 +17,9 @@ from consumer.errors import CorruptFile, LoadFailed
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadTarget, LoadTask, Receipt
 from consumer.model.steps import Window
-from consumer.spark.tasks import FAILED, of_table, write_buckets
-from tests.support.canal_json import target_of
+from consumer.spark.exchange import SHUFFLED
+from consumer.spark.tasks import FAILED, STATS, decode_to_buckets, of_table, write_buckets
+from tests.support.canal_json import ALL, MemoryReader, join, row_line, target_of, whole
 from tests.support.decoding import ID, V
 
 TARGET = target_of([ID, V])
@@ -78,6 +79,32 @@ def test_an_ordered_target_gets_the_deletes_of_all_buckets_first() -> None:
     ]  # fmt: skip
     receipts = [result for result in results if isinstance(result, Receipt)]
     assert (sum(r.puts for r in receipts), sum(r.deletes for r in receipts)) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("most", "left"),
+    [
+        pytest.param(1 << 20, [[1, 3, 4]], id="little: once for all groups"),
+        pytest.param(0, [[1, 2], [3, 4]], id="much: of each group"),
+    ],
+)
+def test_what_is_left_of_several_groups_goes_together(
+    most: int, left: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Key 2 is in both groups: `left` are the commit-ts that remain."""
+    monkeypatch.setattr("consumer.spark.tasks.FOLD_BYTES", most)
+    lines = [
+        row_line("INSERT", {"id": str(key), "v": "x"}, commit_ts=ts) for ts, key in ((1, 1), (2, 2), (3, 2), (4, 3))
+    ]
+    content, placed = join(lines, b"\r\n")
+    file, middle = whole(content), placed[2][0]
+    halves = [replace(file, length=middle), replace(file, offset=middle, length=len(content) - middle)]
+    task = LoadTask(0, TARGET, ALL, tuple(halves), Dialect())
+    parts = list(decode_to_buckets([[half] for half in halves], task, MemoryReader(content), 1))
+    tables = [SHUFFLED.get(pa.py_buffer(part.body)) for part in parts if part.bucket == 0]
+    assert [table.column("ts").to_pylist() for table in tables] == left
+    assert all(part.size > 0 for part in parts if part.bucket == 0)
+    assert [pickle.loads(part.body).rows for part in parts if part.bucket == STATS] == [2, 2]
 
 
 @pytest.mark.parametrize(
