@@ -222,4 +222,7 @@ def standard_properties(settings: SparkSettings) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
         }
+    else:
+        # Each row is a part of a bucket, of megabytes: a batch of many would grow by being copied again and again.
+        conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = "4"
     return conf
