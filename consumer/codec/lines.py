@@ -17,6 +17,9 @@ MAX_LINE_BYTES = 1 << 30
 MAX_READ_BYTES = 256 << 20
 """With these two a block stays below the 2 GiB that Arrow's JSON reader takes at once."""
 
+_AGAIN = 5
+"""The begin of a line that is a small part of a block, 2**-5, is read again with the rest: to join the two copies all."""
+
 _READER = ThreadPoolExecutor(4, "read-ahead")
 
 
@@ -91,10 +94,11 @@ class SliceLines:
             end = ends.first(held, stop - base, whole) if base + len(held) >= stop else -1
             cut = end if end >= 0 else ends.last(held)
             if cut > 0:
+                again = len(held) - cut <= self._block_bytes >> _AGAIN
                 if end < 0:
-                    self._read_ahead(base + len(held))
+                    self._read_ahead(base + (cut if again else len(held)))
                 yield Block(ends.as_read(held[:cut]), base)
-                held, base, fruitless = held[cut:], base + cut, 0
+                held, base, fruitless = b"" if again else held[cut:], base + cut, 0
             elif len(held) > MAX_LINE_BYTES:
                 raise self._place.corrupt(f"a line is longer than {MAX_LINE_BYTES} bytes", self.line_at(base))
             if end >= 0:

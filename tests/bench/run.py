@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.table import Table
 
 from consumer.cli.main import COLLECT_AFTER
-from consumer.spark.load import SparkLoader
 from consumer.spark.session import start_session
 from consumer.spark.settings import SparkSettings
 from tests.bench.chart import draw
@@ -32,6 +31,7 @@ from tests.bench.live import measure_live
 from tests.bench.meter import Meter
 from tests.bench.sample_consumer import seconds_of_sample
 from tests.bench.shapes import MORE, SHAPES, Shape
+from tests.bench.warm import WarmLoader
 from tests.servers import MariaDb, mariadb_template
 
 RESULTS = Path("build/bench")
@@ -76,9 +76,10 @@ def _paired(names: Sequence[str], work: Path, server: MariaDb, args: argparse.Na
     session.spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()
     results: dict[str, Any] = {"spark_start_seconds": round(time.monotonic() - started, 1)}
     print(f"Spark's start: {results['spark_start_seconds']} s (not counted below)")
+    loader = WarmLoader(spark)
     try:
         for name in names:
-            shape = {**SHAPES, **MORE}[name](work, server, SparkLoader(spark), args.scale)
+            shape = {**SHAPES, **MORE}[name](work, server, loader, args.scale)
             results[name] = _measure(shape, args.pairs, args.sample_consumer)
             _print(shape, results[name])
     finally:

@@ -18,6 +18,12 @@ from consumer.spark.settings import SparkSettings
 from tests.support.observers import Recorder
 
 
+class WarmLoader(SparkLoader):
+    """Keeps Spark from one round to the next, as that of `run` does."""
+
+    def close(self) -> None: ...
+
+
 class WarmProcess:
     """Such a process with `master`. Its first round, which starts executors, is the caller's to leave out."""
 
@@ -47,7 +53,7 @@ def main() -> None:
     flags = json.loads(sys.argv[1])
     spark = SparkSettings(flags["master"])
     session = start_session(spark)
-    loader = SparkLoader(spark)
+    loader = WarmLoader(spark)
     settings = load(flags, {}, None).settings
     for _ in sys.stdin:
         result = app.once(settings, Recorder(), loader)

@@ -39,7 +39,7 @@ class CountingReader(MemoryReader):
 
 
 @pytest.mark.parametrize("terminator", TERMINATORS)
-@pytest.mark.parametrize("block_bytes", [1, 7, 1000])
+@pytest.mark.parametrize("block_bytes", [1, 7, 100, 1000])
 def test_every_cut_gives_each_line_once(terminator: bytes, block_bytes: int) -> None:
     written = [b'{"id":%d,"x":"%s"}' % (number, b"y" * number) for number in range(5)]
     content, placed = join(written, terminator)
