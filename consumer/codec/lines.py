@@ -18,7 +18,7 @@ MAX_READ_BYTES = 256 << 20
 """With these two a block stays below the 2 GiB that Arrow's JSON reader takes at once."""
 
 _AGAIN = 5
-"""The begin of a line that is 2**-5 of a block at most is read again with the rest: to join the two copies the block."""
+"""The begin of a line that is at most 2**-5 of a block is read again with the rest: joining them copies the block."""
 
 _READER = ThreadPoolExecutor(4, "read-ahead")
 
