@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -139,6 +140,8 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
             f"Spark does not start: its JVM was killed (signal {signal})",
             hint="run again; where memory is short, the system ends the largest process: its log says so",
         )
+    if java := _lacking_java():
+        return BadConfig(f"Spark does not start: {java}", hint="install Java 17, or name its folder in JAVA_HOME")
     if isinstance(error, (JvmEnded, PySparkException)):
         return BadConfig(
             f"Spark does not start: {reason or error}",
@@ -146,10 +149,19 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
         )
     if settings.local and (reason or isinstance(error, Py4JJavaError)):
         return BadConfig(f"Spark does not start: {reason or error}", hint="check the Spark properties")
+    reason = reason or (str(error) if isinstance(error, OSError) else "it gives no reason")
     return TargetUnavailable(
-        f"Spark does not start on {settings.master}: {reason or 'it gives no reason'}",
+        f"Spark does not start on {settings.master}: {reason}",
         hint="check --master and that it can be reached, then try again",
     )
+
+
+def _lacking_java() -> str | None:
+    """What is wrong where Spark's scripts find no Java: what they say of it themselves is about their code."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(f"{home}/bin/java" if home else "java"):
+        return None
+    return f"JAVA_HOME is {home}, where no bin/java is" if home else "there is no java on the PATH, and no JAVA_HOME"
 
 
 def _borrowed(wanted: Mapping[str, str]) -> SparkSession:

@@ -76,6 +76,17 @@ def test_a_spark_that_does_not_start_is_one_sentence(storage: Path, tmp_path: Pa
     assert "Traceback" not in done.stderr
 
 
+def test_a_java_that_is_not_there_is_one_sentence(storage: Path, tmp_path: Path) -> None:
+    command = words("once", storage, f"duckdb:///{tmp_path}/replica.duckdb", "--json")
+    away = {**os.environ, "JAVA_HOME": f"{tmp_path}/away"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=away)
+    assert done.returncode == 2
+    result = json.loads(done.stdout)
+    assert result["error"] == f"Spark does not start: JAVA_HOME is {tmp_path}/away, where no bin/java is"
+    assert "JAVA_HOME" in result["hint"]
+    assert "Traceback" not in done.stderr
+
+
 def fake_spark(folder: Path, *lines: str) -> dict[str, str]:
     """An environment in which Spark is started by these lines of a shell."""
     script = folder / "spark" / "bin" / "spark-submit"
