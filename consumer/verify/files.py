@@ -11,7 +11,7 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import FolderProgress
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import gone_upto, hole_below
-from consumer.plan.unread import Unread, unread_files
+from consumer.plan.unread import Unread, rewritten_files, unread_files
 from consumer.ports import StorageReader
 from consumer.verify.statements import TableStatements
 
@@ -45,6 +45,14 @@ class TableFiles:
         return hole_below([file for file in self._all if file.folder in folders], folders)
 
     @property
+    def another(self) -> str:
+        """A file that is no longer what was read, where only the progress tells what was applied; "" for none."""
+        if not self._by_progress:
+            return ""
+        files = [file for file in self._all if file.folder.version >= self.after]
+        return next((file.path for file, _ in rewritten_files(files, self._folders)), "")
+
+    @property
     def unread(self) -> Sequence[Unread]:
         """Those of its present name that no round has read wholly."""
         return self._unread(self.assembly.files.get(self.statements.name, ()))
@@ -53,7 +61,7 @@ class TableFiles:
         """All that can have rows above `after` under `name`, or those that were read where nothing else tells how far
         the target is."""
         files = [file for file in self.assembly.files.get(name, ()) if self.timeless or not self._is_over(file)]
-        if not self.timeless and self.statements.upto != MAX_TSO:
+        if not self._by_progress:
             return files
         left = {entry.file.path for entry in self._unread(files)}
         return [file for file in files if file.path not in left]
@@ -64,6 +72,11 @@ class TableFiles:
             return {}
         files = [file for name in dict.fromkeys(names) for file in self.of(name)]
         return {path: found for path, found in self.reader.bounds(files).items() if isinstance(found, Bounds)}
+
+    @property
+    def _by_progress(self) -> bool:
+        """Whether only the progress, by file, tells how far the target is."""
+        return self.timeless or self.statements.upto == MAX_TSO
 
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:
