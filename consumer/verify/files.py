@@ -49,18 +49,17 @@ class TableFiles:
         """A file that is no longer what was read, where only the progress tells what was applied; "" for none."""
         if not self._by_progress:
             return ""
-        files = [file for file in self._all if file.folder.version >= self.after]
-        return next((file.path for file, _ in rewritten_files(files, self._folders)), "")
+        return next((file.path for file, _ in rewritten_files(self._behind(self._all), self._folders)), "")
 
     @property
     def unread(self) -> Sequence[Unread]:
         """Those of its present name that no round has read wholly."""
-        return self._unread(self.assembly.files.get(self.statements.name, ()))
+        return self._unread(self._behind(self.assembly.files.get(self.statements.name, ())))
 
     def of(self, name: TableName) -> Sequence[DataFile]:
         """All that can have rows above `after` under `name`, or those that were read where nothing else tells how far
         the target is."""
-        files = [file for file in self.assembly.files.get(name, ()) if self.timeless or not self._is_over(file)]
+        files = self._behind(self.assembly.files.get(name, ()))
         if not self._by_progress:
             return files
         left = {entry.file.path for entry in self._unread(files)}
@@ -97,6 +96,12 @@ class TableFiles:
 
     def _unread(self, files: Sequence[DataFile]) -> Sequence[Unread]:
         return unread_files(files, self.statements.progress.folders, self.timeless)
+
+    def _behind(self, files: Iterable[DataFile]) -> Sequence[DataFile]:
+        """Those of `files` that can have rows above `after`."""
+        if self.timeless:
+            return [file for file in files if file.folder.version >= self.after]
+        return [file for file in files if not self._is_over(file)]
 
     def _is_over(self, file: DataFile) -> bool:
         """Whether it was read, and all rows that were read of its folder are up to `after`: it can have lines that are

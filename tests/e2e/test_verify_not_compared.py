@@ -100,6 +100,22 @@ def test_a_file_that_is_another_than_was_read_where_only_files_tell_how_far_the_
     assert (check.state, check.counted.expected, check.repaired) == ("equal", 2, None)
 
 
+def test_a_file_from_before_a_truncate_that_is_another_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row of it counts any more, whatever it is."""
+    monkeypatch.setitem(FORMS, "csv", CsvFormat(include_commit_ts=False))
+    storage, target = Storage(tmp_path, "csv"), f"duckdb:///{tmp_path}/replica.duckdb"
+    path = storage.feed.folder / storage.file(storage.line((10, "1", "1", "a")))
+    storage.once(target, 15)
+    storage.feed.truncate("d.t", 20, storage.columns)
+    storage.file(storage.line((21, "3", "3", "a")), version=20)
+    storage.once(target, 30)
+    path.write_bytes(path.read_bytes() + storage.line((11, "2", "1", "a")) + b"\r\n")
+    for _ in range(2):
+        (check,) = verified(storage, target).tables
+        assert (check.error, check.state, check.counted.expected) == (None, "equal", 1)
+        storage.once(target, 40)
+
+
 def test_another_file_of_the_same_name_is_compared_anew(
     storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
