@@ -197,8 +197,8 @@ class ConsumerManager:
         )
         for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)
-        if options.dialect.timeless and not options.date_order:
-            _check_dates(context)
+        if options.dialect.timeless:
+            _check_order(context)
         unread = [entry.file for state in states.values() for entry in state.unread]
         for file in self._lessons.bounds.keys() - set(unread):
             del self._lessons.bounds[file]
@@ -244,11 +244,15 @@ class ConsumerManager:
         return TableConsumer(name, files, progress, size, result, timeless, whole, indexes, goes_on)
 
 
-def _check_dates(context: RoundContext) -> None:
+def _check_order(context: RoundContext) -> None:
+    """Stop tables of which nothing tells where in time rows without a commit-ts are."""
     for name, consumer in context.consumers.items():
         if consumer.state.error is None and name in context.assembly.timeline.upstream:
-            unread = [entry.file for entry in consumer.state.unread]
-            if error := check_dates(name, unread, consumer.files, context.progress.folders):
+            unread, files = [entry.file for entry in consumer.state.unread], consumer.files
+            error = context.assembly.check_places(name, files, context.progress)
+            if error is None and not context.options.date_order:
+                error = check_dates(name, unread, files, context.progress.folders)
+            if error is not None:
                 context.stop(name, error)
 
 

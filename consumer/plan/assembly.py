@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-from consumer.errors import ConsumerError, GapFound
+from consumer.errors import CannotBeExact, ConsumerError, GapFound
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile
@@ -21,7 +21,15 @@ from consumer.plan.history import needs_company, upstream_order
 from consumer.plan.late import Stretches, overdue_statements, seen_rows
 from consumer.plan.lives import Life, lives
 from consumer.plan.retention import NOT_KNOWN, CleanUp, Retention
-from consumer.plan.rewrites import Doubts, WrittenAnew, doubtful_indexes, lost_indexes, old_indexes, written_anew
+from consumer.plan.rewrites import (
+    Doubts,
+    WrittenAnew,
+    check_places,
+    doubtful_indexes,
+    lost_indexes,
+    old_indexes,
+    written_anew,
+)
 from consumer.plan.round import Round
 from consumer.plan.standing import Standings, left_over
 from consumer.plan.statement import BEGINNING_ACTIONS, Statement, action_of
@@ -192,6 +200,14 @@ class Assembly:
         for name, state in tables.items() if timeless else ():
             state.begin(self._begun(name, state.position))
         return Round(self.checkpoint, self.timeline, tables, self.catalog.is_over, timeless, date_order, publish_bytes)
+
+    def check_places(self, name: TableName, files: Iterable[DataFile], progress: Progress) -> CannotBeExact | None:
+        """Why rows without a time in the `files` of a table cannot be put in their place; None where they can."""
+        upto = progress.table(name).applied_ts
+        begun = self._begun(name, upto)
+        history = [file for file in self.catalog.by_table.get(name, ()) if file.version <= upto]
+        files = [file for file in files if file.folder.version >= begun]
+        return check_places(name, files, progress.folders, history)
 
     def seen(self, name: TableName, roots: Iterable[str], progress: Progress, position: int) -> dict[str, Stretches]:
         """By partition, the commit-ts that rows in the new files of a table may have, where it is complete up to

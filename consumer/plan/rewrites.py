@@ -14,8 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from consumer.model.files import DataFile, Folder, Listing, StoredFile
-from consumer.model.progress import Progress
+from consumer.ddl.changes import takes_rows
+from consumer.errors import CannotBeExact
+from consumer.model.files import DataFile, Folder, Listing, SchemaFile, StoredFile
+from consumer.model.names import TableName
+from consumer.model.progress import FolderProgress, Progress
 from consumer.plan.unread import rewritten_files
 
 
@@ -64,6 +67,27 @@ def rewritten_folders(files: Iterable[DataFile], progress: Progress) -> set[Fold
     """Folders whose last done file has changed: the files below it may have changed too."""
     changed = rewritten_files(files, progress.folders)
     return {file.folder for file, _ in changed if file.index == progress.folders[file.folder].done}
+
+
+def check_places(
+    table: TableName, files: Iterable[DataFile], folders: Mapping[Folder, FolderProgress], history: Sequence[SchemaFile]
+) -> CannotBeExact | None:
+    """Why the rows of a file that is another than was read, and that have no time, cannot be put in their place any
+    more: a statement has changed the table's columns or taken rows since. `history` has those that have run."""
+    for file, _ in rewritten_files(files, folders):
+        then: SchemaFile | None = None
+        for said in history:
+            other = takes_rows(said) or (then is not None and said.columns != then.columns)
+            if other and said.version > file.folder.version:
+                # No path: the file counts as read, as it was.
+                return CannotBeExact(
+                    f"{file.path} is another file than was read, and rows without a commit-ts cannot be put in front of"
+                    f" the statement of version {said.version}, which came behind it",
+                    hint="load the table again with resync",
+                    table=str(table),
+                )
+            then = said
+    return None
 
 
 def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile]:

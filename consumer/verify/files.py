@@ -11,7 +11,7 @@ from consumer.model.names import MAX_TSO, TableName
 from consumer.model.progress import FolderProgress
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import gone_upto, hole_below
-from consumer.plan.unread import Unread, unread_files
+from consumer.plan.unread import Unread, rewritten_files, unread_files
 from consumer.ports import StorageReader
 from consumer.verify.statements import TableStatements
 
@@ -45,15 +45,22 @@ class TableFiles:
         return hole_below([file for file in self._all if file.folder in folders], folders)
 
     @property
+    def another(self) -> str:
+        """A file that is no longer what was read, where only the progress tells what was applied; "" for none."""
+        if not self._by_progress:
+            return ""
+        return next((file.path for file, _ in rewritten_files(self._behind(self._all), self._folders)), "")
+
+    @property
     def unread(self) -> Sequence[Unread]:
         """Those of its present name that no round has read wholly."""
-        return self._unread(self.assembly.files.get(self.statements.name, ()))
+        return self._unread(self._behind(self.assembly.files.get(self.statements.name, ())))
 
     def of(self, name: TableName) -> Sequence[DataFile]:
         """All that can have rows above `after` under `name`, or those that were read where nothing else tells how far
         the target is."""
-        files = [file for file in self.assembly.files.get(name, ()) if self.timeless or not self._is_over(file)]
-        if not self.timeless and self.statements.upto != MAX_TSO:
+        files = self._behind(self.assembly.files.get(name, ()))
+        if not self._by_progress:
             return files
         left = {entry.file.path for entry in self._unread(files)}
         return [file for file in files if file.path not in left]
@@ -64,6 +71,11 @@ class TableFiles:
             return {}
         files = [file for name in dict.fromkeys(names) for file in self.of(name)]
         return {path: found for path, found in self.reader.bounds(files).items() if isinstance(found, Bounds)}
+
+    @property
+    def _by_progress(self) -> bool:
+        """Whether only the progress, by file, tells how far the target is."""
+        return self.timeless or self.statements.upto == MAX_TSO
 
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:
@@ -84,6 +96,12 @@ class TableFiles:
 
     def _unread(self, files: Sequence[DataFile]) -> Sequence[Unread]:
         return unread_files(files, self.statements.progress.folders, self.timeless)
+
+    def _behind(self, files: Iterable[DataFile]) -> Sequence[DataFile]:
+        """Those of `files` that can have rows above `after`."""
+        if self.timeless:
+            return [file for file in files if file.folder.version >= self.after]
+        return [file for file in files if not self._is_over(file)]
 
     def _is_over(self, file: DataFile) -> bool:
         """Whether it was read, and all rows that were read of its folder are up to `after`: it can have lines that are

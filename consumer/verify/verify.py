@@ -163,6 +163,12 @@ class Verifier:
         if isinstance(answer, ConsumerError):
             refused = self.incomparable(history.name) is None
             return TableCheck(history.name, history.upto, error=answer, refused=refused)
+        if another := history.files.another:
+            raise CannotBeExact(
+                f"{another} is another file than was read, and nothing tells which of its rows were applied",
+                hint="run `once` first, which reads it again",
+                table=str(history.name),
+            )
         target = answer
         untold = history.untold
         if not target.key and untold:

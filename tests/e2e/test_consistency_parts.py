@@ -105,3 +105,33 @@ def test_staged_rows_that_are_gone_end_the_round_at_once(
     assert "run again" in told.value.hint
     assert [retry for retry in replica.seen.retries if "commit" in retry] == []
     assert replica.once(consistency="snapshot").exit_code == 0
+
+
+def test_the_greatest_place_of_tables_that_are_not_new_and_empty_is_the_moment_that_a_reader_sees(
+    feed: Feed, fresh_mariadb: SqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A CREATE TABLE runs early, before the rows in front of it."""
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(25, consistency="snapshot").exit_code == 0
+    times = range(30, 70)
+    feed.puts("d.a", 10, {ts: (1, str(ts)) for ts in times})
+    feed.create("d.c", 70)
+    feed.puts("d.c", 70, {75: (1, "75")})
+    seen: list[tuple[int, int, int]] = []
+    places = "SELECT MAX(applied_ts), MAX(IF(`table` = 'd.c', 0, applied_ts)) FROM storage_consumer.replica"
+
+    def looked(call: Any) -> Any:
+        def around(*given: Any, **named: Any) -> Any:
+            result = call(*given, **named)
+            ((of_all, of_old),) = fresh_mariadb.execute(f"{places} WHERE state = 'ok'")
+            ((newest,),) = fresh_mariadb.execute("SELECT v FROM d.a")
+            seen.append((of_all, of_old, newest))
+            return result
+
+        return around
+
+    for name in ("commit", "apply_ddls"):
+        monkeypatch.setattr(MySqlSink, name, looked(getattr(MySqlSink, name)))
+    assert replica.once(80, consistency="snapshot", publish_bytes="2KiB").exit_code == 0
+    assert any(of_all == 70 and newest < 69 for of_all, _, newest in seen)
+    assert [newest for *_, newest in seen] == [max(ts for ts in times if ts <= of_old) for _, of_old, _ in seen]

@@ -196,7 +196,8 @@ def test_a_mended_file_whose_rows_have_no_time_is_read_by_a_run_first(
     mend(storage, path, *lines)
     (found,) = retry(storage, target).tables
     assert (found.taken_in, found.quarantined) == (0, 1)
-    assert "run `once` first" in found.error
+    assert "run `once` first" in found.hint
+    assert target.rows() == [(1, 1, "a"), (2, 2, "a")]
     storage.once(target.uri, 30)
     (found,) = retry(storage, target).tables
     assert (found.taken_in, found.quarantined) == (1, 0)

@@ -58,8 +58,9 @@ class Feed:
         database, _, name = table.partition(".")
         return self.statement(table, version, Action.DROP_TABLE, f"DROP TABLE `{database}`.`{name}`")
 
-    def truncate(self, table: str, version: int) -> Path:
-        return self.statement(table, version, Action.TRUNCATE_TABLE, f"TRUNCATE TABLE `{table.partition('.')[2]}`")
+    def truncate(self, table: str, version: int, columns: tuple[Column, ...] = (ID, VALUE)) -> Path:
+        query = f"TRUNCATE TABLE `{table.partition('.')[2]}`"
+        return self.statement(table, version, Action.TRUNCATE_TABLE, query, columns)
 
     def puts(self, table: str, version: int, rows: dict[int, tuple[int, str]], number: int = 0, date: str = "") -> Path:
         """One file in the folder of `version` (and `date`); `rows` maps commit-ts to (id, v)."""

@@ -48,6 +48,9 @@ FOLLOWED = {
     "test_broken_jobs.py::test_a_table_that_breaks_every_job_stops_and_the_others_are_loaded": [
         "pipeline/loads.py:_breaks_jobs",
     ],
+    "test_changed_before_a_statement.py::test_its_rows_do_not_come_behind_the_statement": [
+        "plan/rewrites.py:check_places",
+    ],
     "test_columns.py::test_rules_that_the_table_cannot_follow_stop_it": [
         "plan/forms.py:_check_chosen",
     ],
