@@ -22,6 +22,7 @@ class Renames(Generic[_Name, _Known]):
         moved = None
         if old is not None:
             before, aside = self._aside.get(old, (0, None))
-            moved = aside if before == version else self._tables.pop(old, None)
+            # A name that nobody had is one that the statement only passes through.
+            moved = aside if before == version and aside is not None else self._tables.pop(old, None)
         self._aside[new] = (version, self._tables.get(new))
         return moved
