@@ -121,6 +121,10 @@ class Forming:
     versions: tuple[int, ...]
 
 
+POSITION_BITS = 40
+"""Positions within a series: file number << 40 | byte offset, so they grow in file order."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """A byte range of a file: the lines that begin in ``[offset, offset + length)``; `size` is the whole file's.

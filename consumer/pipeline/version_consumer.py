@@ -16,7 +16,7 @@ from consumer.model.columns import Column
 from consumer.model.files import Folder, SchemaFile
 from consumer.model.forms import COMMIT_TS, IS_CURRENT, VALID_TO, Form, FormKind
 from consumer.model.indexes import KeyColumns
-from consumer.model.load import Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
+from consumer.model.load import POSITION_BITS, Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.targets import SAME, Naming
@@ -31,8 +31,6 @@ than `file-size`, by default 64 MiB: two such slices."""
 TOGETHER_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
 _MADE = CREATE_ACTIONS | RENAME_ACTIONS  # one that moves a merged table is refused, so a person did what it means
-POSITION_BITS = 40
-"""Positions within a series: file number << 40 | byte offset, so they grow in file order."""
 
 
 @dataclass(frozen=True, slots=True)

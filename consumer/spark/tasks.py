@@ -24,6 +24,7 @@ from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.forms import fold, formed, net_rows
 from consumer.fold.keyed import split_by_bucket
+from consumer.fold.late_deletes import without_late_deletes
 from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
@@ -152,6 +153,7 @@ def decode_folded(
     rows = 0
     stats: list[FileStat] = []
     for table in decoded(reader, pieces, task, stats):
+        table = without_late_deletes(table, task.source.key)
         pile.append(table)
         rows += table.num_rows
         if rows >= max(FOLD_ROWS, folded.num_rows):
