@@ -1,9 +1,8 @@
-"""DELETEs that stand behind the row that has their key now, in files that say nothing of time.
+"""DELETEs that stand behind the row that has their key now, in files without commit-ts.
 
-Some releases (CSV of v6.5.3, v6.5.4, v7.1.1, v7.2 and v7.3) write the two halves of an UPDATE that changes a key side
-by side, and do not sort a transaction by them. If rows exchange their keys in it, the delete of the row that had a key
-can come behind the put of the one that has it now. A DELETE has all values, so it shows whose it is, unless both rows
-are alike.
+TiCDC does not write all deletes of a transaction first. The new architecture leaves an INSERT where it is, before the
+delete of the row that has given its key away. CSV of v6.5.3, v6.5.4, v7.1.1, v7.2 and v7.3 has the two halves of an
+UPDATE that changes a key side by side. A DELETE has all values, so it shows whose it is, unless both rows are alike.
 """
 
 from __future__ import annotations
@@ -15,29 +14,30 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META
+from consumer.codec.batches import META, UPDATE
 from consumer.fold.identity import key_codes
 from consumer.model.load import POSITION_BITS
 
 
 def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
-    """`changes`, some files' in file order, without deletes of another row than the one that the same file has put
-    under their key just before. Rows that say when they were changed stay: their time or release tells the order."""
+    """`changes`, all of some files' in file order, without deletes of another row than the one that the same file has
+    put under their key just before, in the same millisecond as far as it says so. Rows with a commit-ts stay: there a
+    put goes before a delete."""
     put: npt.NDArray[np.bool_] = changes.column("put").to_numpy()
-    timeless = changes.column("ts").to_numpy() == 0
-    if not key or np.all(put) or not np.any(timeless):
+    rank, ts = changes.column("rank").to_numpy(), changes.column("ts").to_numpy()
+    if not key or np.all(put) or not np.any(rank):
         return changes
     codes, _ = key_codes([changes.column(f"c{position}") for position in key])
     series = changes.column("series").to_numpy()
-    file = changes.column("rank").to_numpy() >> POSITION_BITS
+    file = rank >> POSITION_BITS
     order = np.lexsort((np.arange(len(codes)), file, series, codes))
     one, other = order[:-1], order[1:]
     near = (codes[one] == codes[other]) & (series[one] == series[other]) & (file[one] == file[other])
-    near &= timeless[one] & put[one] & ~put[other]
+    near &= (rank[one] > 0) & (ts[one] == ts[other]) & put[one] & ~put[other]
     if not np.any(near):
         return changes
-    own = {f"c{position}" for position in key}
-    values = changes.select([name for name in changes.column_names[META:] if name not in own])
+    left_out = {UPDATE, *(f"c{position}" for position in key)}
+    values = changes.select([name for name in changes.column_names[META:] if name not in left_out])
     late = other[near][_differ(values.take(pa.array(one[near])), values.take(pa.array(other[near])))]
     kept = np.ones(len(codes), dtype=bool)
     kept[late] = False

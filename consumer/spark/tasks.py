@@ -153,7 +153,8 @@ def decode_folded(
     rows = 0
     stats: list[FileStat] = []
     for table in decoded(reader, pieces, task, stats):
-        table = without_late_deletes(table, task.source.key)
+        if task.source.shaping is None:  # else what stood between two changes may be left out
+            table = without_late_deletes(table, task.source.key)
         pile.append(table)
         rows += table.num_rows
         if rows >= max(FOLD_ROWS, folded.num_rows):

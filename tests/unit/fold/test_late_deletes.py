@@ -15,13 +15,13 @@ Line = tuple[str, str, str | None, str | None]
 COLUMNS = ("c0", "c1", "c2")
 
 
-def lines(*text: Line, ts: int = 0, file: int = 0) -> pa.Table:
+def lines(*text: Line, ts: int = 0, file: int = 0, timeless: bool = True) -> pa.Table:
     count = len(text)
     meta = {
         "ts": pa.array([ts] * count, pa.int64()),
         "put": pa.array([line[0] == "I" for line in text], pa.bool_()),
         "series": pa.array([1] * count, pa.int32()),
-        "rank": pa.array([(file << POSITION_BITS) + at for at in range(1, count + 1)], pa.int64()),
+        "rank": pa.array([((file << POSITION_BITS) + at) * timeless for at in range(1, count + 1)], pa.int64()),
     }
     return pa.table(meta | {name: pa.array([x[n] for x in text], pa.string()) for n, name in enumerate(COLUMNS, 1)})
 
@@ -61,4 +61,11 @@ def test_a_row_that_was_moved_and_then_removed_is_gone() -> None:
 def test_another_file_and_a_commit_ts_tell_for_themselves() -> None:
     apart = pa.concat_tables([lines(("I", "2", "a", None)), lines(("D", "2", "b", None), file=1)])
     assert left(apart) == {}
-    assert left(lines(("I", "2", "a", None), ("D", "2", "b", None), ts=7)) == {}
+    assert left(lines(("I", "2", "a", None), ("D", "2", "b", None), ts=7, timeless=False)) == {}
+
+
+def test_a_row_that_comes_to_a_key_in_front_of_the_delete_of_the_one_that_left_it() -> None:
+    text: tuple[Line, ...] = (("I", "7", "a", None), ("D", "7", "b", None), ("I", "8", "b", None))
+    assert left(lines(*text, ts=7)) == {"7": ("7", "a", None), "8": ("8", "b", None)}
+    later = pa.concat_tables([lines(text[0], ts=7), lines(*text[1:], ts=8)])
+    assert left(later) == {"8": ("8", "b", None)}
