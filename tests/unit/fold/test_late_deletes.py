@@ -7,6 +7,8 @@ from itertools import permutations
 import pyarrow as pa
 import pytest
 
+from consumer.errors import CannotBeExact
+from consumer.fold import fold_keyed
 from consumer.fold.late_deletes import without_late_deletes
 from consumer.model.load import POSITION_BITS
 
@@ -69,3 +71,22 @@ def test_a_row_that_comes_to_a_key_in_front_of_the_delete_of_the_one_that_left_i
     assert left(lines(*text, ts=7)) == {"7": ("7", "a", None), "8": ("8", "b", None)}
     later = pa.concat_tables([lines(text[0], ts=7), lines(*text[1:], ts=8)])
     assert left(later) == {"8": ("8", "b", None)}
+
+
+def test_an_update_that_is_not_split_shows_what_it_found() -> None:
+    """Rows that exchange the keys 1 and 2; what an UPDATE found has its own place, below 0."""
+    changes = lines(*moves(("1", "2", "a"), ("2", "1", "b")), ts=7)
+    whole = changes.set_column(3, "rank", pa.array([-1, 1, -2, 2], pa.int64()))
+    assert without_late_deletes(whole, (0,)).column("rank").to_pylist() == [-1, 1, 2]
+
+
+@pytest.mark.parametrize("told", [None, "a"])
+def test_a_delete_behind_an_update_that_is_not_split_may_be_another_rows(told: str | None) -> None:
+    """The row that had the key 2, or the one that has it now, where both are alike or the delete has its key alone."""
+    changes = lines(*moves(("3", "2", "a")), ("D", "2", told, None), ts=7)
+    unsplit = changes.set_column(3, "rank", pa.array([-1, 1, 2], pa.int64()))
+    found = without_late_deletes(unsplit, (0,))
+    with pytest.raises(CannotBeExact, match="gave that key away within one millisecond"):
+        fold_keyed(found, [0], final=True)
+    later = pa.concat_tables([found, lines(("I", "2", "c", None), ts=8)])
+    assert fold_keyed(later, [0], final=True).column("c1").to_pylist()[-1] == "c"
