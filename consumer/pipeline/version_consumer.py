@@ -178,9 +178,17 @@ class TableVersionConsumer:
         layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         window, never_split = self.load.window, self.never_split
         written = replace(target, ending=_ending(forming, target))
-        parts, writers = self._numbered(lambda folder: folder.partition), self._numbered(lambda folder: folder.series)
         return LoadTask(
-            number, written, window, tuple(slices), self.dialect, layouts, parts, writers, never_split, forming
+            number,
+            written,
+            window,
+            tuple(slices),
+            self.dialect,
+            layouts,
+            self._parts(),
+            self._writers(),
+            never_split,
+            forming,
         )
 
     def _forming(self, target: LoadTarget) -> Forming | None:
@@ -227,6 +235,14 @@ class TableVersionConsumer:
         """What rows are decoded for, which the rules about changes are about: upstream's columns."""
         forming = self._forming(target)
         return target if forming is None else forming.source
+
+    def _parts(self) -> tuple[int, ...]:
+        """By the number of a series, which of the table's partitions it writes."""
+        return self._numbered(lambda folder: folder.partition)
+
+    def _writers(self) -> tuple[int, ...]:
+        """By the number of a series, who writes it."""
+        return self._numbered(lambda folder: folder.series)
 
     def _numbered(self, of: Callable[[Folder], Hashable]) -> tuple[int, ...]:
         """By the number of a series, a number of what its folders have in common."""
