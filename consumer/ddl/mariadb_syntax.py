@@ -20,9 +20,6 @@ from consumer.ddl.tokens import Edits, Tokens, starts, top_level
 from consumer.model.indexes import TableIndexes
 from consumer.model.names import same_name, same_names
 
-_OPTIONS = ("COMPRESSION", "ENCRYPTION", "AUTOEXTEND_SIZE", "SECONDARY_ENGINE", "SECONDARY_ENGINE_ATTRIBUTE")
-_OPTIONS_WITHOUT_SIGN = ("ENGINE_ATTRIBUTE", "COLUMN_FORMAT")
-
 
 def expression_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:
     """Indexes on expressions, multi-valued ones too, and why they are left out."""
@@ -99,10 +96,8 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
     tokens = statement.tokens
     for at, token in enumerate(tokens):
-        sign = starts(tokens, "=", at=at + 1)
-        if (token.word in _OPTIONS and sign) or token.word in _OPTIONS_WITHOUT_SIGN:
-            edits.remove(_behind(tokens, at - 1), tokens[at + 1 + sign].end)
-        elif starts(tokens, "STORAGE", "DISK", at=at) or starts(tokens, "STORAGE", "MEMORY", at=at):
+        on_media = starts(tokens, "STORAGE", "DISK", at=at) or starts(tokens, "STORAGE", "MEMORY", at=at)
+        if on_media or token.word == "COLUMN_FORMAT":
             edits.remove(_behind(tokens, at - 1), tokens[at + 1].end)
     for member in statement.members:
         at_validation = find_words(member.tokens, "VALIDATION")

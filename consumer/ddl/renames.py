@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.live_tables import LiveTables
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
+from consumer.model.names import TableName, qualified
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,35 @@ def order_same_version(files: Sequence[SchemaFile]) -> list[list[SchemaFile]]:
         groups += [[other] for other in chain[circle:]]
         done |= {id(other) for other in chain}
     return groups
+
+
+def overwritten_rename(
+    files: Sequence[SchemaFile], known: Collection[TableName], live_before: Callable[[], LiveTables]
+) -> list[SchemaFile]:
+    """The rename that is missing among `files`, the renames of one version. `known` are the names, as keys, of tables
+    with earlier files; `live_before` looks which of them exist then.
+
+    ``RENAME TABLE a TO x, b TO a, x TO b`` moves a table twice. Both of its files are named by its last name, so the
+    second is written over the first. What is left takes a name (a) that a table has, and moves a table (x) that is not
+    there. If there is one of each, with the same columns, the former became the latter.
+    """
+    pairs = [(file, pair.old) for file in files for pair in _own_pairs(file) if pair.old is not None]
+    freed, given = {old.folded for _, old in pairs}, {file.name.folded for file, _ in pairs}
+    taken = [file.name for file, _ in pairs if file.name.folded in known and file.name.folded not in freed]
+    moved = [(file, old) for file, old in pairs if old.folded not in given]
+    if not taken or not moved:
+        return []
+    live = live_before()
+    former = [there for name in taken for there in live.called(name.table, name.database)]
+    missing = [(file, old) for file, old in moved if not live.called(old.table, old.database)]
+    if len(former) != 1 or len(missing) != 1:
+        return []
+    (there,), ((last, name),) = former, missing
+    if last.name.folded == there.folded or last.columns != live.columns[there]:
+        return []
+    query = f"RENAME TABLE {qualified(*there)} TO {qualified(*name)}"
+    path = f"{last.path} (overwritten)"
+    return [replace(last, path=path, root=path, database=name.database, table=name.table, query=query)]
 
 
 def _own_pairs(file: SchemaFile) -> list[RenamePair]:

@@ -136,12 +136,13 @@ def write_name(reference: TableReference, target: TableName, edits: Edits, quali
         edits.replace(reference.start, reference.end, f"{quote(target.database)}.{quote(target.table)}")
 
 
-def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> bool:
-    """Name `own` in a statement about a database; whether it names one."""
+def spell_database(statement: ParsedStatement, own: TableName, edits: Edits) -> None:
+    """Name `own` in a statement about a database, also where it means the session's: ``ALTER DATABASE COLLATE = ..``"""
     name = database_at(statement.tokens)
-    if name is not None and name.name != own.database:
+    if name is None:
+        edits.insert(statement.tokens[1].end, f" {quote(own.database)}")
+    elif name.name != own.database:
         edits.replace(name.start, name.end, quote(own.database))
-    return name is not None
 
 
 def _spell_qualifiers(statement: ParsedStatement, found: Sequence[TableReference], names: Names, edits: Edits) -> None:

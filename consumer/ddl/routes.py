@@ -34,8 +34,7 @@ def routed(
         _check_tables(own, naming.targets(name for name in tables if name.table))
         if own == file.name:
             return None
-        if not spell_database(statement, own, edits):
-            raise DdlRefused("the statement does not say which database it means, and the target calls that otherwise")
+        spell_database(statement, own, edits)
     else:
         others = {*tables} - {file.name}
         names = Names(others, file.name, file.database, old_name, others)

@@ -25,6 +25,29 @@ _OPTIONS = frozenset(
 )
 """Table options of the form ``NAME [=] value``."""
 
+_STORAGE_OPTIONS = frozenset(
+    {
+        "AUTOEXTEND_SIZE",
+        "COMPRESSION",
+        "ENCRYPTION",
+        "ENGINE_ATTRIBUTE",
+        "IETF_QUOTES",
+        "KEY_BLOCK_SIZE",
+        "NODEGROUP",
+        "PAGE_CHECKSUM",
+        "PAGE_COMPRESSED",
+        "PAGE_COMPRESSION_LEVEL",
+        "ROW_FORMAT",
+        "SECONDARY_ENGINE",
+        "SECONDARY_ENGINE_ATTRIBUTE",
+        "SEQUENCE",
+        "TABLESPACE",
+        "TRANSACTIONAL",
+    }
+)
+"""``NAME = value`` of how a server keeps tables, which TiDB takes with any value and does not heed. Another server
+refuses those that it does not know, or that do not fit its own engine."""
+
 _SPECIFICATIONS = (
     ("SET", "TIFLASH"),
     ("SET", "HYPO"),
@@ -55,7 +78,7 @@ def remove_comments(statement: ParsedStatement, edits: Edits) -> None:
 
 def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """TiDB's options and attributes where they stand without a comment around them."""
-    tokens = statement.tokens
+    tokens = () if statement.kind == "CREATE VIEW" else statement.tokens
     for at, token in enumerate(tokens):
         if (width := _option_width(tokens, at)) > 0:
             last = tokens[at + width - 1]
@@ -66,8 +89,10 @@ def _option_width(tokens: Tokens, at: int) -> int:
     """How many tokens the option that begins at `at` has; 0: none begins there."""
     word = tokens[at].word
     behind = at + 1 + starts(tokens, "=", at=at + 1)
-    if word in _OPTIONS:
+    if word in _OPTIONS or (word in _STORAGE_OPTIONS and behind == at + 2):
         return behind + 1 - at
+    if word in ("DATA", "INDEX") and starts(tokens, "DIRECTORY", "=", at=at + 1):
+        return 4
     if starts(tokens, "PLACEMENT", "POLICY", at=at):
         return 4 if starts(tokens, "=", at=at + 2) else 3
     if word == "TTL" and starts(tokens, "INTERVAL", at=behind + 2):

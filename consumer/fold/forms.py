@@ -41,7 +41,7 @@ def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = 
 def net_rows(files: Sequence[FileChanges], task: LoadTask) -> pa.Table:
     """The rows of a table with no key, as `fold_keyless` has them. Raises CannotBeExact."""
     parts = task.parts if task.never_split else ()
-    return fold_keyless(files, task.target.table, parts, protocol_of(task.dialect).commit_ts)
+    return fold_keyless(files, task.target.table, parts, protocol_of(task.dialect).commit_ts, task.writers)
 
 
 def formed(changes: pa.Table, task: LoadTask) -> pa.Table:

@@ -7,11 +7,16 @@ the upstream is written once, and a restart begins a new run.
 Two series that hold the same row are two spans of a split table, each with a row of its own, or two incarnations of one
 writer that was restarted or moved, which sends rows again under a new id. The files do not show which. An operator who
 knows that the changefeed never splits the table can say so.
+
+Date folders of one writer whose order is not known are series too, but no two spans: each begins a new run. What is
+not known is only whether a transaction goes on from one into another, so there the rule of file boundaries holds.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import itemgetter
 
 import numpy as np
@@ -34,7 +39,11 @@ _KEYED = f"give the table a primary key; {WITH_A_COPY}"
 
 
 def fold_keyless(
-    files: Sequence[FileChanges], table: TableName, parts: Sequence[int] = (), commit_ts: str = COMMIT_TS
+    files: Sequence[FileChanges],
+    table: TableName,
+    parts: Sequence[int] = (),
+    commit_ts: str = COMMIT_TS,
+    writers: Sequence[int] = (),
 ) -> pa.Table:
     """Columns ``n int64, c0 .. cN``: one row per distinct row image whose inserts minus deletes, n, is not 0.
 
@@ -48,10 +57,12 @@ def fold_keyless(
     `parts`, where it is given, says that one series at a time writes a part of the table, as never-split does: for each
     series number, its part. Then the greatest count in any one series of the part is the truth.
 
+    `writers`, where it is given, says of each series number who wrote it: those of one writer are its date folders.
+
     `commit_ts` as in `fold_keyed`.
 
-    Raises CannotBeExact (without the table's name) where they do neither, where two series (parts) hold the same row at
-    the same commit-ts, where two series of one part wrote side by side, and for rows that have no commit-ts.
+    Raises CannotBeExact (without the table's name) where they do neither, where two writers (parts) hold the same row
+    at the same commit-ts, where two series of one part wrote side by side, and for rows that have no commit-ts.
     """
     ordered = sorted(files, key=itemgetter(0, 1))
     changes = pa.concat_tables([table for _, _, table in ordered])
@@ -68,10 +79,12 @@ def fold_keyless(
     image = codes * 2 + put
 
     run = _runs(series, ordinal, ts, image)
-    counted, copies = _most_in_a_run(series, run, ts, image)
+    writer = np.asarray(writers)[series] if writers else series
+    _refuse_cut(writer, series, ordinal, run, ts, image)
+    counted, copies = _most_in_a_run(writer, run, ts, image)
     if parts:
         owner = np.asarray(parts)[series[counted]]
-        refuse_side_by_side(owner, series[counted], ts[counted], image[counted], copies)
+        refuse_side_by_side(owner, writer[counted], ts[counted], image[counted], copies)
         most = _greatest(owner, ts[counted], image[counted], copies)
         counted, copies = counted[most], copies[most]
     _refuse_shared(ts[counted], image[counted], table)
@@ -120,6 +133,24 @@ def _written_again(earlier: Ints, later: Ints, ts: int) -> bool:
             hint=_KEYED,
         )
     return False
+
+
+def _refuse_cut(writer: Ints, series: Ints, ordinal: Ints, run: Ints, ts: Ints, image: Ints) -> None:
+    """Raises CannotBeExact where a transaction may go on in another series of its writer, with rows that it had."""
+    if np.array_equal(writer, series):
+        return
+    first = first_of_equal(run, ts)
+    files = first_of_equal(series, ordinal)
+    begins, ends = np.isin(first, files), np.isin(np.append(first[1:], len(ts)), np.append(files, len(ts)))
+    groups = [slice(*span) for span in pairwise((*first.tolist(), len(ts)))]
+    ended = defaultdict(list)
+    for number in np.flatnonzero(ends):
+        ended[int(writer[first[number]]), int(ts[first[number]])].append(groups[number])
+    for number in np.flatnonzero(begins):
+        at = first[number]
+        for earlier in ended[int(writer[at]), int(ts[at])]:
+            if series[earlier.start] != series[at]:
+                _written_again(image[earlier], image[groups[number]], ts[at])
 
 
 def _most_in_a_run(series: Ints, run: Ints, ts: Ints, image: Ints) -> tuple[Ints, Ints]:

@@ -121,6 +121,10 @@ class Forming:
     versions: tuple[int, ...]
 
 
+POSITION_BITS = 40
+"""Positions within a series: file number << 40 | byte offset, so they grow in file order."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """A byte range of a file: the lines that begin in ``[offset, offset + length)``; `size` is the whole file's.
@@ -153,8 +157,9 @@ column that they may name."""
 class LoadTask:
     """One table's load: `number` identifies it within a job. `layouts` are those of its CSV files.
 
-    `parts` is which partition of the table a series writes, by the series' number. `never_split`: the operator says
-    that no two writers share a partition. `forming`: rows are written in a form of their own; None: as they are.
+    `parts` is which partition of the table a series writes, by the series' number, `writers` who writes it: date
+    folders of unknown order are series of one writer. `never_split`: the operator says that no two writers share a
+    partition. `forming`: rows are written in a form of their own; None: as they are.
     """
 
     number: int
@@ -164,6 +169,7 @@ class LoadTask:
     dialect: Dialect
     layouts: tuple[Layout, ...] = ()
     parts: tuple[int, ...] = ()
+    writers: tuple[int, ...] = ()
     never_split: bool = False
     forming: Forming | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from consumer.codec.registry import protocol_of
@@ -13,10 +13,10 @@ from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
-from consumer.model.files import SchemaFile
+from consumer.model.files import Folder, SchemaFile
 from consumer.model.forms import COMMIT_TS, IS_CURRENT, VALID_TO, Form, FormKind
 from consumer.model.indexes import KeyColumns
-from consumer.model.load import Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
+from consumer.model.load import POSITION_BITS, Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
 from consumer.model.targets import SAME, Naming
@@ -31,8 +31,6 @@ than `file-size`, by default 64 MiB: two such slices."""
 TOGETHER_BYTES = 64 << 20
 """A load up to this size is one task's anyway."""
 _MADE = CREATE_ACTIONS | RENAME_ACTIONS  # one that moves a merged table is refused, so a person did what it means
-POSITION_BITS = 40
-"""Positions within a series: file number << 40 | byte offset, so they grow in file order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +179,16 @@ class TableVersionConsumer:
         window, never_split = self.load.window, self.never_split
         written = replace(target, ending=_ending(forming, target))
         return LoadTask(
-            number, written, window, tuple(slices), self.dialect, layouts, self._parts(), never_split, forming
+            number,
+            written,
+            window,
+            tuple(slices),
+            self.dialect,
+            layouts,
+            self._parts(),
+            self._writers(),
+            never_split,
+            forming,
         )
 
     def _forming(self, target: LoadTarget) -> Forming | None:
@@ -231,9 +238,17 @@ class TableVersionConsumer:
 
     def _parts(self) -> tuple[int, ...]:
         """By the number of a series, which of the table's partitions it writes."""
-        partition = {planned.series: planned.file.folder.partition for planned in self.load.files}
-        numbers = {name: number for number, name in enumerate(sorted(set(partition.values())))}
-        return tuple(numbers[partition[series]] for series in sorted(partition))
+        return self._numbered(lambda folder: folder.partition)
+
+    def _writers(self) -> tuple[int, ...]:
+        """By the number of a series, who writes it."""
+        return self._numbered(lambda folder: folder.series)
+
+    def _numbered(self, of: Callable[[Folder], Hashable]) -> tuple[int, ...]:
+        """By the number of a series, a number of what its folders have in common."""
+        found = {planned.series: of(planned.file.folder) for planned in self.load.files}
+        numbers = {value: number for number, value in enumerate(dict.fromkeys(found.values()))}
+        return tuple(numbers[found[series]] for series in sorted(found))
 
     def _slices(self, planned: PlannedFile, whole: bool, layouts: Mapping[str, int]) -> Iterator[FileSlice]:
         file = planned.file

@@ -9,7 +9,7 @@ from itertools import groupby
 from consumer.ddl.changes import changes_of, recovered_table
 from consumer.ddl.live_tables import LiveTables
 from consumer.ddl.references import TableReference
-from consumer.ddl.renames import find_old_name, order_same_version
+from consumer.ddl.renames import find_old_name, order_same_version, overwritten_rename
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,
@@ -110,16 +110,38 @@ def follow(tables: LiveTables, file: SchemaFile, statement: Statement | None) ->
 
 
 def upstream_order(files: Iterable[SchemaFile]) -> Iterable[SchemaFile]:
-    """`files`, which are sorted by version, with the renames of one version in the order in which they ran."""
+    """`files`, which are sorted by version, with the renames of one version in the order in which they ran, and with
+    the one among them that TiCDC has overwritten, if it has."""
+    earlier = _Earlier()
     for _, group in groupby(files, key=lambda file: file.version):
         same = list(group)
-        if len(same) == 1:
-            yield same[0]
-            continue
-        renames = [file for file in same if file.query and file.type in RENAME_ACTIONS]
-        yield from (file for file in same if file not in renames)
-        for cycle in order_same_version(renames):
-            yield from cycle
+        if len(same) > 1:
+            renames = [file for file in same if file.query and file.type in RENAME_ACTIONS]
+            lost = overwritten_rename(renames, earlier.names, earlier.live)
+            others = (file for file in same if file not in renames)
+            same = [*others, *lost, *(file for cycle in order_same_version(renames) for file in cycle)]
+        yield from same
+        earlier.add(same)
+
+
+class _Earlier:
+    """The tables of the files so far, in upstream's order: `names` as keys. What became of them is seldom asked."""
+
+    def __init__(self) -> None:
+        self.names: set[TableName] = set()
+        self._history, self._waiting = History(Progress()), list[SchemaFile]()
+
+    def add(self, files: Sequence[SchemaFile]) -> None:
+        self.names.update(file.name.folded for file in files)
+        self._waiting += files
+
+    def live(self) -> LiveTables:
+        """The tables that exist after them."""
+        nowhere = LiveTables()
+        for file in self._waiting:
+            follow(self._history.tables, file, self._history.statement(file, nowhere))
+        self._waiting.clear()
+        return self._history.tables
 
 
 def needs_company(file: SchemaFile, progress: Progress) -> bool:

@@ -14,14 +14,16 @@ class Renames(Generic[_Name, _Known]):
 
     def __init__(self, tables: dict[_Name, _Known]) -> None:
         self._tables = tables
-        self._aside: dict[_Name, tuple[int, _Known | None]] = {}
+        self._aside: dict[_Name, tuple[int, _Known | None, _Name | None]] = {}
 
     def take(self, old: _Name | None, new: _Name, version: int) -> _Known | None:
         """What the statement of `version` moves from `old` (None: nobody knows from where) to `new`, where the caller
         puts it."""
         moved = None
         if old is not None:
-            before, aside = self._aside.get(old, (0, None))
-            moved = aside if before == version else self._tables.pop(old, None)
-        self._aside[new] = (version, self._tables.get(new))
+            before, aside, source = self._aside.get(old, (0, None, None))
+            # Of a name that nothing is known of, what came there in the same statement goes on, but not back.
+            beside = before == version and (aside is not None or source == new)
+            moved = aside if beside else self._tables.pop(old, None)
+        self._aside[new] = (version, self._tables.get(new), old)
         return moved

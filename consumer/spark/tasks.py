@@ -25,6 +25,7 @@ from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.forms import fold, formed, net_rows
 from consumer.fold.keyed import split_by_bucket
+from consumer.fold.late_deletes import without_late_deletes
 from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
@@ -177,7 +178,10 @@ class Folding:
     def add(self, pieces: Sequence[FileSlice], reader: RangeReader) -> list[FileStat]:
         """Decode slices. Returns the statistics of these."""
         stats: list[FileStat] = []
+        source = self._task.source
         for table in decoded(reader, pieces, self._task, stats):
+            if source.shaping is None:  # else what stood between two changes may be left out
+                table = without_late_deletes(table, source.key)
             self._pile.append(table)
             self._rows += table.num_rows
             if self._rows >= max(FOLD_ROWS, self._folded.num_rows):

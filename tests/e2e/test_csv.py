@@ -119,6 +119,22 @@ def test_without_commit_ts_places_order_rows_and_every_file_counts_once(feed: Fe
     assert once(feed, f"duckdb:///{file}").steps == []
 
 
+@pytest.mark.parametrize("keyed", [0, 2])
+def test_rows_that_exchange_keys_in_a_transaction_that_nobody_sorted_are_all_there(
+    keyed: int, feed: Feed, tmp_path: Path
+) -> None:
+    """As v6.5.3, v7.1.1, v7.2 and v7.3 write it: both halves of an UPDATE beside one another."""
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    rows_of(feed, "d.t", 10, "I - 1,10", "I - 2,20", "I - 3,30")
+    rows_of(feed, "d.t", 10, "D - 1,10", "I - 2,10", "D - 2,20", "I - 1,20", "D - 3,30", "I - 4,30", "D - 4,30")
+    feed.checkpoint(50)
+    seen = once(feed, f"duckdb:///{tmp_path}/r.duckdb", InlineLoader(keyed))
+    assert not seen.stopped
+    with duckdb.connect(str(tmp_path / "r.duckdb")) as connection:
+        assert connection.execute("SELECT * FROM d.t ORDER BY id").fetchall() == [(1, 20), (2, 10)]
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -16,12 +16,13 @@ FIRST, SECOND = "1" * 38, "2" * 38
 """Dispatcher ids."""
 
 
-def write(feed: Feed, dispatcher: str, *rows: tuple[int, str]) -> None:
+def write(feed: Feed, dispatcher: str, *rows: tuple[int, str], date: str = "") -> None:
     """A file of (commit-ts, v)."""
     message = {"id": 0, "database": "d", "table": "log", "pkNames": None, "isDdl": False, "type": "INSERT", "es": 0}
     typed = {"ts": 0, "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None}
     lines = [{**message, **typed, "data": [{"v": value}], "_tidb": {"commitTs": ts}} for ts, value in rows]
-    feed.file("d.log", 2, b"".join(json.dumps(line).encode() + b"\r\n" for line in lines), dispatcher=dispatcher)
+    body = b"".join(json.dumps(line).encode() + b"\r\n" for line in lines)
+    feed.file("d.log", 2, body, date=date, dispatcher=dispatcher)
 
 
 @pytest.fixture
@@ -69,3 +70,17 @@ def test_writers_side_by_side_prove_it_wrong(feed: Feed, moved: MemoryReplica) -
     (error,) = moved.seen.stopped.values()
     assert "wrote side by side" in error.message
     assert rows(moved) == []
+
+
+@pytest.mark.parametrize("rounds", [(20,), (10, 11, 12, 13, 20)])
+@pytest.mark.parametrize("dates", [("2026-03-04", "2026-03-05"), ("2026-03-05", "2026-03-04")])
+def test_one_that_begins_again_under_another_date_is_no_second_one(
+    dates: tuple[str, str], rounds: tuple[int, ...], feed: Feed, replica: MemoryReplica
+) -> None:
+    """The times of the files are those of a copy, and do not say which of the two days came first."""
+    feed.statement("d.log", 2, Action.CREATE_TABLE, "CREATE TABLE `log` (`v` INT)", LOG)
+    write(feed, "", (10, "1"), (11, "1"), (11, "1"), (12, "1"), date=dates[0])
+    write(feed, "", (11, "1"), (11, "1"), (12, "1"), (13, "3"), date=dates[1])
+    for checkpoint in rounds:
+        assert replica.once(checkpoint).exit_code == 0
+    assert rows(replica) == ["1", "1", "1", "1", "3"]

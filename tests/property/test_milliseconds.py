@@ -17,8 +17,8 @@ from tests.support.feed import Feed, MemoryReplica, Rows, states
 
 START = 1_790_000_000_000
 SEEDS = range(20)
-Change = tuple[int, int, str | None]
-"""A commit-ts, a key, and its value; None: deleted."""
+Change = tuple[int, int, str | None, str | None]
+"""A commit-ts, a key, and its value (None: deleted), and the one before."""
 
 
 class Changefeed:
@@ -48,18 +48,18 @@ class Changefeed:
     def commit(self) -> None:
         """A transaction, mostly in the millisecond of the one before; its deletes come first."""
         least = self._tick(self.random.choice([0, 0, 0, 1]))
-        ts = max(least, self.version + 1, *(ts + 1 for ts, _, _ in self.history[-1:]), 0)
+        ts = max(least, self.version + 1, *(ts + 1 for ts, *_ in self.history[-1:]), 0)
         there = self.state()
         for key in self.random.sample(range(1, 4), self.random.randint(1, 2)):
             value = None if key in there and self.random.random() < 0.4 else str(ts % 100_000)
-            self.history.append((ts, key, value))
-            self.buffer.append((ts, key, value))
+            self.history.append((ts, key, value, there.get(key)))
+            self.buffer.append(self.history[-1])
 
     def flush(self) -> None:
         if self.buffer:
             self._write(self.buffer)
         self.buffer = []
-        self.checkpoint = max([self.checkpoint, *(ts for ts, _, _ in self.history[-1:])])
+        self.checkpoint = max([self.checkpoint, *(ts for ts, *_ in self.history[-1:])])
 
     def wait(self) -> None:
         self._tick(self.random.choice([2, 5 * 3_600_000, 26 * 3_600_000]))
@@ -68,7 +68,7 @@ class Changefeed:
         """What was not flushed is lost, and all since some moment that was complete is sent again."""
         self.offset = self.random.choice(self.offsets)
         self.now += 60_000
-        kept = [ts for ts, _, _ in self.history if ts <= self.checkpoint]
+        kept = [ts for ts, *_ in self.history if ts <= self.checkpoint]
         since = self.random.choice([self.checkpoint, *kept])
         self.buffer = []
         for change in [change for change in self.history if change[0] > since]:
@@ -85,7 +85,7 @@ class Changefeed:
         self._tick(2)
 
     def state(self) -> Rows:
-        last = {key: value for _, key, value in self.history}
+        last = {key: value for _, key, value, _ in self.history}
         return {key: value for key, value in last.items() if value is not None}
 
     def _tick(self, milliseconds: int) -> int:
@@ -101,11 +101,11 @@ class Changefeed:
 
 
 def _line(change: Change) -> bytes:
-    ts, key, value = change
+    ts, key, value, old = change
     message = {
         "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "es": ts >> 18, "ts": 0, "sql": "",
         "type": "DELETE" if value is None else "INSERT", "sqlType": {"id": 4, "v": 4}, "old": None,
-        "mysqlType": {"id": "int", "v": "int"}, "data": [{"id": str(key), "v": value or "0"}],
+        "mysqlType": {"id": "int", "v": "int"}, "data": [{"id": str(key), "v": value or old}],
     }  # fmt: skip
     return json.dumps(message).encode() + b"\r\n"
 
@@ -150,7 +150,7 @@ def test_a_new_dispatcher_that_sends_a_part_of_a_millisecond_again_stops_the_tab
     """Nothing in the names says which of the two came first."""
     changefeed = Changefeed(tmp_path, 0, (0,))
     first, ts = changefeed.version, changefeed.version + (2 << 18)
-    again: list[Change] = [(ts, 1, "10"), (ts + 1, 1, "11"), (ts + 1, 2, "20")]
+    again: list[Change] = [(ts, 1, "10", None), (ts + 1, 1, "11", "10"), (ts + 1, 2, "20", None)]
     for number, changes in enumerate((again[:1], again), 1):
         content = b"".join(map(_line, changes))
         changefeed.feed.file("d.t", first, content, 1, dispatcher=str(number) * 37)

@@ -118,7 +118,7 @@ def _changes(row: dict[str, Any], target: LoadTarget) -> Iterator[tuple[bool, li
         else:
             before = {name: data[name] if old.get(name) is None else old[name] for name in key}
             if any(before[name] != data[name] for name in key):
-                yield False, _values(before, target)
+                yield False, _values(before if "_tidb" in row else data | old | before, target)
     yield row["type"] != "DELETE", _values(data, target)
 
 

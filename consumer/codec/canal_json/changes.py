@@ -163,7 +163,8 @@ class ChangeBuilder:
     def _old_keys(
         self, columns: Sequence[pa.Array], rows: CanalRows, inside: Flags, kept: Ints, lines: RowLines
     ) -> tuple[Ints, list[pa.Array | None]]:
-        """Which of the rows `kept` have an old key of their own, and columns with those keys and nothing else."""
+        """Which of the rows `kept` have an old key of their own, and columns with those keys. All else that they had
+        is told only where no commit-ts tells what came first."""
         wanted = np.flatnonzero((inside & rows.update)[rows.old_rows])
         origin = rows.old_rows[wanted]
         at = np.searchsorted(kept, origin)
@@ -179,6 +180,10 @@ class ChangeBuilder:
         if self._target.events:
             return at[where], [*self._olds(columns, at[where], kept, lines)]
         old_columns: list[pa.Array | None] = [None] * len(columns)
+        timeless = ~rows.exact[kept[at[where]]]
+        if np.any(timeless):
+            olds = self._olds(columns, at[where], kept, lines)
+            old_columns = [pc.if_else(pa.array(timeless), old, pa.nulls(1, old.type)[0]) for old in olds]
         for position, key in zip(self._target.key, keys, strict=True):
             old_columns[position] = _taken(key, where)
         return at[where], old_columns

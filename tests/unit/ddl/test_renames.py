@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from consumer.ddl.live_tables import LiveTables
-from consumer.ddl.renames import find_old_name, order_same_version, rename_pairs
+from consumer.ddl.renames import find_old_name, order_same_version, overwritten_rename, rename_pairs
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
@@ -99,3 +99,32 @@ def test_a_change_of_case_waits_for_nobody() -> None:
 
 def test_nothing_to_order() -> None:
     assert order_same_version([]) == []
+
+
+TO_A, TO_B = file("RENAME TABLE `d`.`b` TO `d`.`a`", "d.a"), file("RENAME TABLE `d`.`x` TO `d`.`b`", "d.b")
+
+
+def overwritten(files: list[SchemaFile], *live: str, **others: tuple[Column, ...]) -> list[tuple[str, str]]:
+    tables = LiveTables({**dict.fromkeys(names(*live), ID), **{TableName("d", name): c for name, c in others.items()}})
+    found = overwritten_rename(files, {name.folded for name in tables}, lambda: tables)
+    return [(str(file.name), file.query) for file in found]
+
+
+def test_a_circle_tells_of_the_rename_that_was_overwritten() -> None:
+    lost = [("d.x", "RENAME TABLE `d`.`A` TO `d`.`x`")]
+    assert overwritten([TO_A, TO_B], "d.A", "d.b") == lost
+    to_c = file("RENAME TABLE `d`.`x` TO `d`.`c`", "d.c")
+    assert overwritten([TO_A, file("RENAME TABLE `d`.`c` TO `d`.`b`", "d.b"), to_c], "d.A", "d.b", "d.c") == lost
+    assert overwritten([TO_A, file("RENAME TABLE `e`.`x` TO `d`.`b`", "d.b")], "d.A", "d.b", "d.x") == [
+        ("e.x", "RENAME TABLE `d`.`A` TO `e`.`x`")
+    ]
+
+
+def test_what_is_not_clear_is_not_made_up() -> None:
+    assert overwritten([TO_A, TO_B], "d.b") == []  # nothing is in the way
+    assert overwritten([TO_A, TO_B], "d.a", "d.b", "d.x") == []  # nothing is missing
+    assert overwritten([TO_A, TO_B], "d.b", a=ID_V) == []  # other columns
+    assert overwritten([TO_B], "d.b") == []
+    again = [file(f.query.replace("`d`", "`e`"), f"e.{f.table}") for f in (TO_A, TO_B)]
+    assert overwritten([TO_A, TO_B, *again], "d.a", "d.b", "e.a", "e.b") == []  # which one is which
+    assert overwritten([file("RENAME TABLE `d`.`c` TO `d`.`e`", "d.e"), TO_B], "d.c", "d.b") == []

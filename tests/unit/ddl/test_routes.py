@@ -70,6 +70,13 @@ def test_a_database(query: str) -> None:
     assert (found.name, found.query) == (TableName("to_a", ""), query.replace("`a`", "`to_a`"))
 
 
+def test_a_database_that_is_meant_without_its_name() -> None:
+    query = "ALTER DATABASE COLLATE = utf8_bin"
+    found = routed(file(Action.MODIFY_SCHEMA_CHARSET, query, TableName("a", "")), NAMING, [T, U], None)
+    assert found is not None
+    assert (found.name, found.query) == (TableName("to_a", ""), "ALTER DATABASE `to_a` COLLATE = utf8_bin")
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

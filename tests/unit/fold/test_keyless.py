@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 import pyarrow as pa
 import pytest
 
@@ -101,6 +103,40 @@ def test_a_partly_equal_group_behind_a_file_boundary_is_refused() -> None:
 def test_series_that_share_no_row_of_a_commit_ts_add_up() -> None:
     files = [(1, 1, table((5, "+", "a"), (6, "+", "b"))), (2, 1, table((5, "-", "a"), (5, "+", "c"), (7, "+", "b")))]
     assert counted(fold_keyless(files, T)) == {"b": 2, "c": 1}
+
+
+def of_one_writer(*folders: tuple[Change, ...]) -> dict[str | None, int]:
+    """What the rows of date folders come to, whichever order the folders have."""
+    found = [
+        counted(fold_keyless([(number, 1, table(*rows)) for number, rows in order], T, writers=(0,) * len(folders)))
+        for order in permutations(enumerate(folders))
+    ]
+    assert all(one == found[0] for one in found)
+    return found[0]
+
+
+def test_rows_written_again_in_another_date_folder_count_once() -> None:
+    first = ((1, "+", "a"), (2, "+", "a"), (2, "+", "a"))
+    again = ((2, "+", "a"), (2, "+", "a"), (3, "+", "b"))
+    assert of_one_writer(first, again) == {"a": 3, "b": 1}
+    assert of_one_writer(first[:2], (*first, (3, "+", "b"))) == {"a": 3, "b": 1}  # the first was cut off
+
+
+def test_a_transaction_goes_on_in_another_date_folder_where_nothing_is_shared() -> None:
+    assert of_one_writer(((1, "+", "a"), (2, "+", "b")), ((2, "-", "a"), (3, "+", "b"))) == {"b": 2}
+
+
+def test_a_transaction_that_is_partly_equal_in_another_date_folder_is_refused() -> None:
+    ends, begins = ((1, "+", "x"), (5, "+", "a")), ((5, "+", "a"), (5, "+", "b"), (6, "+", "x"))
+    for one, other in ((ends, begins), (begins, ends)):
+        with pytest.raises(CannotBeExact, match="commit-ts 5 on the two sides of a file boundary"):
+            fold_keyless([(0, 1, table(*one)), (1, 1, table(*other))], T, writers=(0, 0))
+
+
+def test_date_folders_of_two_writers_that_share_a_row_are_refused() -> None:
+    files = [(number, 1, table((5, "+", "a"))) for number in range(3)]
+    with pytest.raises(CannotBeExact, match="two series of files hold the same row at commit-ts 5"):
+        fold_keyless(files, T, writers=(0, 0, 1))
 
 
 def test_series_that_share_a_row_of_a_commit_ts_are_refused() -> None:

@@ -23,3 +23,16 @@ def test_tables_that_change_names_in_one_statement_keep_their_lives_though_no_st
         found = lives([made, *(file for file, _ in order)], {file.path: old for file, old in order})
         assert (found[B].birth, found[B].names) == (made, [A, B])
         assert (found[A].birth, found[A].names) == (None, [B, A])
+
+
+def test_a_table_that_passes_through_another_name_in_one_statement_keeps_its_life() -> None:
+    made = [
+        schema_file(f"d.{table}", version, Action.CREATE_TABLE, f"CREATE TABLE `{table}` (`id` INT PRIMARY KEY)")
+        for version, table in ((10, "a"), (11, "b"))
+    ]
+    order = [renamed("a", "x", 12), renamed("b", "a", 12), renamed("x", "b", 12)]
+    found = lives([*made, *(file for file, _ in order)], {file.path: old for file, old in order})
+    assert {name: (life.birth, life.names) for name, life in found.items()} == {
+        A: (made[1], [B, A]),
+        B: (made[0], [A, TableName("d", "x"), B]),
+    }

@@ -79,7 +79,7 @@ def test_rows_without_commit_ts_go_by_millisecond_and_place() -> None:
     decoder = SliceDecoder(MemoryReader(content), piece, KEYED, dialect())
     assert as_rows(list(decoder.batches())) == [
         (5 << 18, True, 3, POSITION + 1, "2", "a"),
-        (5 << 18, False, 3, -POSITION - 2, "2", None),
+        (5 << 18, False, 3, -POSITION - 2, "2", "a"),
         (5 << 18, True, 3, POSITION + 2, "3", "a"),
         (6 << 18, True, 0, 0, "4", "a"),
         (6 << 18, False, 3, POSITION + 4, "3", None),
