@@ -122,5 +122,5 @@ def test_inspect_names_the_tables_that_no_statement_makes(feed: Feed) -> None:
     settings = load({"upstream_uri": f"file://{feed.folder}"}, {}, kind=InspectSettings).settings
     found = [text for text in app.inspect(settings, Recorder()).findings if "older than the changefeed" in text]
     assert len(found) == 1
-    assert "2 tables" in found[0]
+    assert "(2): d.new, d.t;" in found[0]
     assert "d.new, d.t;" in found[0]
