@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 
-from consumer import app
-from consumer.app import parts as app_parts
 from consumer.model.actions import Action
-from consumer.sink import sink_for
-from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.crashes import once_through_crashes
 from tests.support.every_target import Target
 from tests.support.feed import Feed, states
-from tests.support.observers import Recorder
 
 KEPT: Any = {"ddl": {"rules": [{"action": "rename", "kinds": ["drop-table"], "tables": ["*.*"]}]}}
 
@@ -94,17 +89,7 @@ def test_wherever_the_runs_die_the_table_is_dropped_once(
     rotated(feed)
     feed.drop("d.b", 30)
     feed.checkpoint(40)
-    fuse, real = Fuse(), sink_for
-    monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
-    for moment in itertools.count(0, stride):
-        fuse = Fuse(moment)
-        try:
-            result = app.once(target.replica.settings(), Recorder(), CrashingLoader(fuse))
-            break
-        except Crash:
-            continue
-    assert moment > 3
-    assert result.exit_code == 0
+    assert once_through_crashes(target.replica.settings(), stride, monkeypatch).exit_code == 0
     assert target.tables == {"d.a": {5: "5"}}
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from consumer import app
-from consumer.app import parts as app_parts
 from consumer.errors import CannotBeExact
 from consumer.model.names import TableName
-from consumer.sink import sink_for
-from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
+from tests.support.crashes import once_through_crashes
 from tests.support.every_target import Target
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
@@ -62,17 +58,7 @@ def test_three_tables_in_a_circle_and_back(feed: Feed, target: Target) -> None:
 def test_wherever_the_runs_die(stride: int, feed: Feed, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     swapped(feed)
     feed.checkpoint(40)
-    fuse, real = Fuse(), sink_for
-    monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
-    for moment in itertools.count(0, stride):
-        fuse = Fuse(moment)
-        try:
-            result = app.once(target.replica.settings(), Recorder(), CrashingLoader(fuse))
-            break
-        except Crash:
-            continue
-    assert moment > 3
-    assert result.exit_code == 0
+    assert once_through_crashes(target.replica.settings(), stride, monkeypatch).exit_code == 0
     assert target.tables == SWAPPED
 
 

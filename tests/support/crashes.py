@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
+from consumer import app
+from consumer.app import parts as app_parts
+from consumer.config.settings import Settings
 from consumer.model.load import LoadOutcome, LoadTask
+from consumer.model.result import RunResult
 from consumer.ports import Moved, RangeReader, unheard
+from consumer.sink import sink_for
 from consumer.target import Sink, Writer
 from tests.support.inline_loader import InlineLoader
+from tests.support.observers import Recorder
 
 MUTATIONS = ("commit", "record", "apply_ddls", "empty_table", "fence")
 
@@ -63,3 +72,18 @@ class CrashingLoader(InlineLoader):
     ) -> list[LoadOutcome]:
         one_task = self._fuse.around(super().load)
         return [outcome for task in tasks for outcome in one_task([task], writer, reader)]
+
+
+def once_through_crashes(settings: Settings, stride: int, monkeypatch: pytest.MonkeyPatch) -> RunResult:
+    """Runs that go on where the one before died: each at a moment that is `stride` further, until one ends."""
+    fuse, real = Fuse(), sink_for
+    monkeypatch.setattr(app_parts, "sink_for", lambda *given, **named: CrashingSink(real(*given, **named), fuse))
+    for moment in itertools.count(0, stride):
+        fuse = Fuse(moment)
+        try:
+            result = app.once(settings, Recorder(), CrashingLoader(fuse))
+        except Crash:
+            continue
+        assert moment > 3
+        return result
+    raise AssertionError("there is always another moment")
