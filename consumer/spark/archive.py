@@ -123,6 +123,11 @@ def _parts() -> tuple[Path, Path]:
     home = Path((spec and spec.origin) or "/no/pyspark/there").parent
     if (home / "conf").exists():
         raise FileNotFoundError(home)
-    own = os.environ.get("JAVA_HOME")
-    java = Path(shutil.which(f"{own}/bin/java" if own else "java") or "/no/java").resolve(strict=True)
+    java = Path(own_java() or "/no/java").resolve(strict=True)
     return java, home / "jars"
+
+
+def own_java() -> str | None:
+    """The Java that Spark's scripts take; None where there is none."""
+    own = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{own}/bin/java" if own else "java")

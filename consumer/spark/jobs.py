@@ -41,5 +41,5 @@ def results(rows: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[
 
 
 def result_batch(task: int, bodies: Sequence[bytes]) -> pa.RecordBatch:
-    numbers = pa.array([task] * len(bodies), pa.int32())
-    return pa.record_batch([numbers, pa.array(bodies, pa.binary())], names=["task", "body"])
+    columns = [pa.array([task] * len(bodies), pa.int32()), pa.array(bodies, pa.binary())]
+    return pa.record_batch(columns, names=["task", "body"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -86,24 +86,22 @@ def in_two_jobs(spark: SparkSession, load: Large, at_a_time: int, most: int) -> 
             columns = [pa.array([part.bucket], pa.int32()), pa.array([part.body]), pa.array([part.size], pa.int64())]
             yield pa.record_batch(columns, names=["bucket", "body", "size"])
 
-    found: dict[int, list[bytes]] = defaultdict(list)
-    sizes: dict[int, int] = defaultdict(int)
+    found: dict[int, list[Any]] = defaultdict(list)
     for row in numbers(spark, len(load.shares)).mapInArrow(decode, "bucket int, body binary, size long").collect():
-        found[row.bucket].append(row.body)
-        sizes[row.bucket] += row.size
-    failed = found.pop(FAILED, None)
-    for body in failed or found.pop(STATS, []):
-        yield load.task.number, body
-    sizes = {bucket: size for bucket, size in sizes.items() if bucket in found}
+        found[row.bucket].append(row)
+    failed, stats = found.pop(FAILED, []), found.pop(STATS, [])
+    for row in failed or stats:
+        yield load.task.number, row.body
     if failed or not found:
         return
-    batches = [[body for bucket in batch for body in found[bucket]] for batch in batches_of(sizes, at_a_time)]
-    shares = [batches[number::most] for number in range(min(most, len(batches)))]
+    sizes = {bucket: sum(row.size for row in rows) for bucket, rows in found.items()}
+    batches = [[row.body for bucket in batch for row in found[bucket]] for batch in batches_of(sizes, at_a_time)]
+    count, shares = len(batches), [batches[number::most] for number in range(min(most, len(batches)))]
 
     def write(ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for share in _numbers(ranges):
             rows = ((batch, pa.py_buffer(body)) for batch, bodies in enumerate(shares[share]) for body in bodies)
-            yield from load.results(rows, len(batches))
+            yield from load.results(rows, count)
 
     yield from results(numbers(spark, len(shares)), write)
 

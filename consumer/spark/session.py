@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
+from consumer.spark.archive import own_java
 from consumer.spark.jvm import JvmEnded, can_be_killed, end_jvm, killed_by, own_handlers, start_jvm
 from consumer.spark.settings import SparkSettings
 
@@ -158,9 +158,9 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
 
 def _lacking_java() -> str | None:
     """What is wrong where Spark's scripts find no Java: what they say of it themselves is about their code."""
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which(f"{home}/bin/java" if home else "java"):
+    if own_java() is not None:
         return None
+    home = os.environ.get("JAVA_HOME")
     return f"JAVA_HOME is {home}, where no bin/java is" if home else "there is no java on the PATH, and no JAVA_HOME"
 
 
