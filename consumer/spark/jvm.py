@@ -108,9 +108,9 @@ def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None
     _started[:] = [jvm]
 
 
-def can_be_killed() -> bool:
-    """Whether nothing is lost when the JVM ends without Spark's own stop."""
-    return any(jvm.folder is not None for jvm in _started)
+def own_folder() -> str | None:
+    """The folder that goes with the JVM, where nothing is lost when it ends without Spark's own stop."""
+    return _started[0].folder if _started else None
 
 
 def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:

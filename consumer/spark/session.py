@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark.archive import own_java
-from consumer.spark.jvm import JvmEnded, can_be_killed, end_jvm, killed_by, own_handlers, start_jvm
-from consumer.spark.settings import SparkSettings
+from consumer.spark.jvm import JvmEnded, end_jvm, killed_by, own_folder, own_handlers, start_jvm
+from consumer.spark.settings import SparkSettings, sockets_in
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -55,7 +55,7 @@ class Session:
         """End it, where it is our own."""
         if not self.owned:
             return
-        if self.alive() and not can_be_killed():
+        if self.alive() and own_folder() is None:
             self.spark.stop()
         else:
             end_jvm()
@@ -114,7 +114,7 @@ def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
             from consumer.spark.internals import mute_accumulators
 
             with own_handlers():
-                conf = SparkConf(loadDefaults=False).setAll([*properties.items()])
+                conf = SparkConf(loadDefaults=False).setAll([*{**properties, **sockets_in(own_folder())}.items()])
                 session = SparkSession.builder.config(conf=conf).getOrCreate()
             mute_accumulators()
         except Exception as error:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+
+_LONGEST_SOCKET, _SOCKET_NAME = 107, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
+"""Bytes of the path of a Unix socket on Linux, and of the names that Spark gives to its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +21,12 @@ class SparkSettings:
     @property
     def local(self) -> bool:
         return self.master.startswith("local")
+
+
+def sockets_in(folder: str | None) -> dict[str, str]:
+    """Properties with which the JVM meets its Python workers in `folder`, where a socket's path can be so long. Over
+    TCP each task waits 40 ms for its first rows: Spark sends them in small pieces, and the system delays what answers
+    these."""
+    if folder is None or len(os.fsencode(folder)) + _SOCKET_NAME > _LONGEST_SOCKET:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}

@@ -2,8 +2,8 @@
 
 A listing is one walk over the keys, in the server's order, that leaps over spans: a page that ends inside a span is
 followed by the page behind it. So it takes no more requests than a plain walk, and no more than one for each span and
-one for each thousand new keys. Long walks are cut at spans and done side by side, which needs the keys in byte order,
-as S3 gives them; a server that is seen to have another order gets one walk from beginning to end.
+one for each thousand new keys. Long walks are cut at spans and at known folders and done side by side, which needs the
+keys in byte order, as S3 gives them; a server that is seen to have another order gets one walk from beginning to end.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from consumer.storage.files import changed, check_length, nanoseconds
 from consumer.storage.patience import patiently
 from consumer.storage.s3_client import s3_client
 from consumer.storage.settings import StorageSettings
-from consumer.storage.spans import Span, Spans
+from consumer.storage.spans import Spans
 
 PAGE = 1000
 """Keys in a page, S3's most."""
 SHORT_PAGE = 100
 """Asked for behind a leap when a long span follows: mostly a few new keys, and then keys of that span."""
-PART = 8
+PART = 3
 """Requests that are worth a thread of their own."""
+_OF_A_FOLDER = 3
+"""Keys of a folder outside of spans: its last file, its index file and its schema file."""
 THREADS = 16
 
 
@@ -175,18 +177,22 @@ def _check_range(told: str, content: bytes) -> None:
 
 
 def _parts(spans: Spans) -> Iterable[tuple[str, str | None]]:
-    """Where to cut the walk for threads: begin behind a span, end where a later one begins."""
-    requests = sum(min(span.count / PAGE, 1) for span in spans.all)
+    """Where to cut the walk for threads: each part begins behind a span, or at a known folder, and ends where a later
+    one begins. No file has the name of a folder with a slash, so none is on both sides of a cut, and none on neither.
+    """
+    pieces = [(span.first, span.end, min(span.count / PAGE, 1)) for span in spans.all]
+    listed = (folder for folder in spans.looked_into if spans.covering(folder) is None)
+    pieces = sorted([*pieces, *((folder, folder, _OF_A_FOLDER / PAGE) for folder in listed)])
+    requests = sum(worth for *_, worth in pieces)
     wanted = max(min(int(requests / PART), THREADS), 1)
-    cuts: list[Span] = []
+    begins, ends = [""], list[str | None]()
     passed = 0.0
-    for span in spans.all:
-        passed += min(span.count / PAGE, 1)
-        if passed >= requests * (len(cuts) + 1) / wanted and len(cuts) + 1 < wanted:
-            cuts.append(span)
-    begins = ["", *(span.end for span in cuts)]
-    ends = [*(span.first for span in cuts), None]
-    return zip(begins, ends, strict=True)
+    for first, end, worth in pieces:
+        passed += worth
+        if passed >= requests * len(begins) / wanted and len(begins) < wanted:
+            ends.append(first)
+            begins.append(end)
+    return zip(begins, [*ends, None], strict=True)
 
 
 def _reached(file: StoredFile, end: str | None) -> bool:

@@ -45,9 +45,13 @@ class Span:
 class Spans:
     """Spans that do not overlap, in path order."""
 
-    def __init__(self, spans: Iterable[Span] = (), closed: Collection[Folder] = ()) -> None:
+    def __init__(
+        self, spans: Iterable[Span] = (), closed: Collection[Folder] = (), looked_into: Iterable[str] = ()
+    ) -> None:
         self.closed = closed
         """Folders of which nothing at all is looked at."""
+        self.looked_into = sorted(looked_into)
+        """The directories of the other folders that are known, each with a slash at its end, in path order."""
         self.all: list[Span] = []
         for span in sorted(spans):
             if self.all and span.first < self.all[-1].end:
@@ -102,7 +106,8 @@ def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
             else:
                 places = (pair for date in run for pair in dates[date].items())
                 found.extend(_below_done(folder, place) for folder, place in places if folder not in whole)
-    return Spans((span for span in found if span.count > 0), folders)
+    looked_into = (f"{directory_of(folder)}/" for folder in progress.folders if folder not in folders)
+    return Spans((span for span in found if span.count > 0), folders, looked_into)
 
 
 def _below_done(folder: Folder, place: FolderProgress) -> Span:

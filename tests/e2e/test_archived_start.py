@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from consumer.spark.jvm import end_jvm
 from consumer.spark.load import SparkLoader
@@ -65,6 +70,32 @@ def test_the_archive_is_used_and_nothing_stays(temporary: Path, loader: SparkLoa
     psutil.wait_procs(workers, timeout=5)
     assert not [worker for worker in workers if worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE]
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("length", [1, 100], ids=["short", "too long for a socket"])
+def test_workers_meet_it_in_its_folder(
+    temporary: Path, loader: SparkLoader, monkeypatch: pytest.MonkeyPatch, length: int
+) -> None:
+    """Where the path of a socket can be so long; else by TCP, as Spark does it."""
+
+    def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch([[os.environ.get("PYTHON_WORKER_FACTORY_SOCK_DIR", "")]], ["x"])
+
+    base = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder = base / ("x" * length)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    try:
+        assert works(loader)
+        rows = SparkSession.builder.getOrCreate().range(1).mapInArrow(seen, "x string").collect()
+        (own,) = folder.glob("storage-consumer-spark-*")
+        assert [row.x for row in rows] == [str(own) if length == 1 else ""]
+        assert own.stat().st_mode & 0o077 == 0, "nobody else can connect"
+        loader.close()
+        assert list(folder.iterdir()) == []
+    finally:
+        shutil.rmtree(base)
 
 
 def test_a_damaged_archive_is_a_plain_start(temporary: Path, loader: SparkLoader, made: Path) -> None:

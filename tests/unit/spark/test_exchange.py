@@ -39,6 +39,11 @@ def test_rows_come_out_as_they_went_in(exchange: Exchange) -> None:
         assert [exchange.get(body) for body in bodies] == parts
 
 
+def test_spark_carries_less_than_the_rows_take() -> None:
+    rows = pa.concat_tables([ROWS] * 1000).combine_chunks()
+    assert len(SHUFFLED.put(rows)) < rows.nbytes // 10
+
+
 def test_only_a_place_in_a_file_goes_through_spark(temporary: Path) -> None:
     with in_files() as exchange:
         exchange.put(ROWS)

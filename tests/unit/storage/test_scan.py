@@ -95,6 +95,22 @@ def test_a_long_listing_leaps_and_is_cut_into_parts(s3: Bucket) -> None:
     assert s3.proxy.listings - len(tables) <= 2, "where little lies between them, spans are not leapt over"
 
 
+def test_a_listing_without_leaps_is_cut_at_known_folders(s3: Bucket) -> None:
+    """Every key is found once: those beside a cut, in front of the first and behind the last one, and unknown ones."""
+    folders = [f"d/t{number:04d}/5/" for number in range(4000)]
+    ends = ("", "!/CDC1.json", "/CDC1.json", "0/CDC1.json")
+    beside = [folder[:-1] + end for folder in folders[::500] for end in ends]
+    keys = sorted({"a/CDC1.json", "metadata", "z/5/CDC1.json", *beside, *(f"{f}CDC2.json" for f in folders[::3])})
+    s3.put_all(dict.fromkeys(keys, b"x"))
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    s3.proxy.requests.clear()
+    assert scanned(files, Spans(looked_into=folders)) == keys
+    assert s3.proxy.listings >= 4, "one for each part"
+    s3.proxy.requests.clear()
+    assert scanned(files, Spans()) == keys
+    assert s3.proxy.listings == 2
+
+
 def test_new_tables_dates_versions_and_schema_files_come_with_it(s3: Bucket) -> None:
     known = "d/t/5/2026-01-01"
     s3.put_all({f"{known}/CDC{number:020d}.json": b"x" for number in range(1, 9)})
