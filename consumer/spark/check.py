@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
 from consumer.ports import Found, Moved, RangeReader, Told
+from consumer.spark.jobs import numbers, numbers_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,28 +38,25 @@ def compared(
     def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import told_buckets
 
-        for batch in batches:
-            for group in batch.column(0).to_pylist():
-                number, pieces = groups[group]
-                parts = told_buckets(number, pieces, meeting, reader, tell)
-                yield from map(_part_batch, parts)
+        for group in numbers_in(batches):
+            number, pieces = groups[group]
+            parts = told_buckets(number, pieces, meeting, reader, tell)
+            yield from map(_part_batch, parts)
 
     def held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import held_buckets
 
-        for batch in batches:
-            for reading in batch.column(0).to_pylist():
-                own = range(reading, comparer.ranges, readers)
-                yield from map(_part_batch, held_buckets(own, meeting))
+        for reading in numbers_in(batches):
+            own = range(reading, comparer.ranges, readers)
+            yield from map(_part_batch, held_buckets(own, meeting))
 
     def beside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import other_buckets
 
         assert other is not None
-        for batch in batches:
-            for reading in batch.column(0).to_pylist():
-                own = range(reading, other.ranges, others)
-                yield from map(_part_batch, other_buckets(own, other, meeting))
+        for reading in numbers_in(batches):
+            own = range(reading, other.ranges, others)
+            yield from map(_part_batch, other_buckets(own, other, meeting))
 
     def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import compare_parts
@@ -73,12 +71,12 @@ def compared(
 
     comparer = meeting.comparer
     readers = max(1, min(at_a_time, comparer.ranges))
-    parts = spark.range(0, readers, 1, readers).mapInArrow(held, _PART)
+    parts = numbers(spark, readers).mapInArrow(held, _PART)
     others = max(1, min(at_a_time, other.ranges)) if other is not None else 0
     if others:
-        parts = parts.union(spark.range(0, others, 1, others).mapInArrow(beside, _PART))
+        parts = parts.union(numbers(spark, others).mapInArrow(beside, _PART))
     if groups:
-        parts = parts.union(spark.range(0, len(groups), 1, len(groups)).mapInArrow(told, _PART))
+        parts = parts.union(numbers(spark, len(groups)).mapInArrow(told, _PART))
     shuffled = parts.repartitionById(meeting.buckets, "partition")
     return shuffled.mapInArrow(compare, "body binary")
 

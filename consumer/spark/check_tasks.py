@@ -22,8 +22,9 @@ from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_forms import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
+from consumer.spark.folding import decode_files, decode_folded
 from consumer.spark.meeting import HELD, Meeting, Part
-from consumer.spark.tasks import FAILED, decode_files, decode_folded, of_table
+from consumer.spark.tasks import FAILED, of_table
 from consumer.target import Comparer
 from consumer.types.json_texts import json_form
 

@@ -35,6 +35,12 @@ def numbers(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, count)
 
 
+def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """Those of one task."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
 def results(rows: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> list[Pickled]:
     """Those that `run` makes of `rows` in tasks, by `result_batch`."""
     return [(row.task, row.body) for row in rows.mapInArrow(run, "task int, body binary").collect()]

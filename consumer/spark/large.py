@@ -16,7 +16,7 @@ import pyarrow as pa
 from consumer.model.load import LoadTask
 from consumer.ports import Moved, RangeReader
 from consumer.spark.exchange import Exchange
-from consumer.spark.jobs import Pickled, numbers, result_batch, results
+from consumer.spark.jobs import Pickled, numbers, numbers_in, result_batch, results
 from consumer.spark.sizes import Group, batches_of
 from consumer.spark.tasks import FAILED, STATS, Part, decode_to_buckets, write_buckets
 from consumer.target import Writer
@@ -38,7 +38,7 @@ class Large:
     exchange: Exchange
 
     def parts(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Part]:
-        for share in _numbers(batches):
+        for share in numbers_in(batches):
             yield from decode_to_buckets(
                 self.shares[share], self.task, self.reader, self.buckets, self.tell, self.exchange
             )
@@ -99,14 +99,8 @@ def in_two_jobs(spark: SparkSession, load: Large, at_a_time: int, most: int) -> 
     count, shares = len(batches), [batches[number::most] for number in range(min(most, len(batches)))]
 
     def write(ranges: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for share in _numbers(ranges):
+        for share in numbers_in(ranges):
             rows = ((batch, pa.py_buffer(body)) for batch, bodies in enumerate(shares[share]) for body in bodies)
             yield from load.results(rows, count)
 
     yield from results(numbers(spark, len(shares)), write)
-
-
-def _numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
-    """Those of a task."""
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
