@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,8 @@ _OF_NUMBER, _OF_TEXT = 2, 4
 """Quotes of a member."""
 _NUMBER = re.compile(rb'("[^"]*"):-?(0|[1-9]\d{0,8})(,|\})')
 _MOST_LEARNED = 64
+_FEW_MEMBERS, _MOST_ORDERS = 6, 1000
+"""Six members have 720 orders: a block has nearly all of them."""
 _BAGS = ("sqlType", "mysqlType")
 """Objects that TiCDC writes in any order, one of them with numbers that go by the row's values."""
 
@@ -55,6 +58,23 @@ class Bag:
     quotes: int
     """Of each member."""
     known: dict[bytes, int]
+    orders: dict[bytes, None] = field(default_factory=dict)
+    """Texts as long as `text` that have each member once, where so few members have few orders."""
+
+    def all_known(self, texts: npt.NDArray[np.uint8]) -> bool:
+        """Whether all rows of `texts`, which are as long as `text`, are of `orders`."""
+        if not self.orders:
+            return False
+        kind = pa.binary(len(self.text))
+        rows = pa.FixedSizeBinaryArray.from_buffers(kind, len(texts), [None, pa.py_buffer(texts)])
+        return bool(pc.index_in(rows, value_set=pa.array(self.orders, kind)).null_count == 0)
+
+    def learn(self, texts: pa.LargeStringArray) -> None:
+        """`texts` have each member once."""
+        if self.count > _FEW_MEMBERS or len(self.orders) > _MOST_ORDERS:
+            return
+        as_long = texts.filter(pc.equal(pc.binary_length(texts), len(self.text)))
+        self.orders.update(dict.fromkeys(as_long.cast(pa.large_binary()).unique().to_pylist()))
 
     def has_each(self, members: pa.LargeBinaryArray) -> Flags:
         """Which rows have each member once: `members` are `count` of each row."""

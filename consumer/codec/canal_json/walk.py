@@ -186,9 +186,11 @@ class Walk:
 
     def _pass_bag(self, bag: Bag) -> None:
         alike = self._lines.text.startswith(bag.text, int(self._at[0]))
-        if alike and _equal(self._bytes(len(bag.text)), bag.text).all():
-            self._at = self._at + len(bag.text)
-            return
+        if alike or bag.orders:
+            found = self._bytes(len(bag.text))
+            if (alike and _equal(found, bag.text).all()) or bag.all_known(found):
+                self._at = self._at + len(bag.text)
+                return
         ends = self._lines.ends[self.rows]
         behind = self._lines.next(_BRACE, self._at, ends) + 1
         good = behind <= ends
@@ -206,8 +208,10 @@ class Walk:
         seconds = quotes.reshape(-1, bag.count * bag.quotes)[:, bag.quotes :: bag.quotes]
         offsets = np.append(np.column_stack((begins[:-1], seconds)).ravel(), begins[-1])
         buffers = [None, pa.py_buffer(offsets), text]
+        good = bag.has_each(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers))
+        bag.learn(self._lines.spans(self._at[good], behind[good]))
         self._at = behind
-        self._keep(bag.has_each(pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)))
+        self._keep(good)
 
     def _objects(self, ends: Ints) -> tuple[Ints, Ints, pa.Buffer]:
         """What is up to `ends`, together: its quotes; where each row's part begins, and where all end; the text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import tracemalloc
 
@@ -9,6 +10,7 @@ import pytest
 
 from consumer.codec.canal_json import alike
 from consumer.codec.canal_json.alike import AlikeLines
+from consumer.codec.canal_json.forms import Bag
 from consumer.codec.canal_json.rows import RowParser
 from consumer.model.columns import Column
 from tests.property.test_alike_lines import facts, outcome
@@ -134,6 +136,30 @@ def test_lines_that_are_not_alike_are_not_compared_again() -> None:
     assert reader.taken == 0
     reader.parse(like.replace(b"\\", b""))
     assert reader.taken == 0
+
+
+def narrow_line(number: int, order: tuple[str, ...], **types: str) -> bytes:
+    row = {"id": str(number), "a": "x", "b": None}
+    known = {"id": "int", "a": "varchar", "b": "varchar"} | types
+    types = {name: known[name] for name in order}
+    return row_line("INSERT", row, commit_ts=(1 << 58) + number, es=1 << 40, ts=1 << 40, mysqlType=types) + b"\r\n"
+
+
+def test_orders_of_few_types_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = target_of([Column("id", "INT", nullable=False), Column("a", "VARCHAR"), Column("b", "VARCHAR")])
+    parser = RowParser(target)
+    reader = AlikeLines(target, parser)
+    orders = [*itertools.permutations(["id", "a", "b"])]
+    block = b"".join(narrow_line(n, orders[n % len(orders)]) for n in range(COUNT))
+    assert facts(reader.parse(block)) == facts(parser.parse(block))
+    monkeypatch.delattr(Bag, "has_each")
+    assert facts(reader.parse(block)) == facts(parser.parse(block))
+    assert reader.taken == 2 * COUNT
+    other = block + narrow_line(1, orders[0], a="varchaR") + narrow_line(2, ("a", "a", "a"), a="char")
+    with pytest.raises(AttributeError):
+        reader.parse(other)
+    monkeypatch.undo()
+    assert outcome(reader.parse, other) == outcome(parser.parse, other) != "refused"
 
 
 @pytest.mark.parametrize("name", NAMES)
