@@ -74,8 +74,10 @@ class SparkLoader:
                     results[number].append(pickle.loads(body))
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
-            self._lose(session)
-            broken = error if isinstance(error, ConsumerError) else told(error, self._settings)
+            try:
+                broken = error if isinstance(error, ConsumerError) else told(error, self._settings)
+            finally:
+                self._lose(session)
             results = {task.number: [broken] for task in tasks}
         return [_outcome(task, results[task.number]) for task in tasks]
 
@@ -115,8 +117,10 @@ class SparkLoader:
         except ConsumerError:
             raise
         except Exception as error:
-            self._lose(session)
-            raise told(error, self._settings) from error
+            try:
+                raise told(error, self._settings) from error
+            finally:
+                self._lose(session)
 
     def abandon(self) -> None:
         """Leave the jobs in hand, or Spark's start: writers are locked out by the next run."""
@@ -142,7 +146,8 @@ class SparkLoader:
             return self._session
 
     def _lose(self, session: Session) -> None:
-        """Forget a session whose JVM is gone: the next load starts another."""
+        """Forget a session whose JVM is gone, or cannot run jobs any more: the next load starts another. Its errors can
+        be told only before."""
         with self._starting:
             if self._session is session and not session.alive():
                 session.close()

@@ -43,9 +43,12 @@ class Session:
     one_machine: bool
 
     def alive(self) -> bool:
-        """Whether its JVM answers and can run jobs."""
+        """Whether its JVM answers and can run jobs, and has the folder still in which workers meet it."""
         from consumer.spark.internals import is_running
 
+        folder = own_folder() if self.owned else None
+        if folder is not None and not os.path.isdir(folder):
+            return False
         try:
             return is_running(self.spark.sparkContext)
         except Exception:  # py4j raises what the operating system says of its socket, and errors of its own

@@ -16,11 +16,13 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from consumer.errors import JobBroken, TargetUnavailable
 from consumer.spark.jvm import end_jvm
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from tests.e2e.test_signals import ENDS_WITHIN, NOTICED_WITHIN, Consumer, launching, working
-from tests.integration.spark.test_failures import works
+from tests.integration.spark.test_failures import Failing, task, works
+from tests.support.canal_json import MemoryReader
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,17 @@ def test_workers_meet_it_in_its_folder(
         assert list(folder.iterdir()) == []
     finally:
         shutil.rmtree(base)
+
+
+def test_a_temporary_folder_that_somebody_removes_is_made_anew(temporary: Path, loader: SparkLoader) -> None:
+    assert works(loader)
+    (own,) = temporary.glob("storage-consumer-spark-*")
+    shutil.rmtree(own)
+    (outcome,) = loader.load([task(0)], Failing(TargetUnavailable("it went away")), MemoryReader(b""))
+    assert isinstance(outcome.error, JobBroken)
+    assert works(loader)
+    loader.close()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_damaged_archive_is_a_plain_start(temporary: Path, loader: SparkLoader, made: Path) -> None:
