@@ -100,7 +100,7 @@ def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
     for key, dates in series.items():
         closed = closed_dates[key]
         folders.update(folder for date in closed for folder in dates[date])
-        for (over, _), run in groupby(sorted(dates), partial(_neighbourhood, closed)):
+        for (over, _), run in groupby(sorted(dates, key=_in_path_order), partial(_neighbourhood, closed)):
             if over:
                 found.append(_closed_span([dates[date] for date in run]))
             else:
@@ -120,6 +120,11 @@ def _closed(dates: _Dates, before: datetime) -> set[str]:
     """The dates that are over."""
     over = (date for date in sorted(dates)[:-1] if date and date < before.strftime(_DATE_FORMATS[date_level(date)]))
     return {date for date in over if not any(place.waits for place in dates[date].values())}
+
+
+def _in_path_order(date: str) -> str:
+    """A month's folder comes behind those of its days, where a changefeed has had both."""
+    return f"{date}/"
 
 
 def _neighbourhood(closed: Set[str], date: str) -> tuple[bool, str]:

@@ -165,3 +165,13 @@ def test_overlapping_spans_become_one() -> None:
     assert [found.covering(path) is not None for path in "abcdef"] == [True, True, True, False, True, False]
     assert found.after("a") == found.all[1]
     assert found.after("e") is None
+
+
+def test_months_and_days_of_one_table_are_told_apart() -> None:
+    """By its path a month comes behind its days."""
+    months = dated("2026-01", "2026-02", "2026-02-15", "2026-03-10")
+    known = {**OLDEST, **dict.fromkeys(months, DONE)}
+    found = read_spans(Progress("u", NOON, folders=known), [months[2]])
+    assert closed(found, months[2]) == []
+    found = spans(*dated("2025-02", "2025-02-14", "2025-02-15", "2025-02-16", "2026-03-10"))
+    assert all(span.first < span.end for span in found.all)
