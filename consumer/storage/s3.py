@@ -118,7 +118,7 @@ class S3Files:
             if span is None and token is None:
                 raise StorageUnavailable("the storage's listing breaks off: it says that there is more, but not where")
             if span is None:
-                begin, request = "", {"ContinuationToken": token}
+                begin, request = "" if files else begin, {"ContinuationToken": token}
             else:
                 begin = after = span.end
                 request = self._leap(spans, after)

@@ -98,7 +98,7 @@ def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
         closed_dates[oldest[1]].remove(oldest[0])
     folders: set[Folder] = set()
     for key, dates in series.items():
-        closed = closed_dates[key]
+        closed = _whole_stretches(dates, closed_dates[key])
         folders.update(folder for date in closed for folder in dates[date])
         for (over, _), run in groupby(sorted(dates, key=_in_path_order), partial(_neighbourhood, closed)):
             if over:
@@ -120,6 +120,15 @@ def _closed(dates: _Dates, before: datetime) -> set[str]:
     """The dates that are over."""
     over = (date for date in sorted(dates)[:-1] if date and date < before.strftime(_DATE_FORMATS[date_level(date)]))
     return {date for date in over if not any(place.waits for place in dates[date].values())}
+
+
+def _whole_stretches(dates: _Dates, closed: set[str]) -> set[str]:
+    """`closed` without a month or year of which a day is looked at, where a changefeed has had both: some servers (not
+    S3's own) list the days behind their month, and a leap over it would pass them."""
+    if len({len(date) for date in dates}) < 2:
+        return closed
+    looked_at = dates.keys() - closed
+    return {date for date in closed if not any(other.startswith(f"{date}-") for other in looked_at)}
 
 
 def _in_path_order(date: str) -> str:

@@ -23,17 +23,19 @@ class Server:
     """Pages of four keys. `start_after`: it begins behind the key that is asked for; `truncated`, `token`: what its
     answers hold."""
 
-    def __init__(self, start_after: bool = True, truncated: bool = True, token: bool = True) -> None:
-        self.start_after, self.truncated, self.token = start_after, truncated, token
+    def __init__(
+        self, start_after: bool = True, truncated: bool = True, token: bool = True, keys: list[str] = KEYS
+    ) -> None:
+        self.start_after, self.truncated, self.token, self.keys = start_after, truncated, token, keys
         self.requests = 0
 
     def page(self, request: dict[str, Any]) -> dict[str, Any]:
         self.requests += 1
         assert self.requests < 50, "it does not end"
         behind = request.get("StartAfter", "") if self.start_after else ""
-        at = int(request.get("ContinuationToken", sum(key <= behind for key in KEYS)))
-        more = at + PAGE < len(KEYS)
-        answer: dict[str, Any] = {"Contents": [{"Key": k, "Size": 1, "ETag": "e"} for k in KEYS[at : at + PAGE]]}
+        at = int(request.get("ContinuationToken", sum(key <= behind for key in self.keys)))
+        more = at + PAGE < len(self.keys)
+        answer: dict[str, Any] = {"Contents": [{"Key": k, "Size": 1, "ETag": "e"} for k in self.keys[at : at + PAGE]]}
         if self.truncated:
             answer["IsTruncated"] = more
         if more and self.token:
@@ -67,3 +69,9 @@ def test_every_new_file_is_found_once(server: Server, monkeypatch: pytest.Monkey
 def test_a_listing_that_does_not_say_where_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StorageUnavailable, match="not where"):
         listed(Server(token=False), monkeypatch)
+
+
+def test_folders_own_entries_do_not_hide_that_a_server_makes_no_leaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that holds nothing else comes first, behind each leap too."""
+    folders = [f"a/{number}/" for number in range(PAGE)]
+    assert listed(Server(start_after=False, keys=folders + KEYS), monkeypatch) == NEW

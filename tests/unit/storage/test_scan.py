@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from consumer.model.files import Folder
+from consumer.model.names import ms_to_tso
 from consumer.model.progress import FolderProgress, Progress
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
+from consumer.storage.s3 import PAGE
 from consumer.storage.settings import StorageSettings
-from consumer.storage.spans import Span, Spans
+from consumer.storage.spans import Span, Spans, read_spans
 from tests.cloud_servers import CloudServer
 from tests.unit.storage.conftest import Bucket
 
@@ -133,6 +136,23 @@ def test_new_tables_dates_versions_and_schema_files_come_with_it(s3: Bucket) -> 
     assert sorted(file.path for group in listing.files.values() for file in group) == sorted([last.path, *new])
     other = Progress("s3://another/upstream", 9, folders=folders)
     assert sum(map(len, reader.listing(10, other).files.values())) == 8 + len(new)
+
+
+def test_days_beside_months_are_found_whatever_the_order_of_keys(s3: Bucket) -> None:
+    """This server lists a month's folder in front of those of its days. The first page ends in the month."""
+    dates = ["1999-12-30", "2025-01", "2025-01-05", "2025-01-20", "2025-02", "2026-03-10"]
+    paths = [f"d/t/5/{date}/CDC{number:020d}.json" for date in dates for number in range(1, 4)]
+    s3.put_all(dict.fromkeys([*(f"a/{number}" for number in range(PAGE - 5)), *paths], b"x"))
+    known = {Folder("d/t", 5, "", date): FolderProgress(3, 1, "a") for date in dates}
+    moment = ms_to_tso(int(datetime(2026, 3, 10, tzinfo=UTC).timestamp() * 1000))
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    for looked_at in known:
+        spans = read_spans(Progress("u", moment, folders=known), [looked_at])
+        folder = f"d/t/5/{looked_at.date}/"
+        assert [path for path in scanned(files, spans) if path.startswith(folder)] == [
+            path for path in paths if path.startswith(folder)
+        ]
+        assert spans.closed
 
 
 def test_a_server_with_another_order_of_keys_is_walked_in_its_own(s3: Bucket) -> None:

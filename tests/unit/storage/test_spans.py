@@ -175,3 +175,12 @@ def test_months_and_days_of_one_table_are_told_apart() -> None:
     assert closed(found, months[2]) == []
     found = spans(*dated("2025-02", "2025-02-14", "2025-02-15", "2025-02-16", "2026-03-10"))
     assert all(span.first < span.end for span in found.all)
+
+
+def test_a_month_is_looked_at_while_a_day_of_it_is() -> None:
+    month, day, later = dated("2026-01", "2026-01-31", "2026-03-10")
+    known = {**OLDEST, **dict.fromkeys((month, day, later), DONE)}
+    progress = Progress("u", NOON, folders=known)
+    assert closed(read_spans(progress), month, day) == ["2026-01", "2026-01-31"]
+    assert closed(read_spans(progress, [day]), month, day) == []
+    assert closed(read_spans(progress, [month]), month, day) == ["2026-01-31"]
