@@ -54,7 +54,8 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class RoundContext:
-    """`stopped` are the tables that go no further, with the reason. `deferred` are those that are retried."""
+    """`stopped` are the tables that go no further, with the reason. `deferred` are those that are retried. `loaded` are
+    those that this round found in the target, and wrote to."""
 
     ports: Ports
     options: RoundOptions
@@ -67,6 +68,7 @@ class RoundContext:
     side: SideBySide
     stopped: dict[TableName, ConsumerError]
     others: Others
+    loaded: set[TableName] = field(default_factory=set)
 
     @property
     def progress(self) -> Progress:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from consumer.errors import ConsumerError, TableMissing
 from consumer.model.actions import Action
 from consumer.model.commands import resync_command
@@ -66,15 +68,16 @@ def _ran(table: TableName, progress: Progress) -> bool:
 
 
 def all_gone(
-    sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions
+    sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions, loaded: Collection[TableName]
 ) -> dict[TableName, ConsumerError]:
     """Tables that are in order according to the progress, and that somebody has dropped in the target. Where the
-    checkpoint went back, statements above it may have taken them away: these are not looked at."""
-    live = (name for name in assembly.timeline.live if options.wanted(name))
+    checkpoint went back, statements above it may have taken them away: these are not looked at, nor those that were
+    `loaded` just now."""
+    live = (name for name in assembly.timeline.live if options.wanted(name) and name not in loaded)
     places = ((name, progress.table(name)) for name in live)
     looked = (n for n, p in places if p.state is State.OK and p.applied_ts <= assembly.checkpoint)
     there = {name: options.naming.target(name) for name in looked}
-    absent = sink.missing(set(there.values()))
+    absent = sink.missing(set(there.values())) if there else ()
     if not absent:
         return {}
     missing = [name for name, target in there.items() if target in absent]

@@ -84,6 +84,7 @@ class LoadResults:
             taken = seconds[outcome.task.number]
             load, consumer = self._open.pop(outcome.task.number), context.consumers[outcome.table]
             context.round.loaded(load, consumer.read(load, outcome))
+            context.loaded.add(outcome.table)
             context.tell(StepFinished(consumer.count(load, outcome, taken), taken, outcome.task.bytes))
         for note in notes_of(done, context.options.dialect, context.options.key_loss):
             context.tell(note)
