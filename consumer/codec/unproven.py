@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,8 +42,15 @@ def _in_doubled(values: pa.ChunkedArray, doubled: Sequence[tuple[str, str]]) -> 
 
 def _with_lost_bytes(texts: pa.ChunkedArray) -> int:
     """How many of `texts` hold U+FFFD. To look for it in all their bytes at once is six times faster than in each."""
-    chunks = (chunk for chunk in texts.chunks if chunk.buffers()[2] is not None)
-    return sum(_count(pc.match_substring(c, _LOST)) for c in chunks if _LOST_BYTES.search(c.buffers()[2]))
+    return sum(_count(pc.match_substring(chunk, _LOST)) for chunk in texts.chunks if _has_lost_bytes(chunk))
+
+
+def _has_lost_bytes(texts: pa.LargeStringArray) -> bool:
+    _, offsets, content = texts.buffers()
+    if content is None:
+        return False
+    first, last = np.frombuffer(offsets, np.int64)[[texts.offset, texts.offset + len(texts)]].tolist()
+    return _LOST_BYTES.search(content, first, last) is not None
 
 
 def _count(flags: pa.ChunkedArray) -> int:

@@ -68,7 +68,7 @@ def _ran(table: TableName, progress: Progress) -> bool:
 
 
 def all_gone(
-    sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions, loaded: Collection[TableName]
+    sink: Sink, assembly: Assembly, progress: Progress, options: RoundOptions, loaded: Collection[TableName] = ()
 ) -> dict[TableName, ConsumerError]:
     """Tables that are in order according to the progress, and that somebody has dropped in the target. Where the
     checkpoint went back, statements above it may have taken them away: these are not looked at, nor those that were

@@ -161,9 +161,7 @@ class ConsumerManager:
         assert context is not None
         found = self.ledger.patiently(
             "look at the target",
-            lambda: all_gone(
-                context.ports.sink, context.assembly, context.progress, context.options, context.loaded
-            ),
+            lambda: all_gone(context.ports.sink, context.assembly, context.progress, context.options, context.loaded),
         )
         for name, error in found.items():
             context.stop(name, error)

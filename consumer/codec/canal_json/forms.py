@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ _MOST_DIGITS = 18
 _OF_NUMBER, _OF_TEXT = 2, 4
 """Quotes of a member."""
 _NUMBER = re.compile(rb'("[^"]*"):-?(0|[1-9]\d{0,8})(,|\})')
+MANY = 24
+"""So many texts of a line, and more, are found at once."""
 _MOST_LEARNED = 64
 _FEW_MEMBERS, _MOST_ORDERS = 6, 1000
 """Six members have 720 orders: a block has nearly all of them."""
@@ -43,6 +47,14 @@ class Text:
     """A text in quotes, or null."""
 
     path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts, and what is between each two: it has one name."""
+
+    paths: tuple[Path, ...]
+    between: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,7 @@ class Bag:
         return len(self.known) > before
 
 
-Piece = Fixed | Text | Bag
+Piece = Fixed | Text | Texts | Bag
 
 
 def form_of(line: bytes) -> list[Piece] | None:
@@ -117,7 +129,31 @@ def form_of(line: bytes) -> list[Piece] | None:
     form = _Form()
     form.object(row, ())
     form.text += line[len(body) :]
-    return form.ended()
+    return _joined(form.ended())
+
+
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The same, with `Texts` where many stand beside one another."""
+    joined: list[Piece] = []
+    while pieces:
+        texts = _texts_at_the_beginning(pieces)
+        many = len(texts.paths) >= MANY
+        joined.append(texts if many else pieces[0])
+        pieces = pieces[2 * len(texts.paths) - 1 if many else 1 :]
+    return joined
+
+
+def _texts_at_the_beginning(pieces: Sequence[Piece]) -> Texts:
+    paths: list[Path] = []
+    between: list[bytes] = []
+    for text, behind in zip_longest(pieces[::2], pieces[1::2]):
+        if not isinstance(text, Text):
+            break
+        paths.append(text.path)
+        if not (isinstance(behind, Fixed) and not behind.numbers and behind.text.count(b'"') == 2):
+            break
+        between.append(behind.text)
+    return Texts(tuple(paths), tuple(between[: len(paths) - 1]))
 
 
 class _Form:

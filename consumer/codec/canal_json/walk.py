@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from consumer.codec.batches import Flags, Ints
-from consumer.codec.canal_json.forms import Bag, Fixed, Path, Piece, Text
+from consumer.codec.canal_json.forms import Bag, Fixed, Path, Piece, Text, Texts
+from consumer.codec.canal_json.texts import FoundTexts, find_texts
 
 _LINE_FEED, _RETURN, _QUOTE, _BACKSLASH, _BRACE, _ZERO = b'\n\r"\\}0'
 _FIRST_PRINTED = 0x20
@@ -108,6 +109,7 @@ class Walk:
         self._digits: dict[Path, Octets] = {}
         self._texts: dict[Path, tuple[Ints, Ints, Flags | None]] = {}
         """Where each begins and ends, and whether it is null (None: none is)."""
+        self._many: list[FoundTexts] = []
         for piece in form:
             if self.rows.size:
                 match piece:
@@ -115,12 +117,17 @@ class Walk:
                         self._pass(piece)
                     case Text():
                         self._pass_text(piece.path)
+                    case Texts():
+                        self._pass_texts(piece)
                     case Bag():
                         self._pass_bag(piece)
         self._keep(self._at == lines.ends[self.rows])
 
     def text(self, path: Path) -> pa.LargeStringArray:
         """The values of a text; they need not be UTF-8. Nulls where the form has none there."""
+        for many in self._many:
+            if path in many.places:
+                return many.column(path)
         if path not in self._texts:
             return pa.nulls(len(self.rows), pa.large_string())
         return self._lines.spans(*self._texts[path])
@@ -141,6 +148,8 @@ class Walk:
             path: (begins[good], ends[good], None if null is None else null[good])
             for path, (begins, ends, null) in self._texts.items()
         }
+        for many in self._many:
+            many.keep(good)
 
     def _bytes(self, length: int) -> Octets:
         """The next bytes of each row: an array of (rows, length). They are 0 where the block has not so many."""
@@ -184,6 +193,16 @@ class Walk:
             self._texts[path] = self._at + 1, np.where(quoted, closing, self._at + 1), ~quoted
             self._at = np.where(quoted, closing + 1, self._at + 4)
 
+    def _pass_texts(self, texts: Texts) -> None:
+        while self.rows.size:
+            quotes, begins, text = self._objects(self._lines.ends[self.rows])
+            good, found = find_texts(texts, text, quotes, begins)
+            if found is not None:
+                self._at = self._at + found.behind - begins[:-1]
+                self._many.append(found)
+                return
+            self._keep(good)
+
     def _pass_bag(self, bag: Bag) -> None:
         alike = self._lines.text.startswith(bag.text, int(self._at[0]))
         if alike or bag.orders:
@@ -214,7 +233,7 @@ class Walk:
         self._keep(good)
 
     def _objects(self, ends: Ints) -> tuple[Ints, Ints, pa.Buffer]:
-        """What is up to `ends`, together: its quotes; where each row's part begins, and where all end; the text."""
+        """The text up to `ends`: where it has quotes; where each row begins in it, and the last one ends; the text."""
         _, begins, text = self._lines.spans(self._at, ends).buffers()
         quotes = np.flatnonzero(np.frombuffer(text, np.uint8) == _QUOTE)
         return quotes, np.frombuffer(begins, np.int64)[: len(ends) + 1], text
