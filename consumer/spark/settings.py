@@ -25,8 +25,7 @@ class SparkSettings:
 
 def sockets_in(folder: str | None) -> dict[str, str]:
     """Properties with which the JVM meets its Python workers in `folder`, where a socket's path can be so long. Over
-    TCP each task waits 40 ms for its first rows: Spark sends them in small pieces, and the system delays what answers
-    these."""
+    TCP it sends rows in small pieces, each of which waits for the answer to the one before (see `daemon`)."""
     if folder is None or len(os.fsencode(folder)) + _SOCKET_NAME > _LONGEST_SOCKET:
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
