@@ -165,3 +165,14 @@ def test_a_server_with_another_order_of_keys_is_walked_in_its_own(s3: Bucket) ->
         f"{table}/5/CDC{number:020d}.json" for table in tables for number in (range(1, 6) if "-b" in table else (4, 5))
     }
     assert scanned(files, spans) == sorted(expected)
+
+
+def test_walks_beside_one_another_that_do_not_meet_are_walked_again(s3: Bucket) -> None:
+    """This server lists shop before shop-eu. A walk that is cut in shop-eu ends where it sees the first of shop, and
+    the next one begins behind all of shop: each has its keys in byte order."""
+    folders = [f"shop-eu/t{number:04d}/5/" for number in range(3000)]
+    keys = [f"shop/t/5/CDC{number:020d}.json" for number in range(1, PAGE + 2)]
+    keys += [f"{folder}CDC{1:020d}.json" for folder in folders[::1000]]
+    s3.put_all(dict.fromkeys(keys, b"x"))
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    assert scanned(files, Spans(looked_into=folders)) == sorted(keys)
