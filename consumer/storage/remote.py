@@ -78,7 +78,13 @@ class RemoteFiles:
                 yield file
 
     def _listed(self, directory: str, spans: Spans) -> Iterator[StoredFile]:
-        for info in self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True):
+        try:
+            entries = self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True)
+        except FileNotFoundError:  # a clean-up was faster; the storage itself must be there
+            if not directory:
+                raise
+            return
+        for info in entries:
             file = self._stored(info)
             if info["type"] == "file" and not info["name"].endswith("/"):
                 yield file

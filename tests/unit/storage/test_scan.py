@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from consumer.model.files import Folder
+from consumer.model.files import Folder, StoredFile
 from consumer.model.names import ms_to_tso
 from consumer.model.progress import FolderProgress, Progress
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
+from consumer.storage.remote import RemoteFiles
 from consumer.storage.s3 import PAGE
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Span, Spans, read_spans
@@ -80,6 +81,25 @@ def test_another_storage(cloud: CloudServer) -> None:
     assert scanned(files, Spans()) == sorted(PATHS)
     for spans in (SPANS, many(SPANS)):
         assert scanned(files, spans) == EXPECTED
+
+
+def test_folders_that_vanish_from_another_storage_meanwhile_are_left_out(
+    cloud: CloudServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TiCDC's clean-up deletes a folder between the look at what is above it and the look into it."""
+    for path in PATHS:
+        cloud.put(f"vanish/{path}", b"x")
+    files = open_files(StorageSettings.from_uri(cloud.uri("vanish")))
+    assert isinstance(files, RemoteFiles)
+    gone, listed = "d/a-b/5/2026-01-01", RemoteFiles._listed
+
+    def look(self: RemoteFiles, directory: str, spans: Spans) -> Iterator[StoredFile]:
+        if directory == gone:
+            self._filesystem().rm(f"{self.settings.base}/{gone}", recursive=True)
+        return listed(self, directory, spans)
+
+    monkeypatch.setattr(RemoteFiles, "_listed", look)
+    assert scanned(files, many(SPANS)) == [path for path in EXPECTED if not path.startswith(gone)]
 
 
 def test_a_long_listing_leaps_and_is_cut_into_parts(s3: Bucket) -> None:
