@@ -193,6 +193,11 @@ def test_status_tells_how_long_unread_files_will_be_there(feed: Feed, replica: M
         found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
         assert found is not None
         assert found.days_left == left
+    # By hand: on no calendar.
+    feed.puts("d.t", at(1, 1), {at(8): (8, "x")}, date="2026-02-30")
+    found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
+    assert found is not None
+    assert (found.files, found.oldest_date, found.days_left) == (3, "2026-11-07", 0)
 
 
 # First contact: nothing was read before, so nothing shows how far the clean-up went
