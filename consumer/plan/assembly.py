@@ -257,8 +257,12 @@ class Assembly:
         return {**summed_up(self.listing, progress), **without(self.forgotten_folders(progress), progress)}
 
     def left_out(self, progress: Progress) -> set[Folder]:
-        """Folders that were not looked at and can be gone."""
-        return cleaned_up(self.forgotten_folders(progress), self.listing, progress)
+        """Folders that were not looked at, or not at all of their files, and can be gone."""
+        if not self.listing.partial:
+            return set()
+        forgotten = self.forgotten_folders(progress)
+        # A clean-up that is half-way can have taken the last file first.
+        return {*forgotten, *cleaned_up(forgotten, self.listing, progress)}
 
     def exclusions(self, progress: Progress) -> dict[TableName, TableProgress]:
         """Tables and databases left out by the filter, noted where they are, so that a wider filter later finds their

@@ -81,6 +81,23 @@ def test_folders_that_are_gone_are_forgotten_day_by_day(feed: Feed, replica: Mem
     assert set(replica.tables["d.u"]) == set(range(7, 20))
 
 
+def test_a_folder_that_is_deleted_file_by_file_is_known_until_the_last_one_is_gone(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    """The clean-up of another's making takes the last file first, and then the first one."""
+    files = [feed.puts("d.t", at(1, 1), {at(7, n): (70 + n, "x")}, date="2026-11-07") for n in (1, 2, 3)]
+    feed.index("d.t", at(1, 1), 3, date="2026-11-07")
+    clean_up(feed, before=7)
+    assert replica.once(at(7, 18), tz="UTC").exit_code == 0
+    for day, file in zip((12, 13, 14), (files[2], files[0], files[1]), strict=True):
+        write(feed, day)
+        assert {folder.date for folder in replica.sink.progress().folders} >= {"2026-11-07"}
+        file.unlink()
+        assert replica.once(at(day, 18), tz="UTC").exit_code == 0
+    assert "2026-11-07" not in {folder.date for folder in replica.sink.progress().folders}
+    assert set(replica.tables["d.t"]) == {1, 5, 6, 71, 72, 73, 12, 13, 14}
+
+
 def test_an_idle_storage_whose_folders_are_all_gone_is_no_gap(feed: Feed, replica: MemoryReplica) -> None:
     """The consumer looked every day: what came later than its last look cannot be deleted yet."""
     for day in range(7, 20):
