@@ -19,7 +19,7 @@ from consumer.storage.remote import RemoteFiles
 from consumer.storage.s3 import PAGE
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Span, Spans, read_spans
-from tests.cloud_servers import CloudServer
+from tests.cloud_servers import AzureServer, CloudServer
 from tests.unit.storage.conftest import Bucket
 
 PATHS = [
@@ -81,6 +81,19 @@ def test_another_storage(cloud: CloudServer) -> None:
     assert scanned(files, Spans()) == sorted(PATHS)
     for spans in (SPANS, many(SPANS)):
         assert scanned(files, spans) == EXPECTED
+
+
+def test_azure_with_markers_of_folders_and_odd_names(azure: AzureServer) -> None:
+    """Tools that copy from other storages write an empty blob for each folder."""
+    names = ("d/t", "d#/t?", " d/ t ", "d%2F/t+", "d-x/t", "dä/ü")
+    paths = [f"{name}/5/CDC{number:020d}.json" for name in names for number in (1, 2)]
+    for path in [*paths, "d/", "d/t/", "d/t/5/", "z/"]:
+        azure.put(f"marked/{path}", b"" if path.endswith("/") else b"x")
+    files = open_files(StorageSettings.from_uri(azure.uri("marked")))
+    spans = Spans(Span(f"{name}/5/CDC0", f"{name}/5/CDC{2:020d}", 1) for name in names)
+    assert scanned(files, Spans()) == sorted(paths)
+    for left_out in (spans, many(spans)):
+        assert scanned(files, left_out) == sorted(path for path in paths if path.endswith("2.json"))
 
 
 def test_folders_that_vanish_from_another_storage_meanwhile_are_left_out(
