@@ -141,7 +141,7 @@ class Assembly:
         """The index files that must be read to know what was written anew."""
         every, alive = [file for name in self.tables for file in self.files.get(name, ())], self._alive()
         return Doubts(
-            doubtful_indexes(alive, self.listing, progress),
+            doubtful_indexes(alive, self._known(progress), self.listing, progress),
             old_indexes(every, self.listing, progress),
             lost_indexes(alive, self.listing, progress),
         )
@@ -157,6 +157,12 @@ class Assembly:
         """The files of the tables that exist."""
         alive = (name for name in self.timeline.live if self.wanted(name))
         return [file for name in alive for file in self.files.get(name, ())]
+
+    def _known(self, progress: Progress) -> list[Folder]:
+        """The folders of the tables that exist of which something was read."""
+        live = (name for name in self.timeline.live if self.wanted(name))
+        roots = {file.root for name in live for file in self.catalog.by_table.get(name, ())}
+        return [folder for root in roots for folder in self.read.get(root, ()) if folder in progress.folders]
 
     def recording(self, anew: WrittenAnew) -> Assembly:
         """As it is recorded: without the index files of the unproven folders."""

@@ -98,6 +98,31 @@ def test_a_folder_that_is_deleted_file_by_file_is_known_until_the_last_one_is_go
     assert set(replica.tables["d.t"]) == {1, 5, 6, 71, 72, 73, 12, 13, 14}
 
 
+@pytest.mark.parametrize("looked_at_empty", [True, False])
+def test_a_folder_that_was_emptied_is_begun_anew(looked_at_empty: bool, tmp_path: Path) -> None:
+    """Without date folders: a rule of the bucket deletes the files of an idle table, and TiCDC begins again after a
+    restart with number 1."""
+    feed = Feed(tmp_path)
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+
+    def write(number: int, ts: int) -> None:
+        feed.puts("d.t", 2, {ts: (ts, "x")}, number)
+        feed.index("d.t", 2, number)
+
+    for number in (1, 2, 3):
+        write(number, 10 + number)
+    assert replica.once(20).exit_code == 0
+    shutil.rmtree(feed.folder / "d" / "t" / "2")
+    if looked_at_empty:
+        assert replica.once(30).exit_code == 0
+    for number in (1, 2, 3, 4):
+        write(number, 40 + number)
+        assert replica.once(40 + number).exit_code == 0
+        assert max(replica.tables["d.t"]) == 40 + number
+    assert set(replica.tables["d.t"]) == {11, 12, 13, 41, 42, 43, 44}
+
+
 def test_an_idle_storage_whose_folders_are_all_gone_is_no_gap(feed: Feed, replica: MemoryReplica) -> None:
     """The consumer looked every day: what came later than its last look cannot be deleted yet."""
     for day in range(7, 20):
