@@ -141,7 +141,7 @@ class Assembly:
         """The index files that must be read to know what was written anew."""
         every, alive = [file for name in self.tables for file in self.files.get(name, ())], self._alive()
         return Doubts(
-            doubtful_indexes(alive, self.listing, progress),
+            doubtful_indexes(alive, self._known(progress), self.listing, progress),
             old_indexes(every, self.listing, progress),
             lost_indexes(alive, self.listing, progress),
         )
@@ -157,6 +157,12 @@ class Assembly:
         """The files of the tables that exist."""
         alive = (name for name in self.timeline.live if self.wanted(name))
         return [file for name in alive for file in self.files.get(name, ())]
+
+    def _known(self, progress: Progress) -> list[Folder]:
+        """The folders of the tables that exist of which something was read."""
+        live = (name for name in self.timeline.live if self.wanted(name))
+        roots = {file.root for name in live for file in self.catalog.by_table.get(name, ())}
+        return [folder for root in roots for folder in self.read.get(root, ()) if folder in progress.folders]
 
     def recording(self, anew: WrittenAnew) -> Assembly:
         """As it is recorded: without the index files of the unproven folders."""
@@ -257,8 +263,12 @@ class Assembly:
         return {**summed_up(self.listing, progress), **without(self.forgotten_folders(progress), progress)}
 
     def left_out(self, progress: Progress) -> set[Folder]:
-        """Folders that were not looked at and can be gone."""
-        return cleaned_up(self.forgotten_folders(progress), self.listing, progress)
+        """Folders that were not looked at, or not at all of their files, and can be gone."""
+        if not self.listing.partial:
+            return set()
+        forgotten = self.forgotten_folders(progress)
+        # A clean-up that is half-way can have taken the last file first.
+        return {*forgotten, *cleaned_up(forgotten, self.listing, progress)}
 
     def exclusions(self, progress: Progress) -> dict[TableName, TableProgress]:
         """Tables and databases left out by the filter, noted where they are, so that a wider filter later finds their

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 
 from consumer.errors import GapFound
 from consumer.layout.paths import date_level
@@ -44,7 +45,17 @@ def day_dates(folders: Iterable[Folder]) -> set[str]:
 
 
 def _by_day(folder: Folder) -> bool:
-    return date_level(folder.date) == "day"
+    return date_level(folder.date) == "day" and _on_calendar(folder.date)
+
+
+@lru_cache(1 << 12)
+def _on_calendar(date: str) -> bool:
+    """No node's clock names a folder 2026-02-30, but people can."""
+    try:
+        datetime.strptime(date, _FORMAT)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

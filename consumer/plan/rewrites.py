@@ -90,10 +90,13 @@ def check_places(
     return None
 
 
-def doubtful_indexes(files: Iterable[DataFile], listing: Listing, progress: Progress) -> dict[Folder, StoredFile]:
+def doubtful_indexes(
+    files: Iterable[DataFile], read: Iterable[Folder], listing: Listing, progress: Progress
+) -> dict[Folder, StoredFile]:
     """Index files that changed or appeared after their folders were read, although there is no new file that explains
-    it. `files` are the files to look at."""
-    newest: dict[Folder, int | None] = {}
+    it. `files` are the files to look at, `read` the folders that the progress has of their tables: one of which no
+    file is listed can have been emptied, and hold its first files anew."""
+    newest: dict[Folder, int | None] = dict.fromkeys(read)
     for file in files:
         place = progress.folders.get(file.folder)
         if place is not None:

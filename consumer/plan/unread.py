@@ -120,7 +120,8 @@ def folder_after(
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
     left = next((index for index in again if index <= done), None)
     if upto is not None and upto < done:
-        left = min(left or done, upto + 1)
+        # A number that is not there yet is not done: all files can have been taken away, and the first ones be anew.
+        left = min(left or done, 1 + max((file.index for file in listed if file.index <= upto), default=0))
     if left is not None:
         below = next((file for file in listed if file.index == left - 1), None)
         known = [f for f in listed if left <= f.index <= done and f.path not in read and f.index not in later]

@@ -119,15 +119,17 @@ class FsspecReader:
         stored = self._files.scan(spans)
         schema_paths: dict[StoredFile, SchemaPath] = {}
         others: list[StoredFile] = []
+        unknown = []
         for file in stored:
-            if (found := schema_path(file.path)) is not None:
+            if not _is_text(file.path):
+                unknown.append(file.path)
+            elif (found := schema_path(file.path)) is not None:
                 schema_paths[file] = found
             else:
                 others.append(file)
         parser = PathParser(known_versions(schema_paths.values()), self._date_separator)
         files: dict[str, list[DataFile]] = {}
         indexes: dict[Folder, StoredFile] = {}
-        unknown = []
         for file in others:
             match parser.parse(file.path):
                 case DataPath(folder, index, _):
@@ -219,6 +221,11 @@ def _named(folder: Folder, content: bytes | None) -> int | None:
         return None if content is None else parse_index_file(IndexPath(folder), content).index
     except CorruptFile:
         return None
+
+
+def _is_text(path: str) -> bool:
+    """Whether it is UTF-8, as all of TiCDC's names are; a folder of this machine can have others."""
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def _begun(files: Sequence[DataFile]) -> list[DataFile]:

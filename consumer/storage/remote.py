@@ -1,16 +1,19 @@
-"""Google Cloud Storage and Azure, through fsspec, which lists either all that lies below a prefix or one directory."""
+"""Google Cloud Storage and Azure, through fsspec: a listing is either of all that lies below a prefix, or of one
+directory after the other."""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from consumer.errors import BadConfig
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
+from consumer.storage.azure import blobs, download
 from consumer.storage.errors import Translated, refusal
 from consumer.storage.files import changed, check_length, nanoseconds
 from consumer.storage.settings import StorageSettings
@@ -36,8 +39,7 @@ class RemoteFiles:
 
     def folders(self) -> list[str]:
         with Translated(self.settings, "the storage"):
-            found = self._filesystem().ls(self.settings.base, detail=True)
-        return [self._stored(info).path for info in found if info["type"] == "directory"]
+            return self._look("")[1]
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
         with Translated(self.settings, "file", file.path):
@@ -67,23 +69,43 @@ class RemoteFiles:
         with Translated(self.settings, "file", path, "write"):
             self._filesystem().pipe_file(f"{self.settings.base}/{path}", content)
 
-    def _found(self) -> Iterator[StoredFile]:
-        found = self._filesystem().find(self.settings.base, detail=True)
-        if isinstance(found, list):  # adlfs's answer for a file, even where there is a folder of its name
-            raise BadConfig(f"the upstream URI names a file, not a folder: {self.settings.identity}")
-        if not found:
-            self._filesystem().ls(self.settings.bucket)  # adlfs finds nothing in a container that is not there
-        for info in found.values():
-            if info["type"] == "file" and (file := self._stored(info)).path and not info["name"].endswith("/"):
-                yield file
+    def _found(self) -> Iterable[StoredFile]:
+        if self.settings.scheme == "azblob":
+            files = blobs(self._filesystem(), self.settings.bucket, self._prefix, None)[0]
+            if not files and self._is_a_file():
+                raise BadConfig(f"the upstream URI names a file, not a folder: {self.settings.identity}")
+            return files
+        found = self._filesystem().find(self.settings.base, detail=True).values()
+        return [file for info in found if (file := self._stored(info)).path and _is_file(info)]
 
     def _listed(self, directory: str, spans: Spans) -> Iterator[StoredFile]:
-        for info in self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True):
-            file = self._stored(info)
-            if info["type"] == "file" and not info["name"].endswith("/"):
-                yield file
-            elif file.path != directory and not spans.covers_directory(file.path):
-                yield from self._listed(file.path, spans)
+        try:
+            files, folders = self._look(directory)
+        except FileNotFoundError:  # a clean-up was faster; the storage itself must be there
+            if not directory:
+                raise
+            return
+        yield from files
+        for folder in folders:
+            if folder != directory and not spans.covers_directory(folder):
+                yield from self._listed(folder, spans)
+
+    def _look(self, directory: str) -> tuple[list[StoredFile], list[str]]:
+        """The files and the folders right below `directory`."""
+        if self.settings.scheme == "azblob":
+            return blobs(self._filesystem(), self.settings.bucket, self._prefix, directory)
+        found = self._filesystem().ls(f"{self.settings.base}/{directory}".rstrip("/"), detail=True)
+        folders = [self._stored(info).path for info in found if info["type"] == "directory"]
+        return [self._stored(info) for info in found if _is_file(info)], folders
+
+    def _is_a_file(self) -> bool:
+        """Whether Azure has a blob of the prefix's own name."""
+        beside = blobs(self._filesystem(), self.settings.bucket, "", posixpath.dirname(self.settings.prefix))[0]
+        return any(file.path == self.settings.prefix for file in beside)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self.settings.prefix}/" if self.settings.prefix else ""
 
     def _stored(self, info: dict[str, Any]) -> StoredFile:
         path = str(info["name"]).strip("/")[len(self.settings.base) + 1 :]
@@ -96,12 +118,7 @@ class RemoteFiles:
             return b""
         filesystem, absolute = self._filesystem(), f"{self.settings.base}/{path}"
         if self.settings.scheme == "azblob":
-            from fsspec.asyn import sync
-
-            blob = absolute.removeprefix(f"{self.settings.bucket}/")
-            content: bytes = sync(
-                filesystem.loop, _download, filesystem, self.settings.bucket, blob, offset, length, stamp
-            )
+            content: bytes = download(filesystem, self.settings.bucket, f"{self._prefix}{path}", offset, length, stamp)
         else:
             content = filesystem.cat_file(absolute, start=offset, end=offset + length, generation=stamp or None)
         return content
@@ -139,18 +156,6 @@ def _connected(settings: StorageSettings) -> Any:
         ) from error
 
 
-async def _download(filesystem: Any, container: str, blob: str, offset: int, length: int, stamp: str) -> bytes:
-    """A range of a blob, if it has that etag still; adlfs itself cannot ask for that. Its bytes as they are stored: of
-    what says that it is compressed, a few could become any number."""
-    from azure.core import MatchConditions
-
-    unchanged = {"etag": stamp, "match_condition": MatchConditions.IfNotModified} if stamp else {}
-    async with filesystem.service_client.get_blob_client(container=container, blob=blob) as client:
-        stream = await client.download_blob(offset=offset, length=length, decompress=False, **unchanged)
-        content: bytes = await stream.readall()
-        return content
-
-
 def _is_another(error: Exception, file: Stored) -> bool:
     """Whether a request failed because the file that was listed is no more: another has its name, or (where a
     generation was asked for) the answer is that there is none."""
@@ -158,6 +163,10 @@ def _is_another(error: Exception, file: Stored) -> bool:
     return "ResourceModifiedError" in names or (bool(file.stamp) and isinstance(error, FileNotFoundError))
 
 
+def _is_file(info: dict[str, Any]) -> bool:
+    return info["type"] == "file" and not info["name"].endswith("/")
+
+
 def _stamp(info: dict[str, Any]) -> str:
-    """Azure's etag, Google's generation."""
-    return str(info.get("etag" if "generation" not in info else "generation") or "")
+    """Google's generation."""
+    return str(info.get("generation") or "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -36,11 +36,27 @@ THREADS = 16
 
 
 class _Unordered(Exception):
-    """Keys do not come in byte order."""
+    """Keys do not come in byte order, or walks side by side do not meet."""
 
 
 class _NoLeaps(Exception):
     """The server does not begin where it is asked to."""
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The files of one walk that began behind `after`. `first` is the first one that the server gave, found or not, and
+    `behind` the first that it gave of those behind the walk's end; "" for none."""
+
+    after: str
+    found: list[StoredFile] = field(default_factory=list)
+    first: str = ""
+    behind: str = ""
+
+    def meets(self, following: _Walk) -> bool:
+        """Whether the server has nothing between the two, whatever its order is, but for files of the span that lies
+        between them."""
+        return self.behind == following.first or "" < self.behind <= following.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +71,15 @@ class S3Files:
             if len(parts) > 1:
                 try:
                     with ThreadPoolExecutor(THREADS, thread_name_prefix="listing") as pool:
-                        found = pool.map(lambda part: self._walk(spans, part[0], part[1], in_order=True), parts)
-                        return [file for files in found for file in files]
+                        walks = list(pool.map(lambda part: self._walk(spans, part[0], part[1], in_order=True), parts))
+                    if all(walk.meets(following) for walk, following in pairwise(walks)):
+                        return [file for walk in walks for file in walk.found]
                 except (_Unordered, _NoLeaps):
                     pass
             try:
-                return self._walk(spans, "", None, in_order=False)
+                return self._walk(spans, "", None, in_order=False).found
             except _NoLeaps:
-                return self._walk(spans, "", None, in_order=False, leaps=False)
+                return self._walk(spans, "", None, in_order=False, leaps=False).found
 
     def folders(self) -> list[str]:
         with Translated(self.settings, "the storage"):
@@ -95,32 +112,40 @@ class S3Files:
         with Translated(self.settings, "file", path, "write"):
             patiently(lambda: s3_client(self.settings).call("put_object", **request))
 
-    def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool, leaps: bool = True) -> list[StoredFile]:
+    def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool, leaps: bool = True) -> _Walk:
         """The files outside of spans, with keys above `after` and below `end`, one page after the other; without
         `leaps` those inside are listed too, and passed over. Raises _Unordered where `in_order` is asked for and not
         kept, _NoLeaps."""
-        found: list[StoredFile] = []
+        walk, leapt = _Walk(after), set[str]()
         request = self._leap(spans, after) if after else {}
         begin = after
         while True:
             page = self._page(request)
             files = [file for entry in page.get("Contents", ()) if (file := self._stored(entry)) is not None]
-            if files and files[0].path <= begin:
+            # Where keys have another order, a server that begins anew can do so with a greater key.
+            if files and (files[0].path <= begin or (leapt and files[0].path == walk.first)):
                 raise _NoLeaps
             if in_order and any(first >= second for first, second in pairwise([after, *(f.path for f in files)])):
                 raise _Unordered
-            found.extend(file for file in files if spans.covering(file.path) is None and not _reached(file, end))
+            walk.first = walk.first or (files[0].path if files else "")
+            walk.found.extend(file for file in files if spans.covering(file.path) is None and not _reached(file, end))
             token = page.get("NextContinuationToken")
-            if not page.get("IsTruncated", token is not None) or (files and _reached(files[-1], end)):
-                return found
+            if files and _reached(files[-1], end):
+                walk.behind = next(file.path for file in files if _reached(file, end))
+                return walk
+            if not page.get("IsTruncated", token is not None):
+                return walk
             after = files[-1].path if files else after
             span = spans.covering(after) if leaps else None
             if span is None and token is None:
                 raise StorageUnavailable("the storage's listing breaks off: it says that there is more, but not where")
             if span is None:
                 begin, request = "" if files else begin, {"ContinuationToken": token}
+            elif span.end in leapt:
+                raise _NoLeaps
             else:
                 begin = after = span.end
+                leapt.add(span.end)
                 request = self._leap(spans, after)
 
     def _leap(self, spans: Spans, after: str) -> dict[str, Any]:

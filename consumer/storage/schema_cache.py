@@ -32,7 +32,7 @@ _KEPT_SECONDS = 30 * 24 * 3600
 
 def cached_schemas(identity: str) -> dict[StoredFile, SchemaFile]:
     """What `cache_schemas` wrote for this storage; empty if that is lost, damaged, or of another parser."""
-    with suppress(OSError, RuntimeError, ValueError, TypeError):
+    with suppress(OSError, RuntimeError, ValueError, TypeError, LookupError):
         place = _place(identity)
         if is_ours(place):
             sum_, _, body = place.read_bytes().partition(b"\n")
@@ -106,6 +106,6 @@ def _place(identity: str) -> Path:
 
 @cache
 def _parser() -> str:
-    """The code that parses, as one word."""
-    sources = (Path(str(module.__file__)).read_bytes() for module in (checksum, columns, files, go_json, schema_file))
-    return hashlib.sha256(b"".join(sources)).hexdigest()[:8]
+    """The code that parses, and that writes and reads here, as one word."""
+    modules = (str(module.__file__) for module in (checksum, columns, files, go_json, schema_file))
+    return hashlib.sha256(b"".join(Path(place).read_bytes() for place in (*modules, __file__))).hexdigest()[:8]

@@ -111,9 +111,10 @@ def read_spans(progress: Progress, whole: Collection[Folder] = ()) -> Spans:
 
 
 def _below_done(folder: Folder, place: FolderProgress) -> Span:
-    """The files of a folder below its last one that was read: that one may still be written anew."""
+    """The files of a folder below its last one that was read: that one may still be written anew. It begins with a
+    digit, behind an index file that lies beside the data files."""
     name = f"{directory_of(folder)}/CDC" + (f"_{folder.dispatcher}_" if folder.dispatcher else "")
-    return Span(name, f"{name}{place.done:0{INDEX_WIDTH}d}", place.done - 1)
+    return Span(f"{name}0", f"{name}{place.done:0{INDEX_WIDTH}d}", place.done - 1)
 
 
 def _closed(dates: _Dates, before: datetime) -> set[str]:

@@ -101,6 +101,20 @@ def test_paths_that_ticdc_does_not_write_are_named_and_left_alone(cli: CommandLi
     assert duckdb_tables(cli.target) == DEMO_TABLES
 
 
+def test_names_that_are_no_text_are_left_alone(cli: CommandLine) -> None:
+    """They have the form of a data file and of a schema file, and no target could record them."""
+    file, schema = cli.data_file("t", T_CREATED, 1), next((cli.storage / "du" / "t" / "meta").iterdir())
+    for folder, copied in (("caf\udce9/5/2026-11-21", file), ("caf\udce9/meta", schema)):
+        place = cli.storage / "du" / folder
+        place.mkdir(parents=True)
+        (place / copied.name).write_bytes(copied.read_bytes())
+    left = cli.run("once", "--log-level", "warning")
+    assert left.code == 0
+    assert "2 paths are of no form that TiCDC writes and were left alone" in left.err
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+    assert cli.run("status", "--json").code == 0
+
+
 # One table's files: it alone stops, and goes on once they are mended
 
 

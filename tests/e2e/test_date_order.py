@@ -87,6 +87,20 @@ def test_a_file_of_an_earlier_date_that_was_written_later_is_applied_later(chang
     assert changefeed.value == "20"
 
 
+@pytest.mark.parametrize("order", ["time", "date"])
+def test_a_clean_up_that_is_half_way_brings_no_older_row_back(order: str, changefeed: Changefeed) -> None:
+    for number in (1, 2):
+        changefeed.write(YESTERDAY, number, number, 4, number)
+        index = changefeed.feed.index("d.t", 2, number, YESTERDAY)
+    os.utime(index, (moment := datetime(2026, 3, 4, 3, tzinfo=UTC).timestamp(), moment))
+    changefeed.write(TODAY, 1, 10, 5, 1)
+    assert changefeed.once(10, order).exit_code == 0
+    next(changefeed.feed.folder.glob(f"d/t/2/{YESTERDAY}/CDC*2.csv")).unlink()
+    for checkpoint in (20, 30):
+        assert changefeed.once(checkpoint, order).exit_code == 0
+        assert changefeed.value == "10"
+
+
 @pytest.mark.parametrize("modified", [(4, 19), (20, 1)])
 def test_a_file_of_an_earlier_date_that_came_late_stops_its_table(
     modified: tuple[int, int], changefeed: Changefeed

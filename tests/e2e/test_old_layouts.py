@@ -39,4 +39,6 @@ def test_the_form_of_the_first_releases_is_read(cli: CommandLine, with_index: bo
     assert not [path for path in cli.storage.rglob("meta/*") if path.is_file()]
     assert cli.run("once", "--file-index-width", "6").code == 0
     assert duckdb_tables(cli.target) == DEMO_TABLES
-    assert cli.run("once").code == 0
+    again = cli.run("once", "--json")
+    assert again.code == 0
+    assert {table["changes"] for table in again.json["tables"].values()} == {0}, "nothing is read a second time"

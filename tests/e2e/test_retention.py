@@ -81,6 +81,48 @@ def test_folders_that_are_gone_are_forgotten_day_by_day(feed: Feed, replica: Mem
     assert set(replica.tables["d.u"]) == set(range(7, 20))
 
 
+def test_a_folder_that_is_deleted_file_by_file_is_known_until_the_last_one_is_gone(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    """The clean-up of another's making takes the last file first, and then the first one."""
+    files = [feed.puts("d.t", at(1, 1), {at(7, n): (70 + n, "x")}, date="2026-11-07") for n in (1, 2, 3)]
+    feed.index("d.t", at(1, 1), 3, date="2026-11-07")
+    clean_up(feed, before=7)
+    assert replica.once(at(7, 18), tz="UTC").exit_code == 0
+    for day, file in zip((12, 13, 14), (files[2], files[0], files[1]), strict=True):
+        write(feed, day)
+        assert {folder.date for folder in replica.sink.progress().folders} >= {"2026-11-07"}
+        file.unlink()
+        assert replica.once(at(day, 18), tz="UTC").exit_code == 0
+    assert "2026-11-07" not in {folder.date for folder in replica.sink.progress().folders}
+    assert set(replica.tables["d.t"]) == {1, 5, 6, 71, 72, 73, 12, 13, 14}
+
+
+@pytest.mark.parametrize("looked_at_empty", [True, False])
+def test_a_folder_that_was_emptied_is_begun_anew(looked_at_empty: bool, tmp_path: Path) -> None:
+    """Without date folders: a rule of the bucket deletes the files of an idle table, and TiCDC begins again after a
+    restart with number 1."""
+    feed = Feed(tmp_path)
+    feed.create("d.t", 2)
+    replica = MemoryReplica(feed)
+
+    def write(number: int, ts: int) -> None:
+        feed.puts("d.t", 2, {ts: (ts, "x")}, number)
+        feed.index("d.t", 2, number)
+
+    for number in (1, 2, 3):
+        write(number, 10 + number)
+    assert replica.once(20).exit_code == 0
+    shutil.rmtree(feed.folder / "d" / "t" / "2")
+    if looked_at_empty:
+        assert replica.once(30).exit_code == 0
+    for number in (1, 2, 3, 4):
+        write(number, 40 + number)
+        assert replica.once(40 + number).exit_code == 0
+        assert max(replica.tables["d.t"]) == 40 + number
+    assert set(replica.tables["d.t"]) == {11, 12, 13, 41, 42, 43, 44}
+
+
 def test_an_idle_storage_whose_folders_are_all_gone_is_no_gap(feed: Feed, replica: MemoryReplica) -> None:
     """The consumer looked every day: what came later than its last look cannot be deleted yet."""
     for day in range(7, 20):
@@ -193,6 +235,11 @@ def test_status_tells_how_long_unread_files_will_be_there(feed: Feed, replica: M
         found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
         assert found is not None
         assert found.days_left == left
+    # By hand: on no calendar.
+    feed.puts("d.t", at(1, 1), {at(8): (8, "x")}, date="2026-02-30")
+    found = app.status(replica.settings(tz="UTC", file_expiration_days=10), Recorder()).unread
+    assert found is not None
+    assert (found.files, found.oldest_date, found.days_left) == (3, "2026-11-07", 0)
 
 
 # First contact: nothing was read before, so nothing shows how far the clean-up went

@@ -63,8 +63,8 @@ def _overtaken_forgotten(runner: StatementRunner, statement: Any, outcome: Any, 
         _follow(runner, statement, outcome, seconds)
 
 
-def _known_indexes(files: Any, listing: Any, progress: Progress) -> Any:
-    found = _doubtful(files, listing, progress)
+def _known_indexes(files: Any, read: Any, listing: Any, progress: Progress) -> Any:
+    found = _doubtful(files, read, listing, progress)
     return {folder: file for folder, file in found.items() if progress.folders[folder].index}
 
 

@@ -145,6 +145,8 @@ class StorageHistory:
         if self.date == "day":
             limit = (self.now - timedelta(days=self.random.randint(3, 9))).strftime("%Y-%m-%d")
             gone = [path for path, file in self.written.items() if file.place.date < limit]
+            if self.random.random() < 0.3:  # the next one takes the rest
+                gone = self.random.sample(gone, len(gone) // 2)
             for path in gone:
                 del self.written[path], self.stored[path]
 

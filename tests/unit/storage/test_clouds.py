@@ -67,6 +67,7 @@ def test_a_file_is_read_as_it_was_listed(azure: AzureServer) -> None:
     azure.put("anew/f", b"one")
     files = files_of(azure, "anew")
     (file,) = files.scan(Spans())
+    assert file.stamp[0] == file.stamp[-1] == '"', "as it stands in the progress since the first release"
     azure.put("anew/f", b"two")
     with pytest.raises(StorageChanged, match="rewritten"):
         files.read(file, 0, 3)

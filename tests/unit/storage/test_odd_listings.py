@@ -75,3 +75,10 @@ def test_folders_own_entries_do_not_hide_that_a_server_makes_no_leaps(monkeypatc
     """A page that holds nothing else comes first, behind each leap too."""
     folders = [f"a/{number}/" for number in range(PAGE)]
     assert listed(Server(start_after=False, keys=folders + KEYS), monkeypatch) == NEW
+
+
+def test_a_server_with_another_order_that_begins_anew_is_walked_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first key is behind the span that is leapt over."""
+    keys = ["d/t/9/CDC1.json", *KEYS]
+    server = Server(start_after=False, keys=keys)
+    assert listed(server, monkeypatch) == [keys[0], *NEW]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from consumer.model.files import Folder
+from consumer.model.files import Folder, StoredFile
 from consumer.model.names import ms_to_tso
 from consumer.model.progress import FolderProgress, Progress
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader
+from consumer.storage.remote import RemoteFiles
 from consumer.storage.s3 import PAGE
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Span, Spans, read_spans
-from tests.cloud_servers import CloudServer
+from tests.cloud_servers import AzureServer, CloudServer
 from tests.unit.storage.conftest import Bucket
 
 PATHS = [
@@ -80,6 +81,38 @@ def test_another_storage(cloud: CloudServer) -> None:
     assert scanned(files, Spans()) == sorted(PATHS)
     for spans in (SPANS, many(SPANS)):
         assert scanned(files, spans) == EXPECTED
+
+
+def test_azure_with_markers_of_folders_and_odd_names(azure: AzureServer) -> None:
+    """Tools that copy from other storages write an empty blob for each folder."""
+    names = ("d/t", "d#/t?", " d/ t ", "d%2F/t+", "d-x/t", "dä/ü")
+    paths = [f"{name}/5/CDC{number:020d}.json" for name in names for number in (1, 2)]
+    for path in [*paths, "d/", "d/t/", "d/t/5/", "z/"]:
+        azure.put(f"marked/{path}", b"" if path.endswith("/") else b"x")
+    files = open_files(StorageSettings.from_uri(azure.uri("marked")))
+    spans = Spans(Span(f"{name}/5/CDC0", f"{name}/5/CDC{2:020d}", 1) for name in names)
+    assert scanned(files, Spans()) == sorted(paths)
+    for left_out in (spans, many(spans)):
+        assert scanned(files, left_out) == sorted(path for path in paths if path.endswith("2.json"))
+
+
+def test_folders_that_vanish_from_another_storage_meanwhile_are_left_out(
+    cloud: CloudServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TiCDC's clean-up deletes a folder between the look at what is above it and the look into it."""
+    for path in PATHS:
+        cloud.put(f"vanish/{path}", b"x")
+    files = open_files(StorageSettings.from_uri(cloud.uri("vanish")))
+    assert isinstance(files, RemoteFiles)
+    gone, listed = "d/a-b/5/2026-01-01", RemoteFiles._listed
+
+    def look(self: RemoteFiles, directory: str, spans: Spans) -> Iterator[StoredFile]:
+        if directory == gone:
+            self._filesystem().rm(f"{self.settings.base}/{gone}", recursive=True)
+        return listed(self, directory, spans)
+
+    monkeypatch.setattr(RemoteFiles, "_listed", look)
+    assert scanned(files, many(SPANS)) == [path for path in EXPECTED if not path.startswith(gone)]
 
 
 def test_a_long_listing_leaps_and_is_cut_into_parts(s3: Bucket) -> None:
@@ -165,3 +198,14 @@ def test_a_server_with_another_order_of_keys_is_walked_in_its_own(s3: Bucket) ->
         f"{table}/5/CDC{number:020d}.json" for table in tables for number in (range(1, 6) if "-b" in table else (4, 5))
     }
     assert scanned(files, spans) == sorted(expected)
+
+
+def test_walks_beside_one_another_that_do_not_meet_are_walked_again(s3: Bucket) -> None:
+    """This server lists shop before shop-eu. A walk that is cut in shop-eu ends where it sees the first of shop, and
+    the next one begins behind all of shop: each has its keys in byte order."""
+    folders = [f"shop-eu/t{number:04d}/5/" for number in range(3000)]
+    keys = [f"shop/t/5/CDC{number:020d}.json" for number in range(1, PAGE + 2)]
+    keys += [f"{folder}CDC{1:020d}.json" for folder in folders[::1000]]
+    s3.put_all(dict.fromkeys(keys, b"x"))
+    files = open_files(StorageSettings.from_uri(s3.uri()))
+    assert scanned(files, Spans(looked_into=folders)) == sorted(keys)

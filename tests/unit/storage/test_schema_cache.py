@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,11 +92,19 @@ def _flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+def _in_another_form(path: Path, body: bytes = b'{"files":[["p",1,"s"]]}') -> None:
+    path.write_bytes(b"%d\n%b" % (zlib.crc32(body), body))
+
+
 HARMS = {
     "lost": Path.unlink,
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "flipped": _flip,
     "empty": lambda path: path.write_bytes(b""),
+    "in another form": _in_another_form,
+    "without its lists": lambda path: _in_another_form(
+        path, b"%b}" % path.read_bytes().partition(b"\n")[2].replace(b'{"columns":', b'{"columns":[],"x":')[:-1]
+    ),
     "open to others": lambda path: path.chmod(0o622),
 }
 

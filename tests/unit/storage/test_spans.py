@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from consumer.layout.paths import DataPath, render
+from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.files import Folder
 from consumer.model.names import TableName, ms_to_tso
 from consumer.model.progress import FolderProgress, OpenFile, Progress, State, TableProgress
@@ -72,6 +72,12 @@ def test_new_folders_and_schema_files_beside_a_known_one_are_looked_at() -> None
         "d/meta/schema_45_0000000001.json",
         "metadata",
     ) == ["d/t/45/2026-03-10/CDC00000000000000000008.json"]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_index_file_is_looked_at_wherever_it_lies(beside: bool) -> None:
+    for folder in (Folder("d/t", 5), Folder("d/t", 5, "7"), Folder("d/t", 5, date="2026-03-10")):
+        assert spans(folder).covering(render(IndexPath(folder, beside))) is None
 
 
 def test_each_dispatcher_has_a_stretch_of_its_own() -> None:
