@@ -8,6 +8,8 @@ import tempfile
 from typing import IO
 
 _GAVE_UP = b'Exception in thread "main"'
+_SAY_NOTHING = "A JNI error has occurred", "Error initializing SparkContext"
+"""The reason is in a line behind them."""
 
 
 def new_noise() -> IO[bytes]:
@@ -31,6 +33,7 @@ def forget(noise: IO[bytes]) -> None:
 def telling_line(noise: IO[bytes]) -> str:
     """The first line that speaks of an error, else the last one, "" when nothing was said."""
     lines = [line.strip() for line in _said(noise).decode(errors="replace").splitlines() if line.strip()]
+    lines = [line for line in lines if not any(words in line for words in _SAY_NOTHING)]
     telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
     return (telling or lines or [""])[0 if telling else -1][:500]
 

@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark.archive import own_java
+from consumer.spark.failures import MORE_FILES
 from consumer.spark.jvm import JvmEnded, end_jvm, killed_by, own_folder, own_handlers, start_jvm
 from consumer.spark.noise import new_noise, telling_line
 from consumer.spark.settings import SparkSettings, sockets_in
@@ -31,6 +33,8 @@ _KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 12
 """For glibc in Python workers: memory of a block that was decoded is kept for the next one. To give it back and ask for
 it again took a tenth of the time."""
 
+_OPEN_FILES = 512
+"""Java fails in many ways with fewer, and few of them say why. It takes the hard limit: below 0 there is none."""
 _NOT_A_PATH = "InvalidPathException", "Invalid properties file"
 """What Java says of a path that its encoding has no letters for."""
 
@@ -157,6 +161,8 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
         )
     if java := _lacking_java():
         return BadConfig(f"Spark does not start: {java}", hint="install Java 17, or name its folder in JAVA_HOME")
+    if "Too many open files" in reason or 0 <= getrlimit(RLIMIT_NOFILE)[1] < _OPEN_FILES:
+        return BadConfig(f"Spark does not start: {reason or error}", hint=MORE_FILES)
     if isinstance(error, (JvmEnded, PySparkException)):
         return BadConfig(
             f"Spark does not start: {reason or error}",

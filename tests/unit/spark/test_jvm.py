@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from resource import RLIM_INFINITY
 from typing import IO
 
 import psutil
@@ -87,6 +88,7 @@ def test_a_jvm_whose_main_thread_has_ended_is_not_waited_for(tmp_path: Path) -> 
     [
         ("No space left on device", TargetUnavailable, "make room"),
         ("InvalidPathException: /tmp/t??st", BadConfig, "whose path Java can read"),
+        ("Too many open files", BadConfig, "ulimit -n"),
     ],
 )
 def test_why_it_gave_up_says_what_to_do(tmp_path: Path, reason: str, kind: type[ConsumerError], hint: str) -> None:
@@ -96,6 +98,18 @@ def test_why_it_gave_up_says_what_to_do(tmp_path: Path, reason: str, kind: type[
         told = _why_not(caught.value, noise, SparkSettings("local[1]"))
     assert isinstance(told, kind)
     assert reason in told.message
+    assert hint in told.hint
+
+
+@pytest.mark.parametrize(("most", "hint"), [(256, "ulimit -n"), (RLIM_INFINITY, "check --master")])
+def test_few_open_files_are_thought_of(most: int, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java says many things of them."""
+    monkeypatch.setattr("consumer.spark.session.getrlimit", lambda _: (most, most))
+    with new_noise() as noise:
+        noise.write(b"Error: A JNI error has occurred, please check\njava.lang.InternalError: Error loading a file\n")
+        told = _why_not(JvmEnded(1), noise, SparkSettings("local[1]"))
+    assert told is not None
+    assert "Error loading a file" in told.message
     assert hint in told.hint
 
 
