@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -89,6 +91,14 @@ class SliceDecoder:
         block = next(iter(self._lines.blocks()), None)
         return b"" if block is None else self._file.ends.split(block.text)[0][0]
 
+    def has_commit_ts(self) -> bool:
+        """Whether the slice's first row has one; also where it cannot be read, which `batches` tells."""
+        with suppress(TableError):
+            block = next(iter(self._lines.blocks()), None)
+            rows = None if block is None else self._file.rows(block, first_line, blame=False)
+            return rows is None or (rows.exact is not None and bool(rows.exact[0]))
+        return True
+
     @cached_property
     def _aside(self) -> SettingAside | None:
         if self._most is None:
@@ -111,6 +121,23 @@ class SliceDecoder:
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
     """The decoder of one of the task's slices."""
     return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece))
+
+
+def in_whole_files(reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask) -> list[FileSlice]:
+    """`pieces`, but of a file whose rows have no commit-ts all for its first slice, and none for another: whose row a
+    DELETE is of can be said by any line in front of it (see `fold.late_deletes`). Raises StorageUnavailable."""
+    found: list[FileSlice] = []
+    for piece in pieces:
+        if piece.length == piece.size or not _is_timeless(reader, piece, task):
+            found.append(piece)
+        elif not piece.offset:
+            found.append(replace(piece, length=piece.size))
+    return found
+
+
+def _is_timeless(reader: RangeReader, piece: FileSlice, task: LoadTask) -> bool:
+    begin = replace(piece, offset=0, length=1)
+    return task.dialect.timeless or not decoder_for(reader, begin, task).has_commit_ts()
 
 
 def decoded(

@@ -79,7 +79,8 @@ def split_by_bucket(
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if not pa.types.is_string(column.type) or not pc.any(pc.ends_with(column, " ")).as_py():
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if not is_text or not pc.any(pc.ends_with(column, " ")).as_py():
         return column
     return pc.utf8_rtrim(column, " ")
 

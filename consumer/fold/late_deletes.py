@@ -8,14 +8,14 @@ all values, so it shows whose it is, unless both rows are alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META, RANK, UPDATE
+from consumer.codec.batches import META, RANK, SERIES, UPDATE
 from consumer.fold.identity import key_codes
 from consumer.model.load import POSITION_BITS
 
@@ -49,6 +49,27 @@ def without_late_deletes(changes: pa.Table, key: Sequence[int]) -> pa.Table:
         ranks[doubtful] *= -1
         changes = changes.set_column(changes.column_names.index(RANK), RANK, pa.array(ranks))
     return changes if np.all(kept) else changes.filter(pa.array(kept))
+
+
+def files_of(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Change tables in file order, those of one file together. Rows with a commit-ts stay as they come."""
+    held: list[pa.Table] = []
+    for table in tables:
+        if held and _file_at(held[-1], -1) != _file_at(table, 0):
+            yield pa.concat_tables(held)
+            held = []
+        held.append(table)
+        if _file_at(table, -1) is None:
+            yield from held
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _file_at(changes: pa.Table, row: int) -> tuple[int, int] | None:
+    """Which file a row without commit-ts is of: the number of its series, and its own."""
+    rank = abs(changes.column(RANK)[row].as_py())
+    return (changes.column(SERIES)[row].as_py(), rank >> POSITION_BITS) if rank else None
 
 
 def _differ(puts: pa.Table, deletes: pa.Table) -> npt.NDArray[np.bool_]:

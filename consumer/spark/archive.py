@@ -100,7 +100,7 @@ def start_of(process: int, without: Sequence[str]) -> Start:
     words = Path(f"/proc/{process}/cmdline").read_text().split("\0")[:-1]
     options = words[: words.index("org.apache.spark.deploy.SparkSubmit")]
     pairs = (pair.split("=", 1) for pair in Path(f"/proc/{process}/environ").read_text().split("\0") if "=" in pair)
-    passing = {"_PYSPARK_DRIVER_CONN_INFO_PATH", "SPARK_CONNECT_MODE", "_", "SHLVL", "PWD", "OLDPWD"}
+    passing = {"_PYSPARK_DRIVER_CONN_INFO_PATH", "SPARK_CONNECT_MODE", "_", "SHLVL", "PWD", "OLDPWD", "LC_ALL"}
     added = {name: value for name, value in pairs if os.environ.get(name) != value and name not in passing}
     return Start(tuple(word for word in options if word not in without), added)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from consumer.model.own_folders import new_folder
-from consumer.spark.waiting import cannot_be_written
+from consumer.spark.waiting import cannot_be_written, own_room
 
 
 class Exchange(Protocol):
@@ -65,7 +63,7 @@ class InFiles:
                 with pa.ipc.new_stream(file, rows.schema) as stream:
                     stream.write_table(rows)
         except OSError as error:
-            raise cannot_be_written(self.folder, error) from error
+            raise cannot_be_written(error, self.folder) from error
         return b"%d " % begin + os.fsencode(path)
 
     def get(self, body: pa.Buffer) -> pa.Table:
@@ -80,10 +78,7 @@ class InFiles:
 def in_files() -> Iterator[Exchange]:
     """In a new folder for temporary files, which goes with the load; where the process is killed, with the next start
     of Spark."""
-    try:
-        folder, lock = new_folder("spark")
-    except OSError as error:
-        raise cannot_be_written(tempfile.gettempdir(), error) from error
+    folder, lock = own_room()
     try:
         yield InFiles(folder)
     finally:

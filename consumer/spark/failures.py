@@ -11,9 +11,13 @@ _PYTHON_HINT = (
     "Spark's workers run the Python that PYSPARK_PYTHON (or spark.pyspark.python) names: it must be of this one's"
     " version, with the consumer and its packages installed"
 )
+MORE_FILES = "allow more open files: ulimit -n 1024"
 _SETTINGS = (
     (("failed to map segment from shared object",), "give Spark's workers more memory (ulimit -v)"),
     (("ModuleNotFoundError", "ImportError"), _PYTHON_HINT),
+    (("Too many open files",), MORE_FILES),
+    (("error=11,",), "allow this user more processes (ulimit -u), then run again"),
+    (("error=12,",), "give this machine more memory, then run again"),
     (("Cannot run program",), _PYTHON_HINT),
     (("PYTHON_VERSION_MISMATCH",), _PYTHON_HINT),
     (("spark.driver.maxResultSize",), "leave spark.driver.maxResultSize out of the Spark properties"),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from consumer.codec.batches import change_schema
-from consumer.codec.decoder import decoded, decoder_for
+from consumer.codec.decoder import decoded, decoder_for, in_whole_files
 from consumer.codec.unproven import with_unproven
 from consumer.fold.forms import fold
-from consumer.fold.late_deletes import without_late_deletes
+from consumer.fold.late_deletes import files_of, without_late_deletes
 from consumer.model.load import FileSlice, FileStat, LoadTask
 from consumer.ports import RangeReader
 
@@ -58,16 +58,21 @@ class Folding:
     def add(self, pieces: Sequence[FileSlice], reader: RangeReader) -> list[FileStat]:
         """Decode slices. Returns the statistics of these."""
         stats: list[FileStat] = []
-        source = self._task.source
-        for table in decoded(reader, pieces, self._task, stats):
-            if source.shaping is None:  # else what stood between two changes may be left out
-                table = without_late_deletes(table, source.key)
+        for table in self._changes(pieces, reader, stats):
             self._pile.append(table)
             self._rows += table.num_rows
             if self._rows >= max(FOLD_ROWS, self._folded.num_rows):
                 self._fold()
         self._stats += stats
         return stats
+
+    def _changes(self, pieces: Sequence[FileSlice], reader: RangeReader, stats: list[FileStat]) -> Iterator[pa.Table]:
+        task = self._task
+        if task.source.shaping is not None:  # what stood between two changes may be left out
+            yield from decoded(reader, pieces, task, stats)
+            return
+        for table in files_of(decoded(reader, in_whole_files(reader, pieces, task), task, stats)):
+            yield without_late_deletes(table, task.source.key)
 
     def is_full(self) -> bool:
         """Whether what is held is to be taken before more is added: folding it leaves much of it."""

@@ -5,8 +5,10 @@ A driver that is killed closes the pipe that the JVM reads from, and the JVM end
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import importlib
+import locale
 import os
 import shlex
 import shutil
@@ -21,14 +23,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from consumer.model.own_folders import new_folder
 from consumer.model.signals_later import signals_later
 from consumer.spark.archive import archived_start
+from consumer.spark.noise import forget, has_given_up
 from consumer.spark.processes import descendants, end_all
+from consumer.spark.waiting import cannot_be_written, own_room
 
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
 _LOOKS_EVERY = 0.01
+_MAIN_FAILED = 1
+"""With this a JVM ends after an exception of its main thread, unless other threads keep it alive."""
 TELLS_PORT = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """In the environment of a JVM: the file to which it writes where it listens."""
 _FIRST_JOB_IMPORTS = (
@@ -119,13 +124,14 @@ def _archived(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm | None:
     start = archived_start(conf)
     if start is None:
         return None
-    folder, lock = new_folder("spark")
+    folder, lock = own_room()
     java, *rest = start.command
     jvm = None
     try:
         command = [java, f"-Djava.io.tmpdir={folder}", *rest, "org.apache.spark.api.python.PythonGatewayServer"]
         jvm = _launched(command, start.environment, noise, folder, lock)
     except JvmEnded:
+        forget(noise)
         return None
     finally:
         os.close(lock)
@@ -139,7 +145,7 @@ def _submitted(conf: Mapping[str, str], noise: IO[bytes]) -> _Jvm:
     from consumer.spark.internals import spark_home
 
     given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    folder, lock = new_folder("spark")
+    folder, lock = own_room()
     try:
         words = ["--properties-file", _properties(conf, Path(folder)), "--load-spark-defaults"]
         return _launched([f"{spark_home()}/bin/spark-submit", *words, *given], {}, noise, folder, lock)
@@ -157,7 +163,7 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
         with signals_later():
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
-                env={**os.environ, **environment, **told}, pass_fds=(lock,),
+                env={**os.environ, **environment, **_locale(), **told}, pass_fds=(lock,),
             )  # fmt: skip
         _import_what_jobs_need()
         from consumer.spark.internals import told_port
@@ -165,6 +171,8 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
         while not answer.is_file():
             if (code := process.poll()) is not None:
                 raise JvmEnded(code)
+            if has_given_up(noise):
+                raise JvmEnded(_MAIN_FAILED)
             time.sleep(_LOOKS_EVERY)
         port, secret = told_port(answer)
         answer.unlink()
@@ -174,6 +182,12 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
         if process is not None:
             _Jvm(process).kill()
         raise
+
+
+def _locale() -> dict[str, str]:
+    """One whose letters in paths Java writes as Python does: in the C locale Python takes UTF-8, and Java ASCII."""
+    same = codecs.lookup(locale.getencoding()) == codecs.lookup(sys.getfilesystemencoding())
+    return {} if same else {"LC_ALL": "C.UTF-8"}
 
 
 def _import_what_jobs_need() -> None:
@@ -192,7 +206,11 @@ def _without_interrupts() -> None:
 def _properties(conf: Mapping[str, str], folder: Path) -> str:
     """A file in `folder` that gives the JVM its properties. Everyone can read a command line."""
     file = folder / "spark.conf"
-    file.write_text("".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items()), "latin-1")
+    lines = "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
+    try:
+        file.write_text(lines, "latin-1")
+    except OSError as error:
+        raise cannot_be_written(error) from error
     return str(file)
 
 

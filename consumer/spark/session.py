@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import logging
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from resource import RLIMIT_NOFILE, getrlimit
 from typing import IO, TYPE_CHECKING
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark.archive import own_java
+from consumer.spark.failures import MORE_FILES
 from consumer.spark.jvm import JvmEnded, end_jvm, killed_by, own_folder, own_handlers, start_jvm
+from consumer.spark.noise import new_noise, telling_line
 from consumer.spark.settings import SparkSettings, sockets_in
+from consumer.spark.waiting import cannot_be_written
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,6 +32,11 @@ _SHORT_JOBS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
 _KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": 32 << 20, "MALLOC_TRIM_THRESHOLD_": 128 << 20}
 """For glibc in Python workers: memory of a block that was decoded is kept for the next one. To give it back and ask for
 it again took a tenth of the time."""
+
+_OPEN_FILES = 512
+"""Java fails in many ways with fewer, and few of them say why. It takes the hard limit: below 0 there is none."""
+_NOT_A_PATH = "InvalidPathException", "Invalid properties file"
+"""What Java says of a path that its encoding has no letters for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,7 @@ def end_own() -> None:
 
 def _own(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
     properties = {"spark.master": settings.master, "spark.app.name": _NAME, **wanted}
-    with tempfile.TemporaryFile() as noise:
+    with new_noise() as noise:
         try:
             start_jvm(properties, noise, plain=settings.local and not settings.conf)
             from pyspark import SparkConf
@@ -136,15 +145,24 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
 
     if not isinstance(error, (JvmEnded, PySparkException, Py4JError, OSError)):
         return None
-    reason, signal = _telling_line(noise), killed_by(error)
+    reason, signal = telling_line(noise), killed_by(error)
     end_jvm()
     if signal:
         return TargetUnavailable(
             f"Spark does not start: its JVM was killed (signal {signal})",
             hint="run again; where memory is short, the system ends the largest process: its log says so",
         )
+    if any(os.strerror(number) in reason for number in (errno.ENOSPC, errno.EDQUOT)):
+        return cannot_be_written(reason)
+    if any(words in reason for words in _NOT_A_PATH):
+        return BadConfig(
+            f"Spark does not start: {reason}",
+            hint="set TMPDIR to a folder whose path Java can read: of ASCII letters, or in UTF-8",
+        )
     if java := _lacking_java():
         return BadConfig(f"Spark does not start: {java}", hint="install Java 17, or name its folder in JAVA_HOME")
+    if "Too many open files" in reason or 0 <= getrlimit(RLIMIT_NOFILE)[1] < _OPEN_FILES:
+        return BadConfig(f"Spark does not start: {reason or error}", hint=MORE_FILES)
     if isinstance(error, (JvmEnded, PySparkException)):
         return BadConfig(
             f"Spark does not start: {reason or error}",
@@ -202,14 +220,6 @@ def _quieten_py4j() -> None:
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
     return "py4j" not in record.pathname
-
-
-def _telling_line(noise: IO[bytes]) -> str:
-    """The first line that speaks of an error, else the last one, "" when nothing was said."""
-    noise.seek(0)
-    lines = [line.strip() for line in noise.read().decode(errors="replace").splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
-    return (telling or lines or [""])[0 if telling else -1][:500]
 
 
 def standard_properties(settings: SparkSettings) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import IO
 import pyarrow as pa
 
 from consumer.errors import TargetUnavailable
+from consumer.model.own_folders import new_folder
 
 
 class Waiting:
@@ -33,7 +34,7 @@ class Waiting:
             with pa.ipc.new_stream(self._file, table.schema) as stream:
                 stream.write_table(table)
         except OSError as error:
-            raise cannot_be_written(tempfile.gettempdir(), error) from error
+            raise cannot_be_written(error) from error
 
     def __iter__(self) -> Iterator[pa.Table]:
         """The tables, in the order in which they came, read one at a time."""
@@ -45,9 +46,18 @@ class Waiting:
             yield pa.ipc.open_stream(self._file).read_all()
 
 
-def cannot_be_written(folder: str, error: OSError) -> TargetUnavailable:
-    """A folder for temporary files takes no more."""
+def own_room() -> tuple[str, int]:
+    """A new folder of this process, and its lock, as `new_folder`. Raises TargetUnavailable."""
+    try:
+        return new_folder("spark")
+    except OSError as error:
+        raise cannot_be_written(error) from error
+
+
+def cannot_be_written(error: OSError | str, folder: str | None = None) -> TargetUnavailable:
+    """A folder for temporary files takes no more; without `folder` the one where all of them go, if there is one."""
+    named = folder or tempfile.tempdir
     return TargetUnavailable(
-        f"the folder for temporary files {folder} cannot be written: {error}",
+        f"the folder for temporary files{f' {named}' if named else ''} cannot be written: {error}",
         hint="make room, or set TMPDIR to another folder, then run again",
     )

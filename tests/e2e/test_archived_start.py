@@ -24,6 +24,15 @@ from tests.e2e.test_signals import ENDS_WITHIN, NOTICED_WITHIN, Consumer, launch
 from tests.integration.spark.test_failures import Failing, task, works
 from tests.support.canal_json import MemoryReader
 
+_WORKS = """
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from tests.integration.spark.test_failures import works
+loader = SparkLoader(SparkSettings("local[1]"))
+print(works(loader))
+loader.close()
+"""
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -109,6 +118,17 @@ def test_a_temporary_folder_that_somebody_removes_is_made_anew(temporary: Path, 
     assert works(loader)
     loader.close()
     assert list(temporary.iterdir()) == []
+
+
+def test_letters_of_the_temporary_folder_in_the_c_locale(temporary: Path) -> None:
+    """There Java would take them for question marks."""
+    folder = temporary / "tést"
+    folder.mkdir()
+    environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+    command = [sys.executable, "-c", _WORKS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+    assert list(folder.iterdir()) == []
 
 
 def test_a_damaged_archive_is_a_plain_start(temporary: Path, loader: SparkLoader, made: Path) -> None:

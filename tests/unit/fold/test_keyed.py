@@ -136,6 +136,14 @@ def test_a_key_has_one_bucket_whatever_the_batch_and_type() -> None:
     assert np.array_equal(whole[::-1], bucket_of(keys_table(keys[::-1]), [0], 7))
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_texts_that_differ_in_trailing_blanks_come_together(kind: pa.DataType) -> None:
+    """Of such a key a delete goes before the put."""
+    padded = bucket_of(keys_table(["a", "a ", "a  ", "", " "], kind), [0], 1000)
+    assert len(set(padded[:3])) == len(set(padded[3:])) == 1
+    assert np.array_equal(padded[:1], bucket_of(keys_table(["a"], kind), [0], 1000))
+
+
 @pytest.mark.parametrize("key", [[0], [0, 1]])
 def test_keys_spread_evenly_over_buckets(key: list[int]) -> None:
     changes = table(*((1, True, 0, 0, str(number // 100), str(number)) for number in range(0, 1_600_000, 100)))

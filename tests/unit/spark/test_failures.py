@@ -70,6 +70,21 @@ def test_what_no_other_try_changes_is_a_bad_setting(text: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("error=24, Too many open files", "ulimit -n"),
+        ("error=11, Resource temporarily unavailable", "ulimit -u"),
+        ("error=12, Cannot allocate memory", "more memory"),
+    ],
+)
+def test_what_python_lacks_to_be_started(said: str, hint: str) -> None:
+    text = f'{_HEAD}{_LOST}java.io.IOException: Cannot run program "/usr/bin/python3": {said}\n{_FRAMES}'
+    with pytest.raises(BadConfig, match=said) as caught:
+        told(RuntimeError(text), SparkSettings())
+    assert hint in caught.value.hint
+
+
 def test_a_package_that_does_not_fit_into_the_workers_memory() -> None:
     """What workers under `ulimit -v 150000` say."""
     said = "ImportError: /lib/_parquet.cpython-311-x86_64-linux-gnu.so: failed to map segment from shared object"

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
-from tempfile import TemporaryFile
+from resource import RLIM_INFINITY
+from typing import IO
 
 import psutil
 import pytest
 
+from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark import jvm
-from consumer.spark.jvm import own_handlers
+from consumer.spark.jvm import JvmEnded, own_handlers
+from consumer.spark.noise import forget, has_given_up, new_noise, telling_line
+from consumer.spark.session import _why_not
+from consumer.spark.settings import SparkSettings
+from consumer.spark.waiting import own_room
 
 
 def test_ctrl_c_is_ours_while_spark_sets_a_handler_of_its_own() -> None:
@@ -48,9 +57,74 @@ def test_a_signal_while_the_jvm_is_forked_leaves_none(
     monkeypatch.setattr(jvm, "_without_interrupts", lambda: os.kill(os.getppid(), number))
     before = signal.signal(number, interrupted)
     try:
-        with TemporaryFile() as noise, pytest.raises(KeyboardInterrupt):
+        with new_noise() as noise, pytest.raises(KeyboardInterrupt):
             jvm._launched(["/bin/sleep", "100.25"], {}, noise, str(tmp_path), noise.fileno())
         assert signal.getsignal(number) is interrupted
     finally:
         signal.signal(number, before)
     assert not [child for child in psutil.Process().children() if "100.25" in child.cmdline()]
+
+
+GIVING_UP = """echo 'Exception in thread "main" java.io.IOException: %s' >&2; exec sleep 100.5"""
+
+
+def launched(noise: IO[bytes], folder: Path, reason: str) -> None:
+    jvm._launched(["/bin/sh", "-c", GIVING_UP % reason], {}, noise, str(folder), noise.fileno())
+
+
+def test_a_jvm_whose_main_thread_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """Its other threads live on, and would do so without a driver."""
+    with new_noise() as noise:
+        with pytest.raises(JvmEnded):
+            launched(noise, tmp_path, "why")
+        assert telling_line(noise).endswith("java.io.IOException: why")
+        forget(noise)
+        assert not has_given_up(noise)
+    assert not [child for child in psutil.Process().children() if "100.5" in child.cmdline()]
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "hint"),
+    [
+        ("No space left on device", TargetUnavailable, "make room"),
+        ("InvalidPathException: /tmp/t??st", BadConfig, "whose path Java can read"),
+        ("Too many open files", BadConfig, "ulimit -n"),
+    ],
+)
+def test_why_it_gave_up_says_what_to_do(tmp_path: Path, reason: str, kind: type[ConsumerError], hint: str) -> None:
+    with new_noise() as noise:
+        with pytest.raises(JvmEnded) as caught:
+            launched(noise, tmp_path, reason)
+        told = _why_not(caught.value, noise, SparkSettings("local[1]"))
+    assert isinstance(told, kind)
+    assert reason in told.message
+    assert hint in told.hint
+
+
+@pytest.mark.parametrize(("most", "hint"), [(256, "ulimit -n"), (RLIM_INFINITY, "check --master")])
+def test_few_open_files_are_thought_of(most: int, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java says many things of them."""
+    monkeypatch.setattr("consumer.spark.session.getrlimit", lambda _: (most, most))
+    with new_noise() as noise:
+        noise.write(b"Error: A JNI error has occurred, please check\njava.lang.InternalError: Error loading a file\n")
+        told = _why_not(JvmEnded(1), noise, SparkSettings("local[1]"))
+    assert told is not None
+    assert "Error loading a file" in told.message
+    assert hint in told.hint
+
+
+@pytest.mark.parametrize(("name", "added"), [("C", {"LC_ALL": "C.UTF-8"}), ("C.UTF-8", {})])
+def test_java_writes_letters_as_python_does(name: str, added: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "from consumer.spark import jvm; print(jvm._locale())"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": name})
+    assert told.stdout.strip() == str(added)
+
+
+def test_no_folder_for_temporary_files_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile.gettempdir", nowhere)
+    with pytest.raises(TargetUnavailable, match="No usable temporary directory"):
+        own_room()
