@@ -123,12 +123,18 @@ def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceD
     return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece))
 
 
-def in_whole_files(reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask) -> list[FileSlice]:
+def in_whole_files(
+    reader: RangeReader, pieces: Sequence[FileSlice], task: LoadTask, timeless: dict[str, bool]
+) -> list[FileSlice]:
     """`pieces`, but of a file whose rows have no commit-ts all for its first slice, and none for another: whose row a
-    DELETE is of can be said by any line in front of it (see `fold.late_deletes`). Raises StorageUnavailable."""
+    DELETE is of can be said by any line in front of it (see `fold.late_deletes`). `timeless` says it of files by path,
+    and learns it of others. Raises StorageUnavailable."""
     found: list[FileSlice] = []
     for piece in pieces:
-        if piece.length == piece.size or not _is_timeless(reader, piece, task):
+        whole = piece.length == piece.size
+        if not whole and piece.path not in timeless:
+            timeless[piece.path] = _is_timeless(reader, piece, task)
+        if whole or not timeless[piece.path]:
             found.append(piece)
         elif not piece.offset:
             found.append(replace(piece, length=piece.size))

@@ -49,6 +49,7 @@ class Folding:
     def __init__(self, task: LoadTask) -> None:
         self._task = task
         self._none = change_schema(task.source).empty_table()
+        self._timeless: dict[str, bool] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -71,7 +72,7 @@ class Folding:
         if task.source.shaping is not None:  # what stood between two changes may be left out
             yield from decoded(reader, pieces, task, stats)
             return
-        for table in files_of(decoded(reader, in_whole_files(reader, pieces, task), task, stats)):
+        for table in files_of(decoded(reader, in_whole_files(reader, pieces, task, self._timeless), task, stats)):
             yield without_late_deletes(table, task.source.key)
 
     def is_full(self) -> bool:
