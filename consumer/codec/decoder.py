@@ -22,6 +22,8 @@ from consumer.errors import TableError
 from consumer.model.load import Dialect, FileSlice, FileStat, Layout, LoadTarget, LoadTask
 from consumer.ports import RangeReader
 
+BLOCK_BYTES = 8 << 20
+
 
 class SliceDecoder:
     """Decodes the rows of one slice that lie inside its window, holding about `block_bytes` of the file at a time.
@@ -38,7 +40,7 @@ class SliceDecoder:
         dialect: Dialect,
         layout: Layout = (),
         *,
-        block_bytes: int = 8 << 20,
+        block_bytes: int = BLOCK_BYTES,
     ) -> None:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._target, self._clock = target, dialect.clock
@@ -119,8 +121,11 @@ class SliceDecoder:
 
 
 def decoder_for(reader: RangeReader, piece: FileSlice, task: LoadTask) -> SliceDecoder:
-    """The decoder of one of the task's slices."""
-    return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece))
+    """The decoder of one of the task's slices. Where rules follow on what `shaped` tells of late deletes, a block has
+    all rows of a file that has no commit-ts. Raises StorageUnavailable."""
+    at_once = task.source.shaping is not None and piece.length > BLOCK_BYTES and _is_timeless(reader, piece, task)
+    size = piece.length if at_once else BLOCK_BYTES
+    return SliceDecoder(reader, piece, task.source, task.dialect, task.layout_of(piece), block_bytes=size)
 
 
 def in_whole_files(

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from consumer.codec.batches import PUT, Flags, Origin
 from consumer.codec.rows import BlockRows
+from consumer.fold.late_deletes import without_late_deletes
 from consumer.model.clock import Clock
 from consumer.model.load import LoadTarget
 from consumer.model.shaping import DELETE, INSERT, UPDATE
@@ -16,7 +17,7 @@ _PUT_AT = 1
 
 def shaped(rows: BlockRows, inside: Flags, origin: Origin, target: LoadTarget, clock: Clock) -> pa.Table:
     """`rows.changes` without the changes that an event filter drops. A put of a row that the replica is not to have is
-    a delete of its key. Masks come last. Raises as `rows.changes`."""
+    a delete of its key: late deletes are known before. Masks come last. Raises as `rows.changes`."""
     if target.shaping is None:
         return rows.changes(inside, origin)
     from consumer.shaping.masks import masked  # what is needed for rules is loaded only where there are some
@@ -37,6 +38,8 @@ def shaped(rows: BlockRows, inside: Flags, origin: Origin, target: LoadTarget, c
             which = inside & update
             inside = _without(inside, which, drop.update_old.holds(rows.old_images(which)))
     changes = rows.changes(inside, origin)
+    if not rules.events:  # else what stood between two changes may be left out
+        changes = without_late_deletes(changes, target.key)
     if rules.where is not None and target.key and changes.num_rows:
         put: Flags = changes.column(PUT).to_numpy().copy()
         put[put] = rules.where.holds(changes.filter(pa.array(put)))

@@ -69,10 +69,11 @@ class Folding:
 
     def _changes(self, pieces: Sequence[FileSlice], reader: RangeReader, stats: list[FileStat]) -> Iterator[pa.Table]:
         task = self._task
-        if task.source.shaping is not None:  # what stood between two changes may be left out
-            yield from decoded(reader, pieces, task, stats)
+        pieces = in_whole_files(reader, pieces, task, self._timeless)
+        if task.source.shaping is not None:
+            yield from decoded(reader, pieces, task, stats)  # `shaped` has looked for late deletes
             return
-        for table in files_of(decoded(reader, in_whole_files(reader, pieces, task, self._timeless), task, stats)):
+        for table in files_of(decoded(reader, pieces, task, stats)):
             yield without_late_deletes(table, task.source.key)
 
     def is_full(self) -> bool:

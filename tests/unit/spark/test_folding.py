@@ -7,14 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.codec.decoder import SliceDecoder
+from consumer.codec import decoder
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTask
+from consumer.model.shaping import Mask, MaskKind, Shaping
 from consumer.spark.folding import decode_folded
 from tests.support.build import ID
 from tests.support.canal_json import ALL, MemoryReader, row_line, target_of, whole
 
 V = Column("v", "VARCHAR", length=20)
+SHAPINGS = (
+    None,
+    Shaping(where="v LIKE 'new%'", collation="utf8mb4_bin"),
+    Shaping(masks=(Mask(("v",), MaskKind.FIXED, "x"),)),
+)
 MOVED, COUNT = 1000, 40
 """Each transaction of the new architecture puts a row under the key of one that it moves so far."""
 
@@ -40,14 +46,18 @@ def cut(piece: FileSlice, count: int) -> tuple[FileSlice, ...]:
 @pytest.mark.parametrize("timed", [False, True], ids=["es alone", "commit-ts"])
 @pytest.mark.parametrize("slices", [1, 2, 7])
 @pytest.mark.parametrize("block_bytes", [300, 1000, 8 << 20])
+@pytest.mark.parametrize("shaping", SHAPINGS, ids=["all rows", "row filter", "mask"])
 def test_a_late_delete_is_known_across_blocks_and_slices(
-    block_bytes: int, slices: int, timed: bool, monkeypatch: pytest.MonkeyPatch
+    block_bytes: int, slices: int, timed: bool, shaping: Shaping | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(SliceDecoder.__init__.__kwdefaults__, "block_bytes", block_bytes)
+    monkeypatch.setattr(decoder, "BLOCK_BYTES", block_bytes)
     text = content(timed)
-    task = LoadTask(0, target_of([ID, V]), ALL, cut(whole(text), slices), Dialect())
+    target = replace(target_of([ID, V]), shaping=shaping)
+    task = LoadTask(0, target, ALL, cut(whole(text), slices), Dialect())
     stats, changes = decode_folded(task.slices, task, MemoryReader(text), final=True)
     rows = {row["c0"]: row["c1"] for row in changes.to_pylist() if row["put"]}
     there = {str(key): f"new {key}" for key in range(1, COUNT)}
-    assert rows == there | {str(MOVED + key): f"old {key}" for key in range(1, COUNT)}
+    if shaping is None or not shaping.where:
+        there |= {str(MOVED + key): f"old {key}" for key in range(1, COUNT)}
+    assert rows == (dict.fromkeys(there, "x") if shaping is not None and shaping.masks else there)
     assert sum(stat.rows for stat in stats) == 3 * (COUNT - 1)
