@@ -113,9 +113,11 @@ class AlikeLines:
 
     def _rows(self, walk: Walk, kind: _Kind, ascii_only: bool) -> CanalRows:
         count, shown = len(walk.rows), kind.shown
-        data = [walk.text(("data", name)) for name in self._names]
+        data = walk.texts([("data", name) for name in self._names])
         has_old = bool(shown.old_rows.size)
-        old = [walk.text(("old", name)) if has_old else pa.array([], pa.large_string()) for name in self._key]
+        old = [pa.array([], pa.large_string())] * len(self._key)
+        if has_old:
+            old = walk.texts([("old", name) for name in self._key])
         for texts in [] if ascii_only else [*data, *old]:
             texts.validate(full=True)
         nulls = pa.nulls(count, pa.large_string())

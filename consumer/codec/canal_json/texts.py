@@ -3,6 +3,7 @@ cost more than the work."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +27,6 @@ class FoundTexts:
     begins: Ints
     ends: Ints
     quoted: Flags
-    _columns: pa.LargeStringArray | None = None
-    """All texts, column after column."""
 
     @property
     def behind(self) -> Ints:
@@ -39,14 +38,15 @@ class FoundTexts:
         """Drop all other rows."""
         self.begins, self.ends, self.quoted = self.begins[good], self.ends[good], self.quoted[good]
 
-    def column(self, path: Path) -> pa.LargeStringArray:
-        """The values of a text; they need not be UTF-8. Rows are not dropped any more."""
-        rows = len(self.begins)
-        if self._columns is None:
-            by_column = np.arange(self.begins.size).reshape(self.begins.shape).T.ravel()
-            null = None if self.quoted.all() else ~self.quoted.T.ravel()
-            self._columns = _spans(self.text, self.begins, self.ends).take(pa.array(2 * by_column, mask=null))
-        return self._columns.slice(self.places[path] * rows, rows)
+    def columns(self, paths: Sequence[Path]) -> dict[Path, pa.LargeStringArray]:
+        """The values of those of `paths` that are here; they need not be UTF-8."""
+        if not (there := [path for path in paths if path in self.places]):
+            return {}
+        rows, width = self.begins.shape
+        at = (np.array([self.places[path] for path in there])[:, None] + np.arange(rows) * width).ravel()
+        null = None if self.quoted.all() else ~self.quoted.ravel()[at]
+        values = _spans(self.text, self.begins, self.ends).take(pa.array(2 * at, mask=null))
+        return {path: values.slice(number * rows, rows) for number, path in enumerate(there)}
 
 
 def find_texts(texts: Texts, text: pa.Buffer, quotes: Ints, begins: Ints) -> tuple[Flags, FoundTexts | None]:

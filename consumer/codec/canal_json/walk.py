@@ -123,11 +123,14 @@ class Walk:
                         self._pass_bag(piece)
         self._keep(self._at == lines.ends[self.rows])
 
-    def text(self, path: Path) -> pa.LargeStringArray:
-        """The values of a text; they need not be UTF-8. Nulls where the form has none there."""
+    def texts(self, paths: Sequence[Path]) -> list[pa.LargeStringArray]:
+        """The values of each text; they need not be UTF-8. Nulls where the form has none there."""
+        found: dict[Path, pa.LargeStringArray] = {}
         for many in self._many:
-            if path in many.places:
-                return many.column(path)
+            found |= many.columns(paths)
+        return [found[path] if path in found else self._text(path) for path in paths]
+
+    def _text(self, path: Path) -> pa.LargeStringArray:
         if path not in self._texts:
             return pa.nulls(len(self.rows), pa.large_string())
         return self._lines.spans(*self._texts[path])
