@@ -202,8 +202,8 @@ def test_texts_that_differ_in_blanks_only(
     error = stopped(result)
     assert "unique key" in error
     assert "coarsely" in error
-    if not together:
-        assert rows(server) == sorted([first, *others])
+    if not together:  # of the second load another bucket can have been written
+        assert [row for row in rows(server) if row != (31, "more")] == sorted([first, *others])
 
 
 def test_a_text_that_ends_in_a_blank_and_has_no_twin(feed: Feed, server: SqlServer) -> None:
