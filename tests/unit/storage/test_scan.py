@@ -137,7 +137,9 @@ def test_a_listing_without_leaps_is_cut_at_known_folders(s3: Bucket) -> None:
     ends = ("", "!/CDC1.json", "/CDC1.json", "0/CDC1.json")
     beside = [folder[:-1] + end for folder in folders[::500] for end in ends]
     keys = sorted({"a/CDC1.json", "metadata", "z/5/CDC1.json", *beside, *(f"{f}CDC2.json" for f in folders[::3])})
-    s3.put_all(dict.fromkeys(keys, b"x"))
+    named_like_folders = [key for key in keys if f"{key}/" in folders]
+    s3.put_all(dict.fromkeys(set(keys).difference(named_like_folders), b"x"))
+    s3.put_all(dict.fromkeys(named_like_folders, b"x"))  # SeaweedFS can lose one while its folder is being made
     files = open_files(StorageSettings.from_uri(s3.uri()))
     s3.proxy.requests.clear()
     assert scanned(files, Spans(looked_into=folders)) == keys
