@@ -45,7 +45,7 @@ class FoundTexts:
         rows, width = self.begins.shape
         at = (np.array([self.places[path] for path in there])[:, None] + np.arange(rows) * width).ravel()
         null = None if self.quoted.all() else ~self.quoted.ravel()[at]
-        values = _spans(self.text, self.begins, self.ends).take(pa.array(2 * at, mask=null))
+        values = with_gaps(self.text, self.begins, self.ends).take(pa.array(2 * at, mask=null))
         return {path: values.slice(number * rows, rows) for number, path in enumerate(there)}
 
 
@@ -86,13 +86,13 @@ def find_texts(texts: Texts, text: pa.Buffer, quotes: Ints, begins: Ints) -> tup
 
 def _have(text: pa.Buffer, begins: Ints, ends: Ints, wanted: bytes) -> Flags:
     """Which rows have `wanted` in their spans, which have as many bytes."""
-    spans = _spans(text, begins, ends).take(pa.array(np.arange(0, 2 * begins.size, 2)))
+    spans = with_gaps(text, begins, ends).take(pa.array(np.arange(0, 2 * begins.size, 2)))
     found: npt.NDArray[np.uint8] = np.frombuffer(spans.buffers()[2], np.uint8).reshape(len(begins), len(wanted))
     equal: Flags = np.all(found == np.frombuffer(wanted, np.uint8), axis=1)
     return equal
 
 
-def _spans(text: pa.Buffer, begins: Ints, ends: Ints) -> pa.LargeStringArray:
-    """The spans, which rise, at the even places of an array."""
+def with_gaps(text: pa.Buffer, begins: Ints, ends: Ints) -> pa.LargeStringArray:
+    """The texts between these places, which rise, are at the even places of an array."""
     borders = np.stack((begins, ends), axis=-1)
     return pa.LargeStringArray.from_buffers(2 * begins.size - 1, pa.py_buffer(borders), text)

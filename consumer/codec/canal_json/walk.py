@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from consumer.codec.batches import Flags, Ints
 from consumer.codec.canal_json.forms import Bag, Fixed, Path, Piece, Text, Texts
-from consumer.codec.canal_json.texts import FoundTexts, find_texts
+from consumer.codec.canal_json.texts import FoundTexts, find_texts, with_gaps
 
 _LINE_FEED, _RETURN, _QUOTE, _BACKSLASH, _BRACE, _ZERO = b'\n\r"\\}0'
 _FIRST_PRINTED = 0x20
@@ -58,9 +58,7 @@ class Lines:
         count = len(begins)
         if not count:
             return pa.array([], pa.large_string())
-        borders = np.stack((begins, ends), axis=1)
-        with_gaps = pa.LargeStringArray.from_buffers(2 * count - 1, pa.py_buffer(borders), pa.py_buffer(self.text))
-        return with_gaps.take(pa.array(np.arange(0, 2 * count, 2), mask=null))
+        return with_gaps(pa.py_buffer(self.text), begins, ends).take(pa.array(np.arange(0, 2 * count, 2), mask=null))
 
     def next(self, byte: int, at: Ints, ends: Ints) -> Ints:
         """Where that byte is first, at or behind each of these places; one not below `ends` where it is not there."""
