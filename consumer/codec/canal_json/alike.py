@@ -61,8 +61,8 @@ class AlikeLines:
         return self._parser.parse(text) if rows is None else rows
 
     def _parsed(self, text: bytes) -> CanalRows | None:
-        lines = Lines.of(text)
-        if lines is None or not LEAST_LINES <= (count := len(lines.ends)) <= len(text) // _LEAST_BYTES:
+        count = text.count(b"\n")
+        if not LEAST_LINES <= count <= len(text) // _LEAST_BYTES or (lines := Lines.of(text)) is None:
             return None
         parts = list(self._alike(lines))
         left = np.ones(count, np.bool_)

@@ -166,6 +166,8 @@ class ChangeBuilder:
         """Which of the rows `kept` have an old key of their own, and columns with those keys. All else that they had
         is told only where no commit-ts tells what came first."""
         wanted = np.flatnonzero((inside & rows.update)[rows.old_rows])
+        if not wanted.size:
+            return wanted, []
         origin = rows.old_rows[wanted]
         at = np.searchsorted(kept, origin)
         changed = np.zeros(len(at), np.bool_)
@@ -226,15 +228,16 @@ class ChangeBuilder:
 
 def _meta(rows: CanalRows, kept: Ints, origin: Origin, at: Ints) -> list[pa.Array]:
     """ts, put, series, rank; with a delete before each of the puts `at`. Places count from 1."""
-    exact = np.insert(rows.exact[kept], at, rows.exact[kept][at])
-    series = np.insert(origin.series[kept], at, origin.series[kept][at])
-    places = origin.places[kept] + 1
-    rank = np.insert(places, at, -places[at])
+    old = at + np.arange(len(at))
+    kept = np.insert(kept, at, kept[at]) if at.size else kept
+    put, rank = ~rows.delete[kept], origin.places[kept] + 1
+    put[old], rank[old] = False, -rank[old]
+    timeless = ~rows.exact[kept]
     return [
-        pa.array(np.insert(rows.ts[kept], at, rows.ts[kept][at])),
-        pa.array(np.insert(~rows.delete[kept], at, False)),
-        pa.array(np.where(exact, 0, series).astype(np.int32)),
-        pa.array(np.where(exact, 0, rank)),
+        pa.array(rows.ts[kept]),
+        pa.array(put),
+        pa.array((timeless * origin.series[kept]).astype(np.int32)),
+        pa.array(timeless * rank),
     ]
 
 

@@ -16,6 +16,7 @@ from consumer.codec.batches import Flags, Ints
 from consumer.model.load import LoadTarget
 from consumer.model.names import LOGICAL_BITS, same_name
 
+_INSERT, _UPDATE, _DELETE = range(3)
 _KINDS = pa.array(["INSERT", "UPDATE", "DELETE"])
 MAX_ES = 1 << (63 - LOGICAL_BITS)
 _LINE_FEED, _OPENING_BRACE = b"\n{"
@@ -93,9 +94,8 @@ class RowParser:
         if pc.any(table.column("isDdl")).as_py():
             raise NotRows("isDdl")
         for member, name in (("database", self.table.database), ("table", self.table.table)):
-            names = _column(table, member)
-            others = names.filter(pc.invert(pc.fill_null(pc.equal(names, name), False))).unique().to_pylist()
-            if any(other is None or same_name(other) != same_name(name) for other in others):
+            found = _column(table, member).unique().to_pylist()
+            if any(other is None or same_name(other) != same_name(name) for other in found):
                 raise NotRows(member)
 
 
@@ -129,19 +129,19 @@ def _no_rows() -> CanalRows:
 
 
 def _rows(table: pa.Table, typed: Sequence[int]) -> CanalRows:
-    kind = _column(table, "type")
-    if not pc.all(pc.is_in(kind, _KINDS)).as_py():
+    kind: Ints = pc.index_in(_column(table, "type"), _KINDS).fill_null(-1).to_numpy()
+    if kind.min() < _INSERT:
         raise NotRows("type")
     commit_ts = pc.struct_field(_column(table, "_tidb"), [0])
     ts, exact = _times(commit_ts, _column(table, "es"))
-    lengths = pc.fill_null(pc.list_value_length(_column(table, "data")), 0).to_numpy()
-    data = _column(table, "data").flatten()
-    if not np.all(lengths == 1) or data.null_count:
+    rows = _column(table, "data")
+    data = rows.flatten()
+    if rows.null_count or data.null_count or not np.all(np.diff(rows.offsets.to_numpy()) == 1):
         raise NotRows("data")
     old, old_rows = _old(table) if "old" in table.column_names else ([], np.empty(0, np.int64))
     return CanalRows(
-        pc.equal(kind, "UPDATE").to_numpy(zero_copy_only=False),
-        pc.equal(kind, "DELETE").to_numpy(zero_copy_only=False),
+        kind == _UPDATE,
+        kind == _DELETE,
         ts,
         exact,
         _texts(data),
@@ -174,7 +174,7 @@ def _times(commit_ts: pa.Int64Array, es: pa.Int64Array) -> tuple[Ints, Flags]:
 
 def _old(table: pa.Table) -> tuple[list[pa.LargeStringArray], Ints]:
     lists = _column(table, "old")
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
+    lengths = np.diff(lists.offsets.to_numpy()) * lists.is_valid().to_numpy(zero_copy_only=False)
     if lengths.max() > 1:
         raise NotRows("old")
     return _texts(lists.flatten()), np.flatnonzero(lengths)

@@ -22,6 +22,9 @@ class Piece:
 
 def pieces(rows: pa.Table, max_rows: int, max_bytes: int) -> Iterator[pa.Table]:
     """`rows` in slices of at most `max_rows` rows and about `max_bytes` bytes of values, one row at least."""
+    if 0 < rows.num_rows <= max_rows and rows.nbytes <= max_bytes:
+        yield rows
+        return
     sizes = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
         if not pa.types.is_primitive(column.type):

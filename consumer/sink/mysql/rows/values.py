@@ -134,6 +134,8 @@ def error_values(target: LoadTarget, rows: pa.Table) -> pa.Array:
 def by_key(target: LoadTarget, rows: pa.Table) -> pa.Table:
     """`rows` in the order of their handle key, as far as that is cheap to know: sessions then lock in one order, and a
     clustered index fills page by page. Raises CorruptFile."""
+    if not rows.num_rows:
+        return rows
     keys = {f"c{position}": _sortable(target.columns[position], rows.column(f"c{position}")) for position in target.key}
     order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
     in_order = np.array_equal(order.to_numpy(), np.arange(rows.num_rows))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
+from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows import load_data, replace
 from consumer.sink.mysql.rows.batches import pieces
@@ -48,8 +49,8 @@ def can_load(target: LoadTarget) -> bool:
 
 def by_load_data(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
     """`Put` by LOAD DATA. Raises NotLoaded."""
-    odd = pc.greater(error_values(target, puts), 0)
-    if pc.any(odd).as_py():
+    if _has_odd(target, puts):
+        odd = pc.greater(error_values(target, puts), 0)
         replace.put(cursor, target, puts.filter(odd), packet)
         puts = puts.filter(pc.invert(odd))
     load_data.load(cursor.connection, target, puts)
@@ -106,4 +107,5 @@ def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) 
 
 
 def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:
-    return bool(pc.any(pc.greater(error_values(target, puts), 0)).as_py())
+    listed = any(column.family is Family.ENUM for column in target.columns)
+    return listed and bool(pc.any(pc.greater(error_values(target, puts), 0)).as_py())

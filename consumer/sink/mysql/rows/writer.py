@@ -229,6 +229,8 @@ def puts_and_deletes(target: LoadTarget, changes: pa.Table) -> tuple[pa.Table, p
     is_put = changes.column("put")
     rows = changes.select([f"c{position}" for position in range(len(target.columns))])
     keys = rows.select([f"c{position}" for position in target.key])
+    if pc.all(is_put).as_py():
+        return by_key(target, rows), keys.slice(rows.num_rows)
     return by_key(target, rows.filter(is_put)), by_key(target, keys.filter(pc.invert(is_put)))
 
 
