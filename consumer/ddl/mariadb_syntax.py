@@ -96,7 +96,7 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
     tokens = statement.tokens
     for at, token in enumerate(tokens):
-        on_media = starts(tokens, "STORAGE", "DISK", at=at) or starts(tokens, "STORAGE", "MEMORY", at=at)
+        on_media = token.word == "STORAGE" and any(starts(tokens, medium, at=at + 1) for medium in ("DISK", "MEMORY"))
         if on_media or token.word == "COLUMN_FORMAT":
             edits.remove(_behind(tokens, at - 1), tokens[at + 1].end)
     for member in statement.members:

@@ -88,6 +88,8 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
 def _option_width(tokens: Tokens, at: int) -> int:
     """How many tokens the option that begins at `at` has; 0: none begins there."""
     word = tokens[at].word
+    if not word:
+        return 0
     behind = at + 1 + starts(tokens, "=", at=at + 1)
     if word in _OPTIONS or (word in _STORAGE_OPTIONS and behind == at + 2):
         return behind + 1 - at
