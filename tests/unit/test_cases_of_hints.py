@@ -522,6 +522,7 @@ ADVICE = {
     "sink/duckdb/reading_copy.py:_copy", "sink/duckdb/tables/prepare.py:_answer",
     "sink/mysql/rows/multiset.py:_execute",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
+    "spark/executors.py:with_executors",
     "spark/failures.py:told", "spark/session.py:_check", "spark/session.py:_why_not",
     "spark/waiting.py:cannot_be_written",
     "storage/files.py:check_length", "storage/remote.py:_connected",

@@ -1,0 +1,70 @@
+"""Jobs of a cluster that gives no executors are given up."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from consumer.errors import NoExecutors
+from consumer.spark import executors
+from consumer.spark.executors import with_executors
+
+
+class Context:
+    """`job` runs until it is cancelled."""
+
+    master = "spark://127.0.0.1:7077"
+
+    def __init__(self) -> None:
+        self.tags: list[str] = []
+        self._cancelled = threading.Event()
+
+    def addJobTag(self, tag: str) -> None:
+        self.tags.append(tag)
+
+    def removeJobTag(self, tag: str) -> None:
+        self.tags.remove(tag)
+
+    def cancelJobsWithTag(self, tag: str) -> None:
+        assert tag in self.tags
+        self._cancelled.set()
+
+    def job(self, seconds: float) -> str:
+        if self._cancelled.wait(seconds):
+            raise RuntimeError("Job 0 cancelled")
+        return "done"
+
+
+def run(context: Context, seconds: float) -> str:
+    with with_executors(cast(Any, context)):
+        return context.job(seconds)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "PATIENCE", 0.05)
+    monkeypatch.setattr(executors, "_LOOKS_EVERY", 0.01)
+
+
+def test_a_job_without_executors_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "executors_of", lambda _: 0)
+    context = Context()
+    with pytest.raises(NoExecutors, match="gave no executor for") as told:
+        run(context, 30)
+    assert context.master in told.value.message
+    assert not context.tags
+
+
+def test_a_job_with_executors_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "executors_of", lambda _: 1)
+    context = Context()
+    assert run(context, 0.3) == "done"
+    assert not context.tags
+
+
+def test_the_error_of_a_job_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "executors_of", lambda _: 1)
+    with pytest.raises(ZeroDivisionError), with_executors(cast(Any, Context())):
+        raise ZeroDivisionError
