@@ -77,6 +77,7 @@ class SparkLoader:
                 for number, body in self._results(session.spark, tasks, writer, reader, tell, exchange):
                     results[number].append(pickle.loads(body))
         except NoExecutors:
+            self._give_up(session)
             raise
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
@@ -124,6 +125,9 @@ class SparkLoader:
                 meeting = Meeting(task, comparer, buckets, exchange)
                 rows = compared(session.spark, meeting, groups, reader, at_a_time, tell, other)
                 return added(rows, task, found)
+        except NoExecutors:
+            self._give_up(session)
+            raise
         except ConsumerError:
             raise
         except Exception as error:
@@ -161,6 +165,14 @@ class SparkLoader:
         with self._starting:
             if self._session is session and not session.alive():
                 session.close()
+                self._session = None
+
+    def _give_up(self, session: Session) -> None:
+        """A standalone master that was started anew knows nothing of the session, which waits for it without end. Those
+        of other kinds may have asked for executors that are on their way."""
+        with self._starting:
+            if self._session is session and self._settings.master.startswith("spark://"):
+                session.abandon()
                 self._session = None
 
     def _results(

@@ -65,6 +65,11 @@ class Session:
         except Exception:  # py4j raises what the operating system says of its socket, and errors of its own
             return False
 
+    def abandon(self) -> None:
+        """End it with its JVM, where it is our own, whatever it waits for."""
+        if self.owned:
+            end_jvm()
+
     def close(self) -> None:
         """End it, where it is our own."""
         if not self.owned:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from consumer.errors import NoExecutors
-from consumer.spark import executors
+from consumer.model.load import Dialect, LoadTask
+from consumer.spark import executors, load
 from consumer.spark.executors import with_executors
+from consumer.spark.load import SparkLoader
+from consumer.spark.settings import SparkSettings
+from tests.support.build import ID
+from tests.support.canal_json import ALL, MemoryReader, target_of, whole
 
 
 class Context:
@@ -68,3 +74,23 @@ def test_the_error_of_a_job_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "executors_of", lambda _: 1)
     with pytest.raises(ZeroDivisionError), with_executors(cast(Any, Context())):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(("master", "given_up"), [("spark://127.0.0.1:7077", 1), ("yarn", 0)])
+def test_a_standalone_master_is_asked_anew(master: str, given_up: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been started anew, and know nothing of the session."""
+    ended: list[str] = []
+
+    def starved(_: object) -> None:
+        raise NoExecutors("none")
+
+    monkeypatch.setattr(load, "_with_executors", starved)
+    context = SimpleNamespace(setLocalProperty=lambda *_: None)
+    loader = SparkLoader(SparkSettings(master))
+    session = SimpleNamespace(spark=SimpleNamespace(sparkContext=context), abandon=lambda: ended.append("ended"))
+    loader._session = cast(Any, session)
+    task = LoadTask(0, target_of([ID]), ALL, (whole(b""),), Dialect())
+    with pytest.raises(NoExecutors):
+        loader.load([task], cast(Any, None), MemoryReader(b""))
+    assert len(ended) == given_up
+    assert (loader._session is None) == bool(given_up)
