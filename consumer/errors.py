@@ -11,6 +11,7 @@ ConsumerError
 │   ├── TargetBusy             deadlock, lock wait, write conflict: the same statement may go through next time
 │   ├── LeaseHeld              another consumer of this name is at work, or a writer came too late
 │   ├── JobBroken              Spark's job ended before its tasks did
+│   ├── NoExecutors            Spark's cluster gives nobody who runs tasks
 │   ├── ProgressMoved          the target is further than the round took it to be: read the progress again
 │   ├── Held                   another upstream that goes together with this one does not go on
 │   ├── Starved                this machine has no memory, threads, open files or disk left
@@ -121,6 +122,9 @@ class LeaseHeld(Retryable):
 
 
 class JobBroken(Retryable): ...
+
+
+class NoExecutors(Retryable): ...
 
 
 class ProgressMoved(Retryable):

@@ -10,6 +10,7 @@ from consumer.errors import (
     CheckpointMissing,
     ConsumerError,
     JobBroken,
+    NoExecutors,
     StorageChanged,
     StorageUnavailable,
     TargetBusy,
@@ -34,7 +35,7 @@ class Places:
         """The system that the error comes from."""
         if isinstance(error, StorageUnavailable | StorageChanged | CheckpointMissing):
             return self.upstream
-        return self.spark if isinstance(error, JobBroken) else self.target
+        return self.spark if isinstance(error, JobBroken | NoExecutors) else self.target
 
 
 @dataclass(slots=True)

@@ -101,11 +101,14 @@ class Assembly:
     def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
         """The tables that exist upstream, and those that the target has, where pending statements have not run. In a
         round, `progress` is further than the one that the assembly began with."""
-        due = self.statements_due(progress)
+        due, origins = self.statements_due(progress), self.timeline.origins
+        return lives(due, origins), lives(self.executed(progress), origins)
+
+    def executed(self, progress: Progress) -> list[SchemaFile]:
+        """Those of `statements_due` that have run, or count as if they had."""
         pending = (statement.file for statement in self.timeline.pending)
         waiting = {file.path for file in pending if is_pending(file, progress)}
-        executed = (file for file in due if file.path not in waiting)
-        return lives(due, self.timeline.origins), lives(executed, self.timeline.origins)
+        return [file for file in self.statements_due(progress) if file.path not in waiting]
 
     def standings(self, progress: Progress) -> Standings:
         """The target's tables, of those that exist or existed upstream."""

@@ -35,6 +35,11 @@ def is_running(context: SparkContext) -> bool:
     return context._jsc is not None and not context._jsc.sc().isStopped()
 
 
+def executors_of(context: SparkContext) -> int:
+    """How many executors a cluster has given. Raises as `is_running`."""
+    return int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # without the driver
+
+
 def jvm_process() -> Any:
     """The Popen of the JVM that this process is connected to, None where that is no child of it."""
     return getattr(SparkContext._gateway, "proc", None)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError, Retryable
+from consumer.errors import ConsumerError, NoExecutors, Retryable
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
@@ -63,15 +63,22 @@ class SparkLoader:
         self, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, moved: Moved = unheard
     ) -> list[LoadOutcome]:
         """One outcome a task, in order. Raises BadConfig and TargetUnavailable where Spark cannot be started, BadConfig
-        where it cannot run any job as it is set up."""
+        where it cannot run any job as it is set up, NoExecutors."""
         session = self._started()
         results: dict[int, list[Result]] = defaultdict(list)
         try:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
-            with session.parts.of_load(moved) as tell, _exchange(session, is_large(tasks[0])) as exchange:
+            with (
+                _with_executors(session),
+                session.parts.of_load(moved) as tell,
+                _exchange(session, is_large(tasks[0])) as exchange,
+            ):
                 for number, body in self._results(session.spark, tasks, writer, reader, tell, exchange):
                     results[number].append(pickle.loads(body))
+        except NoExecutors:
+            self._give_up(session)
+            raise
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
             try:
@@ -91,7 +98,7 @@ class SparkLoader:
         found: Found = unheard,
         other: Told | None = None,
     ) -> Counted:
-        """A small table in this process, a large one as a job. Raises BadConfig and TargetUnavailable as `load`."""
+        """A small table in this process, a large one as a job. Raises what `load` does."""
         from consumer.spark.check_tasks import compare_alone
 
         ranges = max(comparer.ranges, 0 if other is None else other.ranges)
@@ -110,10 +117,17 @@ class SparkLoader:
         ]
         buckets = max(buckets_of(weight, 1), ranges, session.cores)
         try:
-            with session.parts.of_load(moved) as tell, _exchange(session) as exchange:
+            with (
+                _with_executors(session),
+                session.parts.of_load(moved) as tell,
+                _exchange(session) as exchange,
+            ):
                 meeting = Meeting(task, comparer, buckets, exchange)
                 rows = compared(session.spark, meeting, groups, reader, at_a_time, tell, other)
                 return added(rows, task, found)
+        except NoExecutors:
+            self._give_up(session)
+            raise
         except ConsumerError:
             raise
         except Exception as error:
@@ -153,6 +167,14 @@ class SparkLoader:
                 session.close()
                 self._session = None
 
+    def _give_up(self, session: Session) -> None:
+        """A standalone master that was started anew knows nothing of the session, which waits for it without end. Those
+        of other kinds may have asked for executors that are on their way."""
+        with self._starting:
+            if self._session is session and self._settings.master.startswith("spark://"):
+                session.abandon()
+                self._session = None
+
     def _results(
         self,
         spark: SparkSession,
@@ -186,6 +208,14 @@ class SparkLoader:
 
     def _cores(self) -> int:
         return self._started().cores
+
+
+def _with_executors(session: Session) -> AbstractContextManager[None]:
+    """Local ones are there from the start."""
+    from consumer.spark.executors import with_executors
+
+    context = session.spark.sparkContext
+    return nullcontext() if context.master.startswith("local") else with_executors(context)
 
 
 def _exchange(session: Session, large: bool = True) -> AbstractContextManager[Exchange]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import tempfile
 from typing import IO
 
 _GAVE_UP = b'Exception in thread "main"'
-_SAY_NOTHING = "A JNI error has occurred", "Error initializing SparkContext"
+_SAY_NOTHING = "A JNI error has occurred", "Error initializing SparkContext", "Exception thrown in awaitResult"
 """The reason is in a line behind them."""
+_AROUND = re.compile(r"^(\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ [\w$]+: |Caused by: )")
+"""What stands before the words: of a log line its time, level and class."""
 
 
 def new_noise() -> IO[bytes]:
@@ -35,7 +38,7 @@ def telling_line(noise: IO[bytes]) -> str:
     lines = [line.strip() for line in _said(noise).decode(errors="replace").splitlines() if line.strip()]
     lines = [line for line in lines if not any(words in line for words in _SAY_NOTHING)]
     telling = [line for line in lines if "error" in line.lower() or "exception" in line.lower()]
-    return (telling or lines or [""])[0 if telling else -1][:500]
+    return _AROUND.sub("", (telling or lines or [""])[0 if telling else -1])[:500]
 
 
 def _said(noise: IO[bytes]) -> bytes:

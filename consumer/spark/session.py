@@ -37,6 +37,8 @@ _OPEN_FILES = 512
 """Java fails in many ways with fewer, and few of them say why. It takes the hard limit: below 0 there is none."""
 _NOT_A_PATH = "InvalidPathException", "Invalid properties file"
 """What Java says of a path that its encoding has no letters for."""
+_NO_MASTER = "Invalid master URL"
+"""What Spark says of one that it cannot read: its port is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,11 @@ class Session:
             return is_running(self.spark.sparkContext)
         except Exception:  # py4j raises what the operating system says of its socket, and errors of its own
             return False
+
+    def abandon(self) -> None:
+        """End it with its JVM, where it is our own, whatever it waits for."""
+        if self.owned:
+            end_jvm()
 
     def close(self) -> None:
         """End it, where it is our own."""
@@ -163,7 +170,7 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
         return BadConfig(f"Spark does not start: {java}", hint="install Java 17, or name its folder in JAVA_HOME")
     if "Too many open files" in reason or 0 <= getrlimit(RLIMIT_NOFILE)[1] < _OPEN_FILES:
         return BadConfig(f"Spark does not start: {reason or error}", hint=MORE_FILES)
-    if isinstance(error, (JvmEnded, PySparkException)):
+    if isinstance(error, (JvmEnded, PySparkException)) or _NO_MASTER in reason:
         return BadConfig(
             f"Spark does not start: {reason or error}",
             hint="check --master, the Spark properties, and that Java 17 is installed (make setup installs it)",

@@ -60,6 +60,8 @@ _RIGHTS = (
     "check the login's rights (on S3 s3:GetObject and s3:ListBucket), and the location: without rights, the answer"
     " is often the same as for a bucket that does not exist"
 )
+_NO_LOGIN = frozenset({"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"})
+"""Classes of a login that is not found where it is looked for: on each machine."""
 _ARCHIVED = {
     "InvalidObjectState": "it is archived (a Glacier class) and must be restored first",
     "BlobArchived": "it is archived and must be rehydrated first",
@@ -151,6 +153,8 @@ def translate(
 def _hint(error: BaseException, kind: type[ConsumerError], reason: str) -> str:
     if reason.startswith(_NOT_A_FOLDER):
         return "give the folder that `metadata` is in as the location in the upstream URI, not a file"
+    if type(error).__name__ in _NO_LOGIN:
+        return "name the login in the upstream URI, or in the environment: on a cluster in that of the workers, too"
     if kind is BadConfig:
         return "check the login and the location in the upstream URI"
     if isinstance(error, OSError) and error.errno == errno.EMFILE:

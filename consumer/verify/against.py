@@ -102,8 +102,7 @@ class Against(Verifier):
             )
         if self.has_past and history.upto == MAX_TSO:
             raise CannotBeExact("the storage has no checkpoint, so its moment is not known", table=str(history.name))
-        if not self.has_past:
-            _check_nothing_pending(history)
+        _check_nothing_pending(history, self.has_past)
 
     def _looked(self, history: TableHistory, task: CheckTask, rows: OtherRows, notes: tuple[str, ...]) -> TableCheck:
         if self.has_past:
@@ -171,14 +170,18 @@ def _at(progress: Progress, name: TableName) -> int:
     return progress.table(name).applied_ts
 
 
-def _check_nothing_pending(history: TableHistory) -> None:
-    """Raises SchemaDrift where the other server may have columns or rows of a statement that the target has not."""
-    if (statement := history.statements.pending) is not None:
+def _check_nothing_pending(history: TableHistory, at_the_watermark: bool = False) -> None:
+    """Raises SchemaDrift where the other server, as it is now or `at_the_watermark`, may have columns or rows of a
+    statement that the target has not."""
+    statement = history.statements.pending
+    if statement is not None and (statement.version <= history.upto or not at_the_watermark):
         raise SchemaDrift(
-            f"the statement of version {statement.version}, above its watermark, may have run on the other server",
+            f"the statement of version {statement.version} has not run in the target, and may have on the other server",
             hint="run `once`, then verify again",
             table=str(history.name),
         )
+    if at_the_watermark:
+        return
     if history.options.dialect.timeless and history.files.unread:
         raise SchemaDrift(
             "the storage has files of it that were not read, and their rows do not say when they were committed",

@@ -65,6 +65,8 @@ class TableHistory:
     reader: StorageReader
     there: Collection[TableName] = ()
     """The tables of upstream that are in the target."""
+    executed: Collection[str] = ()
+    """The paths of the statements that have run there."""
 
     @property
     def form(self) -> Form | None:
@@ -75,9 +77,8 @@ class TableHistory:
     def statements(self) -> TableStatements:
         """Those that the table's rows went through."""
         keeps_ended = self.form is not None and self.form.keeps_ended
-        return TableStatements(
-            self.name, self.life, self.upto, keeps_ended, self.assembly.catalog, self.moving, self.progress
-        )
+        known = (self.assembly.catalog, self.moving, self.progress, self.executed)
+        return TableStatements(self.name, self.life, self.upto, keeps_ended, *known)
 
     @cached_property
     def files(self) -> TableFiles:
@@ -114,8 +115,9 @@ class TableHistory:
         return f"{hole} is gone, which may have had a newer change of a row" if hole else ""
 
     def request_load(self) -> LoadRows:
-        """A load of nothing that asks for the table as its last statement left it."""
-        return LoadRows(self.name, Window(self.upto, self.upto + 1), ())
+        """A load of nothing that asks for the table as the last statement that has run left it."""
+        end = self.statements.waits or self.upto + 1
+        return LoadRows(self.name, Window(end - 1, end), ())
 
     def eras(self, target: LoadTarget, absent: Mapping[int, tuple[str, ...]]) -> tuple[Era, ...]:
         """The eras in their order; `absent` are columns, by era, that its rows were found to lack. Raises CannotBeExact

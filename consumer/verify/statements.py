@@ -4,7 +4,7 @@ and the columns that the table has between two of them."""
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -25,7 +25,8 @@ from consumer.plan.statement import action_of
 @dataclass(frozen=True)
 class TableStatements:
     """Those of the table `name`, with this `life`, up to `upto`. `moving` has the statements that exchange partitions.
-    A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE TABLE."""
+    A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE TABLE. `executed` has the paths of all
+    statements that have run."""
 
     name: TableName
     life: Life
@@ -34,6 +35,7 @@ class TableStatements:
     catalog: Catalog
     moving: Catalog
     progress: Progress
+    executed: Collection[str] = ()
 
     @cached_property
     def all(self) -> list[SchemaFile]:
@@ -83,9 +85,17 @@ class TableStatements:
 
     @property
     def pending(self) -> SchemaFile | None:
-        """The first statement above the watermark that is about the table, or about all tables of its database."""
-        later = (file for file in self.catalog.files if file.version > self.upto)
-        return next((file for file in later if _is_about(file, self.name)), None)
+        """The first statement that has not run and is about the table, or about all tables of its database."""
+        waiting = (file for file in self.catalog.files if file.version > self.upto or file.path not in self.executed)
+        return min((file for file in waiting if _is_about(file, self.name)), key=_version, default=None)
+
+    @property
+    def waits(self) -> int:
+        """The version of the first statement filed under the table's name that has not run, 0 for none: it is refused,
+        or waits for others of its moment. The watermark can be that version."""
+        own = (file for file in self.catalog.by_table.get(self.name, ()) if self.life.since[-1] < file.version)
+        waiting = (file.version for file in own if file.query and file.path not in self.executed)
+        return min((version for version in waiting if version <= self.upto), default=0)
 
     def is_own(self, file: SchemaFile) -> bool:
         """Whether the statement tells columns of this table, and not of one that it exchanged a partition with."""

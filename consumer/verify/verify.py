@@ -91,6 +91,7 @@ class Verifier:
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
         exchanges = replace(assembly.catalog, files=moving)
         unread = Assembly.of(assembly.listing, Progress(), self.options.wanted, retention=self.options.retention)
+        executed = frozenset(file.path for file in assembly.executed(progress))
         found = []
         for name, life in sorted(there.items()):
             place = progress.table(name)
@@ -100,7 +101,7 @@ class Verifier:
             if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or shared.error(name):
                 continue
             known = (assembly, unread, exchanges, progress, self.options, self.reader)
-            found.append(TableHistory(name, life, upto, *known, alive))
+            found.append(TableHistory(name, life, upto, *known, alive, executed))
         return found
 
     def is_chosen(self, name: TableName) -> bool:

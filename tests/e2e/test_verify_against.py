@@ -329,3 +329,14 @@ def test_the_command_never_prints_the_password(
     for one in (left, wrong):
         assert "secret" not in one.out + one.err
     assert consumer.run("verify", "--against", "duckdb:///x.duckdb").code == 2
+
+
+def test_a_statement_that_the_target_refuses_may_have_run_on_the_other_server(pair: Pair) -> None:
+    simple(pair)
+    refusing = {"rules": [{"action": "fail", "kinds": ["column"]}]}
+    pair.feed.statement("d.t", 2000, Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `v`", (ID,))
+    pair.feed.checkpoint(2000)
+    app.once(pair.settings(pair.target, ddl=refusing), Recorder(), InlineLoader())
+    (check,) = pair.verified(ddl=refusing).tables
+    assert isinstance(check.error, SchemaDrift)
+    assert "the statement of version 2000 has not run in the target" in check.error.message

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from consumer import app
 from consumer.model.actions import Action
@@ -135,3 +136,40 @@ def test_an_older_table_of_which_nothing_was_applied_stops_no_other(tmp_path: Pa
     assert replica.once(50).exit_code == 3
     result = app.verify(replica.settings(), Recorder(), loader=InlineLoader())
     assert {str(check.table): check.state for check in result.tables} == {"d.t": "equal", "d.old": "not compared"}
+
+
+FEWER, MORE = (ID, VALUE), (ID, VALUE, WORD, Column("x", "INT"))
+WAITING: dict[str, list[tuple[str, Action, str, tuple[Column, ...]]]] = {
+    "another table gets its name": [
+        ("d.c", Action.RENAME_TABLES, "RENAME TABLE `d`.`t` TO `d`.`c`", (ID, VALUE, WORD)),
+        ("d.t", Action.RENAME_TABLES, "RENAME TABLE `d`.`b` TO `d`.`t`", FEWER),
+    ],
+    "a column is dropped": [("d.t", Action.DROP_COLUMN, "ALTER TABLE `t` DROP COLUMN `w`", FEWER)],
+    "a column is added": [("d.t", Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `x` INT", MORE)],
+}
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+def test_a_statement_at_the_watermark_that_has_not_run_changes_nothing(waiting: str, tmp_path: Path) -> None:
+    """It waits for others of its moment, or it is refused."""
+    made = feed(tmp_path)
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT,`w` VARCHAR(9))"
+    made.statement("d.t", 10, Action.CREATE_TABLE, create, (ID, VALUE, WORD))
+    line = made._line("d.t", 12, 1, "3").replace(b'"v": "3"', b'"v": "3", "w": "x"')
+    made.file("d.t", 10, line.replace(b'"v": "int"', b'"v": "int", "w": "varchar"'))
+    made.create("d.b", 11)
+    made.puts("d.b", 11, {13: (2, "2")})
+    for table, action, query, columns in WAITING[waiting]:
+        made.statement(table, 20, action, query, columns)
+    file = tmp_path / "replica.duckdb"
+    replica, refusing = Replica(made, f"duckdb:///{file}"), {"rules": [{"action": "fail", "kinds": ["column"]}]}
+    replica.once(20, ddl=refusing)
+
+    def states() -> dict[str, str]:
+        given = replica.settings(ddl=refusing)
+        return {str(check.table): check.state for check in app.verify(given, Recorder(), loader=InlineLoader()).tables}
+
+    assert states() == {"d.t": "equal", "d.b": "equal"}
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("UPDATE d.t SET w = 'by hand'")
+    assert states() == {"d.t": "differs", "d.b": "equal"}

@@ -518,10 +518,11 @@ FOLLOWED = {
 """By the test (or the file of tests) below tests/e2e, the places whose hints it follows as they are printed."""
 
 ADVICE = {
-    "cli/starved.py:starved", "sink/staging.py:save", "sink/staging.py:_without",
+    "cli/starved.py:starved", "sink/staging.py:save", "sink/staging.py:_without", "sink/duckdb/rows/compare.py:held",
     "sink/duckdb/reading_copy.py:_copy", "sink/duckdb/tables/prepare.py:_answer",
     "sink/mysql/rows/multiset.py:_execute",
     "sink/progress_formats.py:check_format", "sink/progress_sql.py:register", "sink/refused.py:refused_change",
+    "spark/executors.py:with_executors",
     "spark/failures.py:told", "spark/session.py:_check", "spark/session.py:_why_not",
     "spark/waiting.py:cannot_be_written",
     "storage/files.py:check_length", "storage/remote.py:_connected",

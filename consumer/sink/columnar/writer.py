@@ -26,7 +26,7 @@ from consumer.sink.columnar.values import to_arrow
 from consumer.sink.refused import refused_changes
 from consumer.sink.staging import save
 
-_SHARED = "use --master local[*], or put the DuckDB file on a file system that all workers share"
+SHARED = "use --master local[*], or put the DuckDB file on a file system that all workers share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +88,4 @@ class ParquetSession:
     def _save(self, target: LoadTarget, table: pa.Table) -> str:
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, compression="snappy", use_dictionary=False, write_statistics=False)
-        return save(self._folder, target.table, sink.getvalue(), ".parquet", _SHARED)
+        return save(self._folder, target.table, sink.getvalue(), ".parquet", SHARED)

@@ -13,6 +13,7 @@ from typing import IO
 
 import psutil
 import pytest
+from py4j.protocol import Py4JError
 
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.spark import jvm
@@ -128,3 +129,33 @@ def test_no_folder_for_temporary_files_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("tempfile.gettempdir", nowhere)
     with pytest.raises(TargetUnavailable, match="No usable temporary directory"):
         own_room()
+
+
+REFUSED = """\
+26/11/26 00:45:26 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
+26/11/26 00:45:29 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 127.0.0.1:1
+org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:53)
+Caused by: java.io.IOException: Failed to connect to /127.0.0.1:1
+\t... 4 more
+26/11/26 00:46:29 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: All masters are unresponsive!
+"""
+"""What Spark 4.1 says of a master that is not there."""
+UNANSWERED = REFUSED.splitlines()[-1]
+NO_PORT = "org.apache.spark.SparkException: Invalid master URL: spark://127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "reason"),
+    [
+        (REFUSED, TargetUnavailable, "java.io.IOException: Failed to connect to /127.0.0.1:1"),
+        (UNANSWERED, TargetUnavailable, "Application has been killed. Reason: All masters are unresponsive!"),
+        (NO_PORT, BadConfig, NO_PORT),
+    ],
+)
+def test_why_a_master_cannot_be_used(said: str, kind: type[ConsumerError], reason: str) -> None:
+    with new_noise() as noise:
+        noise.write(said.encode())
+        told = _why_not(Py4JError("a stopped SparkContext"), noise, SparkSettings("spark://127.0.0.1:1"))
+    assert isinstance(told, kind)
+    assert told.message.endswith(f": {reason}")

@@ -47,6 +47,20 @@ def test_each_has_its_branch(error: BaseException, kind: type[ConsumerError]) ->
 
 
 @pytest.mark.parametrize(
+    "error",
+    [
+        botocore.exceptions.NoCredentialsError(),
+        botocore.exceptions.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
+        botocore.exceptions.ProfileNotFound(profile="x"),
+    ],
+)
+def test_a_login_that_is_not_found_may_be_lacking_on_a_worker_alone(error: BaseException) -> None:
+    found = translate(error, SETTINGS, "the storage")
+    assert found is not None
+    assert "in that of the workers, too" in found.hint
+
+
+@pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
         ("ExpiredToken", BadConfig, "the login has expired (ExpiredToken)"),

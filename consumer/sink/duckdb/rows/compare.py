@@ -11,13 +11,14 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.errors import RowRefused, SchemaDrift
+from consumer.errors import BadConfig, RowRefused, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable
 from consumer.sink.columnar.types import TEXT, duckdb_type, widened
 from consumer.sink.columnar.values import to_arrow
+from consumer.sink.columnar.writer import SHARED
 from consumer.sink.duckdb.connection import Database, qualified
 from consumer.target import Only
 
@@ -72,6 +73,7 @@ class DuckDbComparer:
             connection.unregister("staged")
 
     def held(self, number: int) -> Iterator[pa.Table]:
+        """Raises BadConfig where this machine does not have the file."""
         chosen = [f"{self._held(n, quote(name))} AS c{n}" for n, name in enumerate(self.target.names)]
         first = number * RANGE_ROWS
         conditions = [f"rowid >= {first} AND rowid < {first + RANGE_ROWS}"] if self.ranges > 1 else []
@@ -82,7 +84,7 @@ class DuckDbComparer:
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         with Database(self.path).reader() as connection:
             if connection is None:
-                return
+                raise BadConfig(f"a Spark worker does not see the file {self.path}", hint=SHARED)
             name = qualified(connection, self.table.name)
             found = connection.sql(f"SELECT {', '.join(chosen)} FROM {name}{where}")
             yield from map(_large, _together(found.to_arrow_reader(_READ_ROWS)))
