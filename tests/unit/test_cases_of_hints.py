@@ -224,6 +224,7 @@ FOLLOWED = {
         "codec/errors.py:mislabelled",
         "sink/mysql/rows/replace.py:_refused",
         "sink/mysql/rows/staged.py:_check_computed",
+        "sink/mysql/rows/values.py:_written",
         "sink/mysql/rows/values.py:form_of",
         "sink/mysql/tables/own.py:_drift",
         "sink/mysql/tables/checks.py:check_labels",
