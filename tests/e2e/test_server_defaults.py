@@ -24,6 +24,7 @@ EVERYWHERE = {
     "sql_safe_updates": "1",
     "max_join_size": "1",
     "default_storage_engine": "'MyISAM'",
+    "max_error_count": "0",
     "sql_mode": "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH'",
 }
 OF = {
@@ -87,6 +88,21 @@ def test_it_does_not_end_a_file_of_statements(
     with default(server, name, value):
         run_on_server(script, server)
     assert {check.state for check in app.verify(settings, Recorder(), loader=InlineLoader()).tables} == {"equal"}
+
+
+@pytest.mark.parametrize("kind", OF)
+@pytest.mark.parametrize(("name", "value"), [("max_error_count", "0"), ("sql_notes", "0"), ("sql_mode", "''")])
+def test_what_is_cut_off_is_told(
+    request: pytest.FixtureRequest, kind: str, name: str, value: str, tmp_path: Path
+) -> None:
+    server: SqlServer = request.getfixturevalue(f"fresh_{kind}")
+    storage = Storage(tmp_path)
+    storage.file(storage.line((10, "1", "1", "12345678 ")))
+    with default(server, name, value):
+        assert storage.once(server.url(), 15, on_bad_row="stop").exit_code == 3
+    stopped = storage.stopped()
+    assert stopped is not None
+    assert "Data truncated" in stopped.message
 
 
 def test_a_key_that_the_server_makes_is_named(fresh_mysql: SqlServer, tmp_path: Path) -> None:
