@@ -351,6 +351,9 @@ FOLLOWED = {
     "test_other_names.py::test_a_statement_that_cannot_be_said_in_the_targets_names_stops_its_tables": [
         "plan/statement.py:cannot_be_executed",
     ],
+    "test_progress_by_hand.py::test_it_is_named_until_it_is_put_back": [
+        "sink/progress_formats.py:damaged",
+    ],
     "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
         "config/load.py:_settings",
     ],

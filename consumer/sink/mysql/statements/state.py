@@ -19,6 +19,7 @@ from consumer.model.names import TableName, qualified, quote
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import MISSING, errno
+from consumer.sink.progress_formats import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
 _NOT_A_BASE_TABLE, _BROKEN_VIEW, _NO_PRIVILEGE = 1347, 1356, 1044
@@ -44,7 +45,11 @@ class BeforeState:
 
     @classmethod
     def parse(cls, text: str) -> BeforeState:
-        at, database, tables, exchanged, definitions, contents = json.loads(text)
+        """Raises BadConfig for what `dump` has not written."""
+        try:
+            at, database, tables, exchanged, definitions, contents = json.loads(text)
+        except ValueError as error:
+            raise damaged(f"{text[:40]!r} is no state of a table") from error
         return cls(
             at,
             database,
