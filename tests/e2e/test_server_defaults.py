@@ -102,7 +102,7 @@ def test_what_is_cut_off_is_told(
         assert storage.once(server.url(), 15, on_bad_row="stop").exit_code == 3
     stopped = storage.stopped()
     assert stopped is not None
-    assert "Data truncated" in stopped.message
+    assert ("Data truncated" in stopped.message) or ("it would store another value" in stopped.message)
 
 
 def test_a_key_that_the_server_makes_is_named(fresh_mysql: SqlServer, tmp_path: Path) -> None:

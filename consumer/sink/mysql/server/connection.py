@@ -157,7 +157,6 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
             values["tidb_snapshot"] = str(settings.as_of)  # rows and columns, until the session ends
     else:
         values |= {"lock_wait_timeout": LOCK_WAIT_SECONDS, "sql_safe_updates": 0, "sql_big_selects": 1}
-        values["max_error_count"] = 64  # a server that keeps no notes has nothing to say of what it cuts off
         values["completion_type"] = "NO_CHAIN"  # no COMMIT ends the connection or begins a transaction
         values["default_storage_engine"] = values["default_tmp_storage_engine"] = "InnoDB"  # with transactions
     if flavor.name == "mariadb":
