@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping
 from consumer.errors import BadConfig
 from consumer.model.names import MAX_TSO
 from consumer.model.progress import FORMAT_VERSION
+from consumer.sink.progress_layout import SCHEMA
 
 ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
     2: {
@@ -50,6 +51,15 @@ def readable(layout: Layout, table: str, columns: str) -> str | None:
     older = {key: value for brought in ADDED.values() for key, value in brought.items()}
     names = columns.split(", ")
     return ", ".join(name if (table, name) in layout else older[table, name] for name in names)
+
+
+def damaged(why: str) -> BadConfig:
+    """The error of progress that no release has left so: somebody changed it by hand."""
+    return BadConfig(
+        f"the progress in the target is not as any release leaves it: {why}",
+        hint=f"put {SCHEMA} back as it was, with the tables of the same moment, from a backup of the target; or fill an"
+        " empty target",
+    )
 
 
 def check_format(found: int, written_by: str) -> None:

@@ -29,7 +29,7 @@ from consumer.model.progress import (
 from consumer.model.routes import naming_from
 from consumer.model.steps import Window
 from consumer.model.targets import SAME
-from consumer.sink.progress_formats import check_format
+from consumer.sink.progress_formats import check_format, damaged
 from consumer.sink.progress_layout import own_columns
 
 AUDIT_DAYS = 30
@@ -99,10 +99,20 @@ def is_replay(name: str) -> bool:
 
 
 def progress_of(select: Select) -> Progress:
-    """The progress of the consumer name that `select` reads. Raises BadConfig for a later format."""
+    """The progress of the consumer name that `select` reads. Raises BadConfig for a later format, and for what was
+    changed by hand."""
+    try:
+        return _progress_of(select)
+    except (TypeError, ValueError) as error:
+        raise damaged(str(error)) from error
+
+
+def _progress_of(select: Select) -> Progress:
     (row,) = select("consumer", own_columns("consumer"))
     known = dict(zip(own_columns("consumer").split(", "), row, strict=True))
     check_format(known["format"], known["written_by"])
+    for column in ("routes", "forms", "filters"):
+        _json(known[column] or "null")
     tables, folders, rows, ddls = (
         select(table, own_columns(table)) for table in ("table_progress", "folder_progress", "bad_row", "ddl")
     )
@@ -135,7 +145,7 @@ def starts_text(starts: Mapping[TableName, int]) -> str:
 
 
 def starts_in(text: str) -> dict[TableName, int]:
-    return {TableName(database, table): ts for database, table, ts in json.loads(text or "[]")}
+    return {TableName(database, table): ts for database, table, ts in _json(text or "[]")}
 
 
 def _folder(done: int, size: int, stamp: str, opened: str, *rest: Any) -> FolderProgress:
@@ -143,7 +153,14 @@ def _folder(done: int, size: int, stamp: str, opened: str, *rest: Any) -> Folder
 
 
 def _opened(text: str) -> tuple[OpenFile, ...]:
-    return () if text == _NONE_OPEN else tuple(OpenFile(*fields) for fields in json.loads(text))
+    return () if text == _NONE_OPEN else tuple(OpenFile(*fields) for fields in _json(text))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{text[:40]!r} is not JSON") from error
 
 
 def check_upstream(name: str, recorded: str, upstream: str) -> None:

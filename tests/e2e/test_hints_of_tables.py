@@ -98,6 +98,12 @@ CASES = {
         json_row(10, {"id": "1", "e": "3"}),
         *("give the target's column the upstream's type", "e", "a;b", "MODIFY COLUMN e ENUM('b😀','it''s','a;b')"),
     ),
+    "sink/mysql/rows/values.py:_written": Case(
+        "id INT PRIMARY KEY, at TIMESTAMP NOT NULL",
+        (ID, AT),
+        json_row(10, {"id": "1", "at": None}),
+        *("MODIFY COLUMN `at` timestamp NULL", "at", None),
+    ),
     "types/labels.py:_each_distinct": Case(
         "id INT PRIMARY KEY, e ENUM('x')",
         (ID, Column("e", "ENUM")),

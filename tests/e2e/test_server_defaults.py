@@ -11,7 +11,11 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
+from consumer.model.columns import Column
 from tests.servers import SqlServer
+from tests.support.build import ID, VALUE
+from tests.support.crashes import Crash, Fuse
+from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import COLUMNS, KEYLESS, TABLE, Storage
 from tests.support.observers import Recorder
@@ -24,6 +28,7 @@ EVERYWHERE = {
     "sql_safe_updates": "1",
     "max_join_size": "1",
     "default_storage_engine": "'MyISAM'",
+    "max_error_count": "0",
     "sql_mode": "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH'",
 }
 OF = {
@@ -87,6 +92,57 @@ def test_it_does_not_end_a_file_of_statements(
     with default(server, name, value):
         run_on_server(script, server)
     assert {check.state for check in app.verify(settings, Recorder(), loader=InlineLoader()).tables} == {"equal"}
+
+
+@pytest.mark.parametrize("kind", OF)
+@pytest.mark.parametrize(("name", "value"), [("max_error_count", "0"), ("sql_notes", "0"), ("sql_mode", "''")])
+def test_what_is_cut_off_is_told(
+    request: pytest.FixtureRequest, kind: str, name: str, value: str, tmp_path: Path
+) -> None:
+    server: SqlServer = request.getfixturevalue(f"fresh_{kind}")
+    storage = Storage(tmp_path)
+    storage.file(storage.line((10, "1", "1", "12345678 ")))
+    with default(server, name, value):
+        assert storage.once(server.url(), 15, on_bad_row="stop").exit_code == 3
+    stopped = storage.stopped()
+    assert stopped is not None
+    assert ("Data truncated" in stopped.message) or ("it would store another value" in stopped.message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("mariadb", "sql_quote_show_create", "0"),
+        ("mysql", "sql_quote_show_create", "0"),
+        ("mysql", "show_create_table_verbosity", "1"),
+    ],
+)
+def test_a_statement_that_did_not_run_is_not_taken_for_one_that_did(
+    request: pytest.FixtureRequest,
+    kind: str,
+    name: str,
+    value: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process dies between the record that it is to run and its begin, and definitions are shown in another way."""
+    server: SqlServer = request.getfixturevalue(f"fresh_{kind}")
+    server.execute("CREATE USER u IDENTIFIED BY 'pw'", "GRANT ALL ON d.* TO u", "GRANT ALL ON storage_consumer.* TO u")
+    feed = Feed(tmp_path)
+    replica = Replica(feed, server.url("u", "pw"))
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "1")})
+    assert replica.once(20).exit_code == 0
+    altered = (ID, VALUE, Column("w", "INT", default="5"))
+    feed.statement("d.t", 25, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5", altered)
+    with monkeypatch.context() as patch:
+        patch.setattr("consumer.sink.mysql.sink.execute_ddls", Fuse(0).around(lambda: None))
+        with pytest.raises(Crash):
+            replica.once(30)
+    with default(server, name, value):
+        assert replica.once(30).exit_code == 0
+    assert server.execute("SELECT * FROM d.t") == [(1, 1, 5)]
 
 
 def test_a_key_that_the_server_makes_is_named(fresh_mysql: SqlServer, tmp_path: Path) -> None:

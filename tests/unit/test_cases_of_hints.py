@@ -224,6 +224,7 @@ FOLLOWED = {
         "codec/errors.py:mislabelled",
         "sink/mysql/rows/replace.py:_refused",
         "sink/mysql/rows/staged.py:_check_computed",
+        "sink/mysql/rows/values.py:_written",
         "sink/mysql/rows/values.py:form_of",
         "sink/mysql/tables/own.py:_drift",
         "sink/mysql/tables/checks.py:check_labels",
@@ -349,6 +350,9 @@ FOLLOWED = {
     ],
     "test_other_names.py::test_a_statement_that_cannot_be_said_in_the_targets_names_stops_its_tables": [
         "plan/statement.py:cannot_be_executed",
+    ],
+    "test_progress_by_hand.py::test_it_is_named_until_it_is_put_back": [
+        "sink/progress_formats.py:damaged",
     ],
     "test_quarantine.py::test_a_folder_for_the_rows_must_be_named": [
         "config/load.py:_settings",

@@ -6,6 +6,7 @@ import atexit
 import errno
 import gc
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,11 +17,16 @@ from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
 from consumer.sink.columnar.sql import quote
+from consumer.sink.duckdb.progress.schema import TABLES
+from consumer.sink.progress_formats import damaged
+from consumer.sink.progress_layout import SCHEMA
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
 _NOT_ALLOWED = tuple(os.strerror(number) for number in NOT_ALLOWED)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_ROOM = tuple(os.strerror(number) for number in NO_ROOM)
+
+_LACKS = re.compile(r"Catalog Error: Table with name (\w+) does not exist")
 
 OPEN_SECONDS = 15.0
 """How long a file that is open in another process is waited for."""
@@ -136,6 +142,10 @@ class Database:
             raise self._translated(error) from error
         except (duckdb.IOException, duckdb.TransactionException, *_NO_MEMORY) as error:
             raise self._translated(error) from error
+        except duckdb.CatalogException as error:
+            if (table := _LACKS.match(str(error))) and table[1] in TABLES:
+                raise damaged(f"it lacks {SCHEMA}.{table[1]}") from error
+            raise
 
     def _translated(self, error: duckdb.Error | MemoryError) -> ConsumerError:
         text = (str(error) or type(error).__name__).splitlines()[0]

@@ -114,7 +114,8 @@ class MySqlTarget:
 
     `stage` tells the session's stages of several tables apart.
 
-    `auto_increment` is the column that the server can number itself, "" for none.
+    `auto_increment` is the column that the server can number itself, "" for none. `filled` are those, by name, in which
+    it puts a value of its own for NULL.
 
     `logs_statements`: the server's binary log has statements as they are, which ask for more locks.
 
@@ -135,6 +136,7 @@ class MySqlTarget:
     padded: tuple[int, ...] = ()
     looked: bool = False
     auto_increment: str = ""
+    filled: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
     own_types: tuple[tuple[str, str], ...] = ()
     stage: int = 0

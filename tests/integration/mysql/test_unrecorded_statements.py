@@ -14,6 +14,7 @@ from consumer.model.progress import DdlState, ProgressChange
 from consumer.sink.mysql.sink import MySqlSink
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
+from tests.support.crashes import Crash, Fuse
 from tests.support.feed import Feed, Replica
 
 STATEMENTS = {
@@ -70,3 +71,40 @@ def test_a_statement_whose_end_could_not_be_recorded_is_not_run_again(
     }
     assert set(found) == wanted[action]
     assert replica.once(26).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("ALTER TABLE `t` ADD COLUMN `w` INT DEFAULT 5", (ID, VALUE, Column("w", "INT", default="5"))),
+        ("ALTER TABLE `t` DROP COLUMN `v`", (ID,)),
+        ("ALTER TABLE `t` RENAME COLUMN `v` TO `w`", (ID, Column("w", "INT"))),
+    ],
+)
+@pytest.mark.parametrize("ran", [False, True], ids=["not run", "run"])
+def test_a_change_by_hand_is_not_taken_for_the_statement(
+    query: str,
+    columns: tuple[Column, ...],
+    ran: bool,
+    fresh_mariadb: MariaDb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process dies in front of the statement, or behind it, and somebody alters the table before the next run."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(15).exit_code == 0
+    action = {1: Action.DROP_COLUMN, 2: Action.MODIFY_COLUMN}.get(len(columns), Action.ADD_COLUMN)
+    feed.statement("d.t", 20, action, query, columns)
+    with monkeypatch.context() as patch:
+        patch.setattr("consumer.sink.mysql.sink.execute_ddls", Fuse(0).around(lambda: None))
+        with pytest.raises(Crash):
+            replica.once(25)
+    if ran:
+        fresh_mariadb.execute(f"ALTER TABLE d.t {query.partition('`t` ')[2]}")
+    fresh_mariadb.execute("ALTER TABLE d.t ADD COLUMN own INT")
+    assert replica.once(25).exit_code == 0
+    found = fresh_mariadb.execute("SHOW COLUMNS FROM d.t")
+    assert {row[0] for row in found} == {*(column.name for column in columns), "own"}

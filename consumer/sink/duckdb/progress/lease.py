@@ -6,6 +6,8 @@ from __future__ import annotations
 import duckdb
 
 from consumer.errors import LeaseHeld
+from consumer.sink.progress_formats import damaged
+from consumer.sink.progress_layout import SCHEMA
 from consumer.sink.progress_rows import holder_text
 
 TURN = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"
@@ -19,6 +21,8 @@ def raise_epoch(connection: duckdb.DuckDBPyConnection) -> int:
         "RETURNING epoch",
         (holder_text(),),
     ).fetchall()
+    if not found:
+        raise damaged(f"{SCHEMA}.lease has no row")
     return int(found[0][0])
 
 

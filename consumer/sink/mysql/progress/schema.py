@@ -16,7 +16,7 @@ from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_layout import KEYS, SCHEMA, Kind, columns_in
 
 _RESERVED = frozenset({SCHEMA, "mysql", "information_schema", "performance_schema", "sys"})
-_NO_TABLE, _NO_DATABASE = 1146, 1049
+_NO_TABLE, _NO_DATABASE, _BROKEN_VIEW = 1146, 1049, 1356
 _OPTIONS = "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin"
 _TYPES = {
     "flag": "INT",
@@ -112,7 +112,8 @@ def exists(cursor: pymysql.cursors.Cursor) -> bool:
     except pymysql.MySQLError as error:
         if error.args[0] in (_NO_TABLE, _NO_DATABASE):
             return False
-        raise
+        if error.args[0] != _BROKEN_VIEW:  # whoever reads the tables is told which one is not there
+            raise
     return True
 
 

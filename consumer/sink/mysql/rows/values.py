@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from consumer.errors import CorruptFile, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
-from consumer.model.names import qualified
+from consumer.model.names import qualified, quote
 from consumer.sink.mysql.settings import MySqlTarget
 from consumer.types.blobs import binary_to_hex
 from consumer.types.floats import float32_exact
@@ -75,14 +75,15 @@ def form_of(target: LoadTarget, position: int) -> Form:
 
 
 def texts(target: LoadTarget, rows: pa.Table) -> list[pa.Array]:
-    """Columns ``c0 .. cN`` as UTF-8 text that the column of the target takes for the same value; bytes as hex."""
-    return [_text(column, _array(rows, position)) for position, column in enumerate(target.columns)]
+    """Columns ``c0 .. cN`` as UTF-8 text that the column of the target takes for the same value; bytes as hex. Raises
+    CorruptFile."""
+    return [_text(column, _written(target, rows, position)) for position, column in enumerate(target.columns)]
 
 
 def literals(target: LoadTarget, rows: pa.Table, plain: bool = False) -> list[pa.Array]:
     """Columns ``c0 .. cN`` as SQL literals for writing, in bytes; null is the word NULL. `plain`: all is text in one
     line, for a file. Raises CorruptFile."""
-    return [_literal(target, position, _array(rows, position), plain) for position in range(len(target.columns))]
+    return [_literal(target, n, _written(target, rows, n), plain) for n in range(len(target.columns))]
 
 
 def key_literals(target: LoadTarget, rows: pa.Table, positions: tuple[int, ...], plain: bool = False) -> list[pa.Array]:
@@ -155,6 +156,19 @@ def _array(rows: pa.Table, position: int) -> pa.Array:
     """A column of rows that go out together, so of far less than 2 GiB."""
     values = rows.column(f"c{position}").combine_chunks()
     return pc.cast(values, _SMALL.get(values.type, values.type))
+
+
+def _written(target: LoadTarget, rows: pa.Table, position: int) -> pa.Array:
+    """As `_array`, of values that are to be stored."""
+    values, name = _array(rows, position), target.names[position]
+    settings = mysql_target(target)
+    if values.null_count and name in settings.filled:
+        raise CorruptFile(
+            f"column {name} is NULL upstream, and the target would put a value of its own there",
+            hint=f"ALTER TABLE {table_of(target)} MODIFY COLUMN {quote(name)} {settings.column_types[position]} NULL;"
+            " then run again",
+        )
+    return values
 
 
 def _text(column: Column, values: pa.Array) -> pa.Array:

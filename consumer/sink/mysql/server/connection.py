@@ -157,6 +157,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
             values["tidb_snapshot"] = str(settings.as_of)  # rows and columns, until the session ends
     else:
         values |= {"lock_wait_timeout": LOCK_WAIT_SECONDS, "sql_safe_updates": 0, "sql_big_selects": 1}
+        values["sql_quote_show_create"] = 1  # definitions of two sessions are compared
         values["completion_type"] = "NO_CHAIN"  # no COMMIT ends the connection or begins a transaction
         values["default_storage_engine"] = values["default_tmp_storage_engine"] = "InnoDB"  # with transactions
     if flavor.name == "mariadb":
@@ -168,6 +169,8 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
     if flavor.name == "mariadb" and purpose == "ddl":
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
+    if flavor.name == "mysql" and flavor.version >= (8,):
+        values["show_create_table_verbosity"] = 0
     if flavor.name == "mysql" and flavor.version >= (8, 4) and purpose == "ddl":
         values["restrict_fk_on_non_standard_key"] = 0  # TiDB asks for an index on what a key refers to, of any kind
     return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]

@@ -15,10 +15,12 @@ import pymysql
 
 from consumer.errors import TargetBusy
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.names import TableName, qualified, quote
+from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import MISSING, errno
+from consumer.sink.mysql.tables.describe import describe
+from consumer.sink.progress_formats import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
 _NOT_A_BASE_TABLE, _BROKEN_VIEW, _NO_PRIVILEGE = 1347, 1356, 1044
@@ -44,7 +46,11 @@ class BeforeState:
 
     @classmethod
     def parse(cls, text: str) -> BeforeState:
-        at, database, tables, exchanged, definitions, contents = json.loads(text)
+        """Raises BadConfig for what `dump` has not written."""
+        try:
+            at, database, tables, exchanged, definitions, contents = json.loads(text)
+        except ValueError as error:
+            raise damaged(f"{text[:40]!r} is no state of a table") from error
         return cls(
             at,
             database,
@@ -93,6 +99,20 @@ def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
     if before.at == 0 and action in CREATE_ACTIONS and not before.exists(own):
         return now.exists(own)
     return now.definition(own) != before.definition(own) or now.contents != before.contents
+
+
+def lacks_its_columns(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+    """Whether a statement that adds, drops or renames columns has surely not run, though the definition is another one:
+    somebody else changed that."""
+    if step.columns_before is None or step.formed is not None or step.file.type in CREATE_ACTIONS | DROP_ACTIONS:
+        return False
+    before, after = (
+        same_names(column.name for column in columns if not column.hidden)
+        for columns in (step.columns_before, step.file.columns)
+    )
+    found = describe(cursor, [step.standing]).get(step.standing)
+    there = same_names(column.name for column in found.columns) if found else frozenset[str]()
+    return not after - before <= there or bool((before - after) & there)
 
 
 def look(

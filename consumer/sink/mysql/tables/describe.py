@@ -38,6 +38,11 @@ class TargetColumn:
     expression: str
 
     @property
+    def filled(self) -> bool:
+        """Whether NULL becomes a number or the time there, without a word."""
+        return not self.nullable and (self.data_type == "timestamp" or "auto_increment" in self.extra.lower())
+
+    @property
     def virtual(self) -> bool:
         """Whether it is a generated column that is computed when it is read."""
         return "VIRTUAL" in self.extra.upper()

@@ -149,6 +149,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             database=table.name.database,
             table=table.name.table,
             auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
+            filled=tuple(target.name for _, target in columns if target.filled),
             required=own.required,
             checked=checked,
             padded=trust.padded,
