@@ -20,10 +20,11 @@ _START_SECONDS = 180
 
 
 class SparkCluster:
-    """``with SparkCluster(workers=2) as cluster: cluster.url``. `java_options` are for master and workers."""
+    """``with SparkCluster(workers=2) as cluster: cluster.url``. `cores` are those of a worker, `java_options` for
+    master and workers."""
 
-    def __init__(self, workers: int = 2, java_options: str = "") -> None:
-        self._workers, self._java_options = workers, java_options
+    def __init__(self, workers: int = 2, java_options: str = "", cores: int = 1) -> None:
+        self._workers, self._java_options, self._cores = workers, java_options, cores
         self._folder = Path(tempfile.mkdtemp(prefix="spark-"))
         self._port = free_port()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -46,7 +47,7 @@ class SparkCluster:
         self._wait_for("master", "I have been elected leader")
         for number in range(self._workers):
             name = f"worker{number}"
-            work = ["--work-dir", str(self._folder / name), "--cores", "1", "--memory", "1g"]
+            work = ["--work-dir", str(self._folder / name), "--cores", str(self._cores), "--memory", "1g"]
             self._start(name, "org.apache.spark.deploy.worker.Worker", *work, self.url)
         for number in range(self._workers):
             self._wait_for(f"worker{number}", "Successfully registered with master")

@@ -1,4 +1,5 @@
-"""A cluster that gives no executors: its jobs would wait without end, and only Spark's own log would say why."""
+"""The executors of a cluster. They come some seconds after Spark's start, and how many tasks a job has goes by their
+cores. Where none comes, jobs would wait without end, and only Spark's own log would say why."""
 
 from __future__ import annotations
 
@@ -14,9 +15,25 @@ from consumer.spark.internals import executors_of
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-PATIENCE = 60.0
-"""Seconds without any executor after which a job is given up: as long as Spark itself looks for a master."""
+PATIENCE = 180.0
+"""Seconds without any executor after which a job is given up. Some clusters must first get an image, or a machine."""
 _LOOKS_EVERY = 1.0
+_FIRST_SECONDS, _STEADY_SECONDS = 20.0, 0.5
+"""How long the first executors are waited for, and for how long no more have come when all are there."""
+
+
+def wait_for_executors(context: SparkContext) -> None:
+    """Until the cluster has given those that it gives at once. Where executors come with the jobs, and where none
+    comes for a while, the jobs begin without."""
+    if context.getConf().get("spark.dynamicAllocation.enabled") == "true":
+        return
+    end, there, since = time.monotonic() + _FIRST_SECONDS, 0, 0.0
+    while time.monotonic() < end:
+        if (now := executors_of(context)) != there:
+            there, since = now, time.monotonic()
+        if there and time.monotonic() - since >= _STEADY_SECONDS:
+            return
+        time.sleep(0.05)
 
 
 @contextmanager

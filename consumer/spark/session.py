@@ -49,9 +49,13 @@ class Session:
 
     spark: SparkSession
     owned: bool
-    cores: int
     parts: PartsOfLoads
     one_machine: bool
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time. A cluster's executors come and go."""
+        return int(self.spark.sparkContext.defaultParallelism)
 
     def alive(self) -> bool:
         """Whether its JVM answers and can run jobs, and has the folder still in which workers meet it."""
@@ -93,11 +97,12 @@ def start_session(settings: SparkSettings) -> Session:
     borrowed = _has_context()
     session = _borrowed(wanted) if borrowed else _own(settings, wanted)
     context = session.sparkContext
+    from consumer.spark.executors import wait_for_executors
     from consumer.spark.parts import PartsOfLoads
 
-    return Session(
-        session, not borrowed, int(context.defaultParallelism), PartsOfLoads(context), _is_one_machine(context)
-    )
+    if not borrowed and not settings.local:
+        wait_for_executors(context)
+    return Session(session, not borrowed, PartsOfLoads(context), _is_one_machine(context))
 
 
 def _is_one_machine(context: SparkContext) -> bool:

@@ -52,6 +52,15 @@ def test_executors_that_die_under_a_load_lose_nothing(target: Target, cluster: S
     assert target.differences(case, None) == []
 
 
+def test_the_first_load_knows_the_cores_of_all_workers() -> None:
+    """Executors come some seconds after Spark: without them two cores would count."""
+    start = "from consumer.spark.session import start_session; from consumer.spark.settings import SparkSettings; "
+    tell = "import sys; session = start_session(SparkSettings(sys.argv[1])); print(session.cores); session.close()"
+    with SparkCluster(workers=2, cores=3) as cluster:
+        told = subprocess.run([sys.executable, "-c", start + tell, cluster.url], capture_output=True, timeout=300)
+    assert told.stdout.split() == [b"6"], told.stderr
+
+
 def kill_one(cluster: SparkCluster, killed: list[int]) -> None:
     """kill -9, of an executor whose Python workers are at work, at most twice."""
     for executor in cluster.executors():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -23,9 +24,13 @@ class Context:
 
     master = "spark://127.0.0.1:7077"
 
-    def __init__(self) -> None:
+    def __init__(self, properties: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._properties = properties
         self.tags: list[str] = []
         self._cancelled = threading.Event()
+
+    def getConf(self) -> Mapping[str, str]:
+        return self._properties
 
     def addJobTag(self, tag: str) -> None:
         self.tags.append(tag)
@@ -94,3 +99,34 @@ def test_a_standalone_master_is_asked_anew(master: str, given_up: int, monkeypat
         loader.load([task], cast(Any, None), MemoryReader(b""))
     assert len(ended) == given_up
     assert (loader._session is None) == bool(given_up)
+
+
+@pytest.mark.parametrize(("looks", "last"), [([0, 0, 1, 3], 3), ([2], 2)])
+def test_executors_that_come_at_once_are_waited_for(
+    looks: list[int], last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a load is made of goes by the cores of all of them."""
+    seen: list[int] = []
+
+    def look(_: object) -> int:
+        seen.append(looks[min(len(seen), len(looks) - 1)])
+        return seen[-1]
+
+    monkeypatch.setattr(executors, "executors_of", look)
+    executors.wait_for_executors(cast(Any, Context()))
+    assert seen[-1] == last
+    assert len(seen) > len(looks)
+
+
+def test_without_executors_a_load_begins_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "executors_of", lambda _: 0)
+    monkeypatch.setattr(executors, "_FIRST_SECONDS", 0.1)
+    executors.wait_for_executors(cast(Any, Context()))
+
+
+def test_executors_that_come_with_jobs_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look(_: object) -> int:
+        raise AssertionError("there is nothing to wait for")
+
+    monkeypatch.setattr(executors, "executors_of", look)
+    executors.wait_for_executors(cast(Any, Context({"spark.dynamicAllocation.enabled": "true"})))
