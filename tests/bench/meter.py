@@ -9,6 +9,9 @@ from types import TracebackType
 
 import psutil
 
+_LOOKS_EVERY = 0.5
+"""Seconds. A look takes some milliseconds of a core, of which what is measured may need all."""
+
 
 @dataclass
 class Meter:
@@ -36,7 +39,7 @@ class Meter:
         self.cpu = {name: round(used - self._begin.get(name, 0.0), 2) for name, used in self._cpu().items()}
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.1):
+        while not self._stop.wait(_LOOKS_EVERY):
             for worker in _workers():
                 try:
                     self.worker_rss = max(self.worker_rss, worker.memory_info().rss)
