@@ -28,6 +28,7 @@ from consumer.target import Sink
 _Referred = Callable[[], Mapping[TableName, Collection[str]]]
 
 _SNAPSHOT = "copy the table from upstream as of a TSO, then start a consumer under a new name with --start-ts"
+_OF_A_VIEW = "resync the tables that it shows, or run `once`, which goes on with what is pending"
 _BACKFILL = "run the whole storage into an empty target with backfill"
 
 
@@ -153,7 +154,8 @@ def _check_order(table: TableName, birth: SchemaFile, assembly: Assembly) -> Non
 
 def _birth(table: TableName, life: Life, assembly: Assembly) -> SchemaFile:
     if (why := life.not_anew) is not None:
-        raise CannotBeExact(why, hint=_SNAPSHOT if life.birth is None else _BACKFILL, table=str(table))
+        hint = _SNAPSHOT if life.birth is None else _OF_A_VIEW if life.is_view else _BACKFILL
+        raise CannotBeExact(why, hint=hint, table=str(table))
     assert life.birth is not None
     for file in exchanges(assembly.catalog, life, assembly.checkpoint):
         raise CannotBeExact(

@@ -32,10 +32,16 @@ class Life:
     end: SchemaFile | None = None
 
     @property
+    def is_view(self) -> bool:
+        return self.birth is not None and self.birth.type == Action.CREATE_VIEW
+
+    @property
     def not_anew(self) -> str | None:
         """Why the storage alone cannot make this table again with all its rows, None where it can."""
         if self.birth is None:
             return "the storage holds no CREATE TABLE for it: the table is older than the changefeed"
+        if self.is_view:
+            return "what the target has under this name is a view, without rows of its own"
         if self.birth.type == Action.RECOVER_TABLE:
             return f"it came back with rows that TiCDC does not write again ({self.birth.query})"
         if len(self.names) > 1:

@@ -53,6 +53,20 @@ def test_rows_whose_schema_file_is_gone_are_not_begun_again(feed: Feed, replica:
     refused(replica, SchemaMissing, "no schema file of that version")
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_a_view_is_not_made_anew(feed: Feed, replica: MemoryReplica, later: bool) -> None:
+    """What it shows may have other names by now; also where upstream has a table in its place that is still to come."""
+    feed.create("d.u", 10)
+    feed.statement("d.t", 20, Action.CREATE_VIEW, "CREATE VIEW `t` AS SELECT `id` FROM `u`", ())
+    replica.once(25)
+    if later:
+        feed.rename("d.u", "d.w", 30)
+        feed.statement("d.t", 35, Action.DROP_VIEW, "DROP VIEW `t`", ())
+        feed.create("d.t", 40)
+        feed.checkpoint(50)
+    assert "resync the tables" in refused(replica, CannotBeExact, "is a view, without rows of its own")
+
+
 def test_plan_says_that_rows_lack_their_schema_file(feed: Feed, replica: MemoryReplica) -> None:
     """Also of a table that its first step makes."""
     feed.create("d.t", 10)
