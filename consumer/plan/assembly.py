@@ -101,14 +101,16 @@ class Assembly:
     def lives(self, progress: Progress) -> tuple[dict[TableName, Life], dict[TableName, Life]]:
         """The tables that exist upstream, and those that the target has, where pending statements have not run. In a
         round, `progress` is further than the one that the assembly began with."""
-        due, origins = self.statements_due(progress), self.timeline.origins
-        return lives(due, origins), lives(self.executed(progress), origins)
+        due, waiting, origins = self.statements_due(progress), self._waiting(progress), self.timeline.origins
+        return lives(due, origins), lives((file for file in due if file.path not in waiting), origins)
 
-    def executed(self, progress: Progress) -> list[SchemaFile]:
-        """Those of `statements_due` that have run, or count as if they had."""
-        pending = (statement.file for statement in self.timeline.pending)
-        waiting = {file.path for file in pending if is_pending(file, progress)}
-        return [file for file in self.statements_due(progress) if file.path not in waiting]
+    def executed(self, progress: Progress) -> frozenset[str]:
+        """The paths of those `statements_due` that have run, or count as if they had."""
+        return frozenset(file.path for file in self.statements_due(progress)) - self._waiting(progress)
+
+    def _waiting(self, progress: Progress) -> set[str]:
+        """The paths of the statements that are still to run."""
+        return {statement.file.path for statement in self.timeline.pending if is_pending(statement.file, progress)}
 
     def standings(self, progress: Progress) -> Standings:
         """The target's tables, of those that exist or existed upstream."""

@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError, NoExecutors, Retryable
@@ -69,15 +69,10 @@ class SparkLoader:
         try:
             # Within one pool the first job takes all cores: each thread has a pool of its own.
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"load {threading.get_ident()}")
-            with (
-                _with_executors(session),
-                session.parts.of_load(moved) as tell,
-                _exchange(session, is_large(tasks[0])) as exchange,
-            ):
+            with self._job(session, moved, is_large(tasks[0])) as (tell, exchange):
                 for number, body in self._results(session.spark, tasks, writer, reader, tell, exchange):
                     results[number].append(pickle.loads(body))
         except NoExecutors:
-            self._give_up(session)
             raise
         except Exception as error:
             # What a task meets comes back as a result: here Spark itself, a worker or the JVM has ended.
@@ -117,17 +112,10 @@ class SparkLoader:
         ]
         buckets = max(buckets_of(weight, 1), ranges, session.cores)
         try:
-            with (
-                _with_executors(session),
-                session.parts.of_load(moved) as tell,
-                _exchange(session) as exchange,
-            ):
+            with self._job(session, moved) as (tell, exchange):
                 meeting = Meeting(task, comparer, buckets, exchange)
                 rows = compared(session.spark, meeting, groups, reader, at_a_time, tell, other)
                 return added(rows, task, found)
-        except NoExecutors:
-            self._give_up(session)
-            raise
         except ConsumerError:
             raise
         except Exception as error:
@@ -166,6 +154,21 @@ class SparkLoader:
             if self._session is session and not session.alive():
                 session.close()
                 self._session = None
+
+    @contextmanager
+    def _job(self, session: Session, moved: Moved, large: bool = True) -> Iterator[tuple[Moved, Exchange]]:
+        """Around the jobs of one load, or of one table that is compared: what its tasks tell their parts by, and how
+        rows get from one half to the other. Raises NoExecutors."""
+        try:
+            with (
+                _with_executors(session),
+                session.parts.of_load(moved) as tell,
+                _exchange(session, large) as exchange,
+            ):
+                yield tell, exchange
+        except NoExecutors:
+            self._give_up(session)
+            raise
 
     def _give_up(self, session: Session) -> None:
         """A standalone master that was started anew knows nothing of the session, which waits for it without end. Those
@@ -218,7 +221,7 @@ def _with_executors(session: Session) -> AbstractContextManager[None]:
     return nullcontext() if context.master.startswith("local") else with_executors(context)
 
 
-def _exchange(session: Session, large: bool = True) -> AbstractContextManager[Exchange]:
+def _exchange(session: Session, large: bool) -> AbstractContextManager[Exchange]:
     from consumer.spark.exchange import SHUFFLED, in_files
 
     return in_files() if session.one_machine and large else nullcontext(SHUFFLED)

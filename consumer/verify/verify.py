@@ -91,7 +91,7 @@ class Verifier:
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
         exchanges = replace(assembly.catalog, files=moving)
         unread = Assembly.of(assembly.listing, Progress(), self.options.wanted, retention=self.options.retention)
-        executed = frozenset(file.path for file in assembly.executed(progress))
+        executed = assembly.executed(progress)
         found = []
         for name, life in sorted(there.items()):
             place = progress.table(name)

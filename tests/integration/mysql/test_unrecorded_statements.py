@@ -25,6 +25,17 @@ STATEMENTS = {
 }
 
 
+@pytest.fixture
+def replica(fresh_mariadb: MariaDb, tmp_path: Path) -> Replica:
+    """It has `d.t`."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    replica = Replica(feed, fresh_mariadb.url())
+    assert replica.once(15).exit_code == 0
+    return replica
+
+
 @pytest.mark.parametrize("action", STATEMENTS)
 @pytest.mark.parametrize(
     ("error", "heard"), [(TargetUnavailable, True), (TargetUnavailable, False), (TargetBusy, True)]
@@ -34,17 +45,12 @@ def test_a_statement_whose_end_could_not_be_recorded_is_not_run_again(
     error: type[Retryable],
     heard: bool,
     fresh_mariadb: MariaDb,
-    tmp_path: Path,
+    replica: Replica,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    feed = Feed(tmp_path / "storage")
-    feed.database("d", 1)
-    feed.create("d.t", 2)
-    replica = Replica(feed, fresh_mariadb.url())
-    assert replica.once(15).exit_code == 0
     columns = (ID, VALUE, Column("w", "INT")) if action is Action.ADD_COLUMN else (ID, VALUE)
     name = "d.u" if action in (Action.CREATE_TABLE, Action.RENAME_TABLE) else "d.t"
-    feed.statement(name, 20, action, STATEMENTS[action], columns)
+    replica.feed.statement(name, 20, action, STATEMENTS[action], columns)
     real, failed = MySqlSink._store, list[int]()
 
     def store(self: MySqlSink, change: ProgressChange, *given: Any, **named: Any) -> ProgressChange:
@@ -87,17 +93,12 @@ def test_a_change_by_hand_is_not_taken_for_the_statement(
     columns: tuple[Column, ...],
     ran: bool,
     fresh_mariadb: MariaDb,
-    tmp_path: Path,
+    replica: Replica,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The process dies in front of the statement, or behind it, and somebody alters the table before the next run."""
-    feed = Feed(tmp_path / "storage")
-    feed.database("d", 1)
-    feed.create("d.t", 2)
-    replica = Replica(feed, fresh_mariadb.url())
-    assert replica.once(15).exit_code == 0
     action = {1: Action.DROP_COLUMN, 2: Action.MODIFY_COLUMN}.get(len(columns), Action.ADD_COLUMN)
-    feed.statement("d.t", 20, action, query, columns)
+    replica.feed.statement("d.t", 20, action, query, columns)
     with monkeypatch.context() as patch:
         patch.setattr("consumer.sink.mysql.sink.execute_ddls", Fuse(0).around(lambda: None))
         with pytest.raises(Crash):

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 import pymysql
 
 from consumer.model.names import MAX_TSO, same_name
+from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_TABLE
 from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_layout import KEYS, SCHEMA, Kind, columns_in
 
 _RESERVED = frozenset({SCHEMA, "mysql", "information_schema", "performance_schema", "sys"})
-_NO_TABLE, _NO_DATABASE, _BROKEN_VIEW = 1146, 1049, 1356
+_NO_DATABASE = 1049
 _OPTIONS = "ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin"
 _TYPES = {
     "flag": "INT",
@@ -110,9 +111,9 @@ def exists(cursor: pymysql.cursors.Cursor) -> bool:
     try:
         cursor.execute(f"SELECT 1 FROM {SCHEMA}.replica LIMIT 0")
     except pymysql.MySQLError as error:
-        if error.args[0] in (_NO_TABLE, _NO_DATABASE):
+        if error.args[0] in (NO_TABLE, _NO_DATABASE):
             return False
-        if error.args[0] != _BROKEN_VIEW:  # whoever reads the tables is told which one is not there
+        if error.args[0] != BROKEN_VIEW:  # whoever reads the tables is told which one is not there
             raise
     return True
 

@@ -16,7 +16,7 @@ from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.batches import Piece, joined
-from consumer.sink.mysql.rows.values import error_values, literals, sql, table_of
+from consumer.sink.mysql.rows.values import error_values, literals, odd_rows, sql, table_of
 from consumer.sink.mysql.server.errors import TOO_LARGE, errno, translate
 
 Verb = Literal["REPLACE", "INSERT"]
@@ -35,11 +35,10 @@ def put(
     CorruptFile; pymysql's errors of the connection and of locks pass through.
     """
     put = _Put(cursor, target, packet, verb)
-    zeros = pc.greater(error_values(target, rows), 0)
-    if pc.any(zeros).as_py():
+    if (odd := odd_rows(target, rows)) is not None:
         with not_strict(cursor):
-            put.write(rows.filter(zeros))
-        rows = rows.filter(pc.invert(zeros))
+            put.write(rows.filter(odd))
+        rows = rows.filter(pc.invert(odd))
     put.write(rows)
 
 

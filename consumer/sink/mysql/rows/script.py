@@ -15,7 +15,7 @@ from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
 from consumer.sink.mysql.rows.multiset import conditions, delete_copies
 from consumer.sink.mysql.rows.staged import is_staged
-from consumer.sink.mysql.rows.values import error_values, literals, mysql_target, sql, table_of
+from consumer.sink.mysql.rows.values import literals, mysql_target, odd_rows, sql, table_of
 from consumer.sink.mysql.server.connection import file_session
 from consumer.sink.mysql.settings import MySqlSettings
 
@@ -38,9 +38,9 @@ class MySqlScript:
         return f"{self._session()};\nSTART TRANSACTION;\nSET @storage_consumer_moved = ({moved});\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
-        odd = pc.greater(error_values(target, rows), 0)
-        yield from self._puts(target, rows.filter(pc.invert(odd)), there)
-        if pc.any(odd).as_py():
+        odd = odd_rows(target, rows)
+        yield from self._puts(target, rows if odd is None else rows.filter(pc.invert(odd)), there)
+        if odd is not None:
             yield b"SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '');\n"
             yield from self._puts(target, rows.filter(odd), there)
             yield f"{self._session()};\n".encode()

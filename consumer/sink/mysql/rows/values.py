@@ -132,6 +132,14 @@ def error_values(target: LoadTarget, rows: pa.Table) -> pa.Array:
     return counts
 
 
+def odd_rows(target: LoadTarget, rows: pa.Table) -> pa.BooleanArray | None:
+    """Which rows hold an error value, and are to be written by a session that is not strict; None where none does."""
+    if not any(column.family is Family.ENUM for column in target.columns):
+        return None
+    odd = pc.greater(error_values(target, rows), 0)
+    return odd if pc.any(odd).as_py() else None
+
+
 def by_key(target: LoadTarget, rows: pa.Table) -> pa.Table:
     """`rows` in the order of their handle key, as far as that is cheap to know: sessions then lock in one order, and a
     clustered index fills page by page. Raises CorruptFile."""

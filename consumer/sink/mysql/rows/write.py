@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows import load_data, replace
 from consumer.sink.mysql.rows.batches import pieces
@@ -26,7 +25,7 @@ from consumer.sink.mysql.rows.staged import (
     staged_keys,
     write_staged,
 )
-from consumer.sink.mysql.rows.values import error_values, mysql_target
+from consumer.sink.mysql.rows.values import mysql_target, odd_rows
 
 PUT_ROWS = 100_000
 PUT_BYTES = 32 << 20
@@ -49,8 +48,7 @@ def can_load(target: LoadTarget) -> bool:
 
 def by_load_data(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: pa.Table, packet: int) -> None:
     """`Put` by LOAD DATA. Raises NotLoaded."""
-    if _has_odd(target, puts):
-        odd = pc.greater(error_values(target, puts), 0)
+    if (odd := odd_rows(target, puts)) is not None:
         replace.put(cursor, target, puts.filter(odd), packet)
         puts = puts.filter(pc.invert(odd))
     load_data.load(cursor.connection, target, puts)
@@ -81,7 +79,8 @@ def write_rows(
         return 0
     if any(end_in_blanks(target, part) for part in puts):
         record_blanks(cursor, target, True)
-    with replace.not_strict(cursor) if any(_has_odd(target, part) for part in puts) else nullcontext():
+    odd = any(odd_rows(target, part) is not None for part in puts)
+    with replace.not_strict(cursor) if odd else nullcontext():
         return write_staged(cursor, target)
 
 
@@ -104,8 +103,3 @@ def make_stages(cursor: pymysql.cursors.Cursor, target: LoadTarget, puts: bool) 
     if puts and is_staged(target):
         make_stage(cursor, target)
     begin_unlocked(cursor, mysql_target(target))
-
-
-def _has_odd(target: LoadTarget, puts: pa.Table) -> bool:
-    listed = any(column.family is Family.ENUM for column in target.columns)
-    return listed and bool(pc.any(pc.greater(error_values(target, puts), 0)).as_py())

@@ -92,7 +92,7 @@ NOT_TOLD = frozenset({1064, 1193, 1227})
 NOT_A_NAME = frozenset({1267, 1270, 1271, 1300, 3854, 3988})
 """The server's own names are in a character set that cannot spell this one."""
 
-_NO_TABLE = 1146
+NO_TABLE, BROKEN_VIEW = 1146, 1356
 _HINTS: dict[type[ConsumerError], str] = {
     TargetUnavailable: "try again once the target answers; nothing is lost",
     TargetBusy: "try again; nothing is lost",
@@ -104,7 +104,7 @@ def translate(
 ) -> ConsumerError:
     """The consumer's error for one of pymysql's. The caller raises it from `error`."""
     number = errno(error)
-    if number == _NO_TABLE and f"{SCHEMA}." in str(error.args[-1]):
+    if number == NO_TABLE and f"{SCHEMA}." in str(error.args[-1]):
         return damaged(_message(error))
     full = _is_full(error)
     kind = TargetUnavailable if full else _kind(number, doing)

@@ -18,12 +18,12 @@ from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTION
 from consumer.model.names import TableName, qualified, quote, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
-from consumer.sink.mysql.server.errors import MISSING, errno
+from consumer.sink.mysql.server.errors import BROKEN_VIEW, MISSING, errno
 from consumer.sink.mysql.tables.describe import describe
 from consumer.sink.progress_formats import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
-_NOT_A_BASE_TABLE, _BROKEN_VIEW, _NO_PRIVILEGE = 1347, 1356, 1044
+_NOT_A_BASE_TABLE, _NO_PRIVILEGE = 1347, 1044
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def wait_for_running(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName]
         try:
             cursor.execute(f"LOCK TABLES {qualified(name.database, name.table)} WRITE")
         except pymysql.MySQLError as error:
-            if errno(error) not in MISSING | {_NOT_A_BASE_TABLE, _BROKEN_VIEW, _NO_PRIVILEGE}:
+            if errno(error) not in MISSING | {_NOT_A_BASE_TABLE, BROKEN_VIEW, _NO_PRIVILEGE}:
                 raise
         cursor.execute("UNLOCK TABLES")
 
@@ -161,7 +161,7 @@ def _definition(cursor: pymysql.cursors.Cursor, statement: str) -> str | None:
     except pymysql.MySQLError as error:
         if errno(error) in MISSING:
             return None
-        if errno(error) == _BROKEN_VIEW:
+        if errno(error) == BROKEN_VIEW:
             return "broken view"
         raise
     return hashlib.sha256(_COUNTERS.sub("", cursor.fetchone()[1]).encode()).hexdigest()

@@ -38,9 +38,14 @@ class TargetColumn:
     expression: str
 
     @property
+    def counts(self) -> bool:
+        """Whether the server can number it itself."""
+        return "auto_increment" in self.extra.lower()
+
+    @property
     def filled(self) -> bool:
         """Whether NULL becomes a number or the time there, without a word."""
-        return not self.nullable and (self.data_type == "timestamp" or "auto_increment" in self.extra.lower())
+        return not self.nullable and (self.data_type == "timestamp" or self.counts)
 
     @property
     def virtual(self) -> bool:

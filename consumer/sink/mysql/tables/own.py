@@ -43,7 +43,7 @@ def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str]
             raise _drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
     return OwnColumns(
         names,
-        tuple(column.name for column in own if not column.nullable and column.default is None and not _counts(column)),
+        tuple(column.name for column in own if not column.nullable and column.default is None and not column.counts),
         tuple((column.type, column.collation) for column in own),
         any(_is_written(unique, there) for unique in others),
     )
@@ -57,12 +57,8 @@ def _stays_apart(unique: UniqueKey, own: Sequence[TargetColumn]) -> bool:
     """Whether rows that keep their values, and new rows with defaults, can never be equal in `unique`."""
     columns = [next((column for column in own if column.name == name), None) for name in unique.columns]
     found = [column for column in columns if column is not None]
-    fresh = any(_counts(column) or (column.nullable and column.default in (None, "NULL")) for column in found)
+    fresh = any(column.counts or (column.nullable and column.default in (None, "NULL")) for column in found)
     return len(found) == len(columns) and fresh
-
-
-def _counts(column: TargetColumn) -> bool:
-    return "auto_increment" in column.extra.lower()
 
 
 def _lack(names: Sequence[str]) -> str:

@@ -148,7 +148,7 @@ def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared
             secondary_unique=secondary,
             database=table.name.database,
             table=table.name.table,
-            auto_increment=next((target.name for _, target in columns if "auto_increment" in target.extra), ""),
+            auto_increment=next((target.name for _, target in columns if target.counts), ""),
             filled=tuple(target.name for _, target in columns if target.filled),
             required=own.required,
             checked=checked,
