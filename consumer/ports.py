@@ -154,4 +154,4 @@ class Observer(Protocol):
     """Gets each event when it happens."""
 
     def tell(self, event: Event) -> None:
-        """From the driver's thread, but for WorkMoved. Never raises."""
+        """From the driver's thread; WorkStarted, WorkMoved and WorkEnded from any. Never raises."""

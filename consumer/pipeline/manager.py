@@ -126,7 +126,10 @@ class ConsumerManager:
             statements, loads = StatementRunner(context), LoadRunner(context)
             loads.start(look_at_latecomers(context))
             until = None if since is None else now() + max(self.shortest_round, self.round_share * (now() - since))
-            whole = _drive(context, statements, loads, until)
+            try:
+                whole = _drive(context, statements, loads, until)
+            finally:
+                context.side.withdraw()  # where it broke off
             for name in context.deferred.reasons():
                 context.blocked(name, context.deferred.blocked(name))
             for database in finish(context) if whole else ():

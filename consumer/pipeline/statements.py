@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,24 +31,24 @@ class StatementRunner:
 
     def __init__(self, context: RoundContext) -> None:
         self._context = context
-        self._waiting: deque[_Chunk] = deque()
-        self._running = 0
-        self._left = False
+        self._withdrawn = False
 
     def leave(self) -> None:
         """Start nothing more."""
-        self._left = True
+        self._withdrawn = self._context.side.withdraw()
 
     def over(self) -> bool:
         """Whether no statement is left to start."""
-        return not (self._waiting or self._context.round.ready_statements())
+        return not (self._withdrawn or self._context.round.ready_statements())
 
     def begin(self) -> bool:
         """Start what is ready. True if some of it is already done."""
-        context = self._context
+        context, at_a_time = self._context, self._context.ports.sink.statements
         steps: _Chunk = []
         done = False
         ready = context.round.ready_statements()
+        # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
+        size = min(_LARGEST_CHUNK, -(-len(ready) // (2 * at_a_time))) if at_a_time else len(ready)
         context.others.take_older(ready, context.ledger.record)
         for statement in ready:
             try:
@@ -58,36 +57,35 @@ class StatementRunner:
                     self._ignore(statement, step, other)
                 else:
                     steps.append((statement, step))
+                    if len(steps) == size and at_a_time:
+                        self._start(steps, at_a_time)
+                        steps = []
                     continue
             except DdlRefused as error:
                 self._refused(statement, error)
             done = True
-        at_a_time = context.ports.sink.statements
-        if not at_a_time:
-            if steps:
-                self._ended(steps, *self._worked_at(steps)())
-            return done or bool(steps)
-        # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
-        size = min(_LARGEST_CHUNK, -(-len(steps) // (2 * at_a_time)))
-        self._waiting += [steps[start : start + size] for start in range(0, len(steps), max(size, 1))]
-        self._launch()
+        if steps and at_a_time:
+            self._start(steps, at_a_time)
+        elif steps:
+            self._ended(steps, *self._worked_at(steps)())
+            done = True
         return done
 
-    def _launch(self) -> None:
-        while self._waiting and not self._left and self._running < self._context.ports.sink.statements:
-            chunk = self._waiting.popleft()
-            self._running += 1
-            self._context.side.start("statement", self._worked_at(chunk), partial(self._came_back, chunk))
+    def _start(self, chunk: _Chunk, at_a_time: int) -> None:
+        """Run `chunk` beside the rest. The first ones begin while those behind them are being prepared."""
+        then = partial(self._came_back, chunk)
+        self._context.side.start("statement", self._worked_at(chunk), then, at_a_time)
 
     def _worked_at(self, chunk: _Chunk) -> Callable[[], tuple[float, Sequence[DdlOutcome]]]:
-        """Report that `chunk` begins. Returns a function that runs it and reports its end, on any thread: the one
-        that drives the round can be busy for long, with the start of Spark. Its result: seconds, outcomes."""
+        """A function that runs `chunk` and reports its begin and its end, on any thread: the one that drives the round
+        can be busy for long, with the start of Spark. Its result: seconds, outcomes."""
         names = tuple(statement.file.name for statement, _ in chunk)
         work = Work(names, statement=one_line(chunk[0][0].file.query))
-        unfinished, started = self._unfinished(chunk), now()
-        self._context.tell(WorkStarted(work))
+        unfinished = self._unfinished(chunk)
 
         def run() -> tuple[float, Sequence[DdlOutcome]]:
+            started = now()
+            self._context.tell(WorkStarted(work))
             try:
                 outcomes = self._applied(chunk, unfinished)
                 return now() - started, outcomes
@@ -105,11 +103,9 @@ class StatementRunner:
             return [DdlOutcome(step, error) for step in steps]
 
     def _came_back(self, chunk: _Chunk, result: tuple[float, Sequence[DdlOutcome]] | BaseException) -> None:
-        self._running -= 1
         if isinstance(result, BaseException):
             raise result
         self._ended(chunk, *result)
-        self._launch()
 
     def _ended(self, chunk: _Chunk, taken: float, outcomes: Sequence[DdlOutcome]) -> None:
         context = self._context

@@ -36,7 +36,7 @@ def drop_archives() -> None:
 
 def import_tasks() -> None:
     """Import what every task needs. A task that lacks a part of it reports that itself."""
-    for module in ("consumer.spark.tasks", "pyspark.worker"):
+    for module in ("consumer.spark.packed", "pyspark.worker"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)
 

@@ -21,7 +21,7 @@ Pickled = tuple[int, bytes]
 
 def packed(spark: SparkSession, tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> list[Pickled]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from consumer.spark.tasks import load_share
+        from consumer.spark.packed import load_share
 
         for _ in batches:
             for number, results in load_share(tasks, writer, reader):

@@ -1,4 +1,4 @@
-"""What runs in a Spark task: read, decode, fold, write. Executor side: no pyspark, no driver code.
+"""What runs in the tasks of a large table: the halves of its load. Executor side: no pyspark, no driver code.
 
 Results go back as rows ``(task int, body binary)``; `body` is a pickled FileStat, Receipt or ConsumerError.
 """
@@ -6,10 +6,8 @@ Results go back as rows ``(task int, body binary)``; `body` is a pickled FileSta
 from __future__ import annotations
 
 import pickle
-import time
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -17,23 +15,19 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.shaped import fitting
-from consumer.codec.unproven import with_unproven
 from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.fold.forms import fold, formed, net_rows
+from consumer.fold.forms import fold, formed
 from consumer.fold.keyed import split_by_bucket
 from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import set_aside
 from consumer.spark.exchange import SHUFFLED, Exchange
-from consumer.spark.folding import Folding, decode_files, decode_folded
+from consumer.spark.folding import Folding
 from consumer.spark.waiting import Waiting
-from consumer.target import Writer, WriteSession
+from consumer.target import Writer
 
-TOGETHER_TABLES, TOGETHER_BYTES, SMALL_BYTES = 16, 4 << 20, 1 << 20
-"""Folded changes of tables that wait to be written together: how much, and of how many at most; and of one of them."""
 FAILED, STATS = -2, -1
 """Instead of a bucket: they sort before every bucket."""
 Result = FileStat | Receipt | ConsumerError
@@ -45,93 +39,6 @@ class Part(NamedTuple):
     bucket: int
     body: bytes
     size: int = 0
-
-
-def load_share(tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader) -> Iterator[tuple[int, list[Result]]]:
-    """Whole tables one after the other on one connection: ``(task number, its results)``."""
-    left = list(tasks)
-    try:
-        with writer.session() as session:
-            while left:
-                some = load_some(left, session, reader)
-                for results in some:
-                    yield left.pop(0).number, results
-    except Exception as error:
-        for task in left:
-            yield task.number, [of_table(error, task.target)]
-
-
-def load_some(tasks: Sequence[LoadTask], session: WriteSession, reader: RangeReader) -> list[list[Result]]:
-    """The packed shape: the first of `tasks`, one at least, each from its files to the target in this process. Returns
-    the results of each."""
-    found: list[list[Result]] = []
-    small: list[tuple[LoadTask, list[Result], pa.Table]] = []
-    size = 0
-    for task in tasks[:TOGETHER_TABLES]:
-        results, changes = _read(task, session, reader)
-        found.append(results)
-        if changes is None:
-            continue
-        if (own := changes.nbytes) > SMALL_BYTES:
-            results += _written_alone(task, session, changes)
-            continue
-        small.append((task, results, changes))
-        size += own
-        if size > TOGETHER_BYTES:
-            break
-    receipts = _written_together([(task.target, changes) for task, _, changes in small], session)
-    for (task, results, changes), receipt in zip(small, receipts, strict=True):
-        results += _written_alone(task, session, changes) if receipt is None else [receipt]
-    return found
-
-
-def _read(task: LoadTask, session: WriteSession, reader: RangeReader) -> tuple[list[Result], pa.Table | None]:
-    """What comes of reading a table, and the folded changes that are still to be written. One without a key is written
-    with it."""
-    try:
-        if not task.target.key:
-            return _load_keyless(task, session, reader), None
-        stats, changes = decode_folded(task.slices, task, reader, final=True)
-        folded = formed(changes, task)
-        refuse_late(stats, task)
-        return [*stats], folded if folded.num_rows else None
-    except Exception as error:
-        return [of_table(error, task.target)], None
-
-
-def _written_together(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:
-    """The receipts; None for what is not written."""
-    nothing: list[Receipt | None] = [None] * len(parts)
-    if len(parts) < 2:
-        return nothing
-    began = time.monotonic()
-    try:
-        receipts = session.write_together(parts)
-    except Exception:
-        return nothing  # whose fault it is shows where each is written by itself
-    seconds = (time.monotonic() - began) / len(parts)
-    return [receipt and replace(receipt, seconds=seconds) for receipt in receipts]
-
-
-def _written_alone(task: LoadTask, session: WriteSession, changes: pa.Table) -> list[Result]:
-    try:
-        return [*set_aside.write(session, task.target, changes)]
-    except Exception as error:
-        return [of_table(error, task.target)]
-
-
-def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
-    files, stats = decode_files(task, reader)
-    refuse_late(stats, task)
-    if task.target.aside is not None:
-        task.target.aside.check_kept([row for stat in stats for row in stat.aside])
-    written = pa.concat_tables([table for _, _, table in files])
-    results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
-    net = net_rows(files, task)
-    net = fitting(net, task.target, task.dialect.clock)
-    if net.num_rows:
-        results += set_aside.write_multiset(session, task.target, net, task.window)
-    return results
 
 
 def decode_to_buckets(

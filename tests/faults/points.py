@@ -32,7 +32,7 @@ POINTS = (
     Point("a statement has run", "after", (_STATEMENT,)),
     _both("statements are recorded", "after", "apply_ddls"),
     Point("a file is being read", "after", ("consumer.storage.local:LocalFiles.read",)),
-    Point("rows are decoded", "before", ("consumer.spark.tasks:fold", "consumer.spark.tasks:net_rows")),
+    Point("rows are decoded", "before", ("consumer.spark.tasks:fold", "consumer.spark.packed:net_rows")),
     Point(
         "rows are written or staged",
         "after",
@@ -61,7 +61,7 @@ OF_TASKS = (
         "after",
         (
             "consumer.sink.mysql.rows.transactions:leave_proof",
-            "consumer.spark.tasks:load_some",
+            "consumer.spark.packed:write_some",
             "consumer.spark.tasks:_written",
         ),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -101,12 +101,26 @@ class Beside(SideBySide):
     def __init__(self, machine: Machine) -> None:
         self.running, self._machine, self._numbers = 0, machine, count()
         self._begun: list[tuple[float, int, str, Callable[[], Any], Callable[[Any], None]]] = []
+        self._in_line: deque[tuple[str, Callable[[], Any], Callable[[Any], None]]] = deque()
         self._done: list[tuple[Callable[[Any], None], Any]] = []
         if machine.frames:
             machine.frames[-1].beside = self
 
-    def start(self, name: str, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def start(
+        self, name: str, call: Callable[[], Any], then: Callable[[Any], None], at_most: int | None = None
+    ) -> None:
         self.running += 1
+        if at_most is not None and sum(begun[2] == name for begun in self._begun) >= at_most:
+            self._in_line.append((name, call, then))
+        else:
+            self._begin(name, call, then)
+
+    def withdraw(self) -> bool:
+        gone, self._in_line = len(self._in_line), deque()
+        self.running -= gone
+        return gone > 0
+
+    def _begin(self, name: str, call: Callable[[], Any], then: Callable[[Any], None]) -> None:
         seconds = self._machine.random.choice((0.01, 0.1, 1.0, 5.0, 100.0))
         heapq.heappush(self._begun, (self._machine.now + seconds, next(self._numbers), name, call, then))
 
@@ -135,9 +149,13 @@ class Beside(SideBySide):
     def make_one(self) -> None:
         """Make one of the calls that have begun."""
         if self._begun:
-            _, _, _, call, then = heapq.heappop(self._begun)
+            _, _, name, call, then = heapq.heappop(self._begun)
             try:
                 result = call()
             except Exception as error:
                 result = error
             self._done.append((then, result))
+            following = next((waiting for waiting in self._in_line if waiting[0] == name), None)
+            if following is not None:
+                self._in_line.remove(following)
+                self._begin(*following)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import Any
 
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_tasks import compare_alone
-from consumer.spark.tasks import FAILED, Result, decode_to_buckets, load_share, write_buckets
+from consumer.spark.packed import load_share
+from consumer.spark.tasks import FAILED, Result, decode_to_buckets, write_buckets
 from consumer.target import Comparer, Writer
+
+
+class AtOnce(Executor):
+    """Each call is made when it is handed over: what happens then has one order."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **more: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(call(*args, **more))
+        return future
 
 
 class InlineLoader:
@@ -38,7 +50,8 @@ class InlineLoader:
         sent = pickle.loads(pickle.dumps(tasks))
         keyed = [task for task in sent if self._keyed and task.target.key and not task.target.whole]
         numbers = {task.number for task in keyed}
-        results = dict(load_share([task for task in sent if task.number not in numbers], writer, reader))
+        packed = [task for task in sent if task.number not in numbers]
+        results = dict(load_share(packed, writer, reader, AtOnce))
         for task in keyed:
             results[task.number] = self._keyed_shape(task, writer, reader)
         return [self._outcome(task, results[task.number]) for task in sent]

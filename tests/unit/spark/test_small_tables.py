@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from consumer.model.load import LoadTarget, Receipt
+from consumer.model.load import LoadTarget, LoadTask, Receipt
+from consumer.ports import RangeReader
 from consumer.sink.memory.sink import MemorySession
-from consumer.spark import tasks
-from consumer.spark.tasks import TOGETHER_TABLES
+from consumer.spark import packed
+from consumer.spark.packed import TOGETHER_TABLES
 from consumer.target import ArrowTable
 from tests.support.feed import Feed, MemoryReplica, states
 
@@ -53,13 +59,13 @@ def test_as_many_as_wait_for_one_another(groups: list[int], tmp_path: Path) -> N
 
 
 def test_a_large_one_does_not_wait(groups: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "SMALL_BYTES", 100)
+    monkeypatch.setattr(packed, "SMALL_BYTES", 100)
     check(replica_of(tmp_path / "storage", rows=50), rows=50)
     assert groups == []
 
 
 def test_their_bytes_are_bounded(groups: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "TOGETHER_BYTES", 100)
+    monkeypatch.setattr(packed, "TOGETHER_BYTES", 100)
     check(replica_of(tmp_path / "storage"))
     assert sum(groups) == TABLES
     assert max(groups) <= 4
@@ -78,3 +84,49 @@ def test_where_it_fails_each_is_written_alone(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(MemorySession, "write_together", write_together)
     check(replica_of(tmp_path / "storage"))
+
+
+def test_the_next_ones_are_read_while_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replica, reading, seen = replica_of(tmp_path / "storage"), threading.Event(), []
+    read_table = packed._read
+
+    def read(task: LoadTask, reader: RangeReader) -> object:
+        if task.target.table.table == f"t{TABLES - 1}":
+            reading.set()
+        return read_table(task, reader)
+
+    def write_together(session: MemorySession, parts: Sequence[tuple[LoadTarget, ArrowTable]]) -> Sequence[Receipt]:
+        seen.append((threading.current_thread().name, reading.wait(10)))
+        return [session.write(*part) for part in parts]
+
+    monkeypatch.setattr(packed, "_read", read)
+    monkeypatch.setattr(MemorySession, "write_together", write_together)
+    monkeypatch.setattr("tests.support.inline_loader.AtOnce", partial(ThreadPoolExecutor, 1, "writes"))
+    check(replica)
+    assert seen == [("writes_0", True), ("writes_0", True)]
+
+
+def test_a_large_one_is_written_before_the_next_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed, order = Feed(tmp_path / "storage"), []
+    feed.database("d", 1)
+    for number, rows in enumerate((1, 100, 1)):
+        feed.create(f"d.a{number}", 2 + number)
+        feed.puts(f"d.a{number}", 2 + number, {100 + row: (row, "x") for row in range(rows)})
+    write_some, read_table = packed.write_some, packed._read
+
+    def read(task: LoadTask, reader: RangeReader) -> object:
+        order.append(f"read {task.target.table.table}")
+        return read_table(task, reader)
+
+    def write(*args: Any) -> object:
+        time.sleep(0.2)
+        result = write_some(*args)
+        order.append("written")
+        return result
+
+    monkeypatch.setattr(packed, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(packed, "_read", read)
+    monkeypatch.setattr(packed, "write_some", write)
+    monkeypatch.setattr("tests.support.inline_loader.AtOnce", partial(ThreadPoolExecutor, 1, "writes"))
+    assert MemoryReplica(feed).once(1000).exit_code == 0
+    assert order == ["read a0", "read a1", "written", "read a2", "written"]

@@ -1,0 +1,148 @@
+"""Whole tables in one task, from their files to the target: the next ones are read while those before are written.
+Executor side: no pyspark, no driver code."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from consumer.codec.shaped import fitting
+from consumer.codec.unproven import with_unproven
+from consumer.codec.windows import refuse_late
+from consumer.fold.forms import formed, net_rows
+from consumer.model.load import LoadTarget, LoadTask, Receipt
+from consumer.ports import RangeReader
+from consumer.spark import set_aside
+from consumer.spark.folding import decode_files, decode_folded
+from consumer.spark.tasks import Result, of_table
+from consumer.target import Writer, WriteSession
+
+TOGETHER_TABLES, TOGETHER_BYTES, SMALL_BYTES = 16, 4 << 20, 1 << 20
+"""Folded changes of tables that are written together: how much, and of how many at most; and of one of them."""
+_ONE_THREAD = partial(ThreadPoolExecutor, 1, "writes")
+
+
+class _Table(NamedTuple):
+    """What came of reading a table: `results` so far, and the folded `changes` to be written (None: there are none, or,
+    with `keyless`, nothing was read yet)."""
+
+    task: LoadTask
+    results: list[Result]
+    changes: pa.Table | None = None
+    keyless: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.changes is None else self.changes.nbytes
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can wait for others, and be in memory beside them."""
+        return not self.keyless and self.bytes <= SMALL_BYTES
+
+
+def load_share(
+    tasks: Sequence[LoadTask], writer: Writer, reader: RangeReader, thread: Callable[[], Executor] = _ONE_THREAD
+) -> Iterator[tuple[int, list[Result]]]:
+    """Whole tables on one connection: ``(task number, its results)``, in the order of `tasks`. One `thread` alone uses
+    the session: while the server works, this one reads."""
+    left = list(tasks)
+    try:
+        with writer.session() as session, thread() as writing:
+            ahead: deque[Future[list[list[Result]]]] = deque()
+            for tables in _groups(tasks, reader):
+                ahead.append(writing.submit(write_some, tables, session, reader))
+                may_wait = 1 if tables[-1].is_small else 0
+                while len(ahead) > may_wait:
+                    for results in ahead.popleft().result():
+                        yield left.pop(0).number, results
+            for written in ahead:
+                for results in written.result():
+                    yield left.pop(0).number, results
+    except Exception as error:
+        for task in left:
+            yield task.number, [of_table(error, task.target)]
+
+
+def _groups(tasks: Sequence[LoadTask], reader: RangeReader) -> Iterator[list[_Table]]:
+    """Tables that go together. One that is not small ends its group."""
+    some: list[_Table] = []
+    for task in tasks:
+        some.append(_read(task, reader))
+        size = sum(table.bytes for table in some)
+        if len(some) == TOGETHER_TABLES or size > TOGETHER_BYTES or not some[-1].is_small:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _read(task: LoadTask, reader: RangeReader) -> _Table:
+    try:
+        if not task.target.key:
+            return _Table(task, [], keyless=True)
+        stats, changes = decode_folded(task.slices, task, reader, final=True)
+        folded = formed(changes, task)
+        refuse_late(stats, task)
+        return _Table(task, [*stats], folded if folded.num_rows else None)
+    except Exception as error:
+        return _Table(task, [of_table(error, task.target)])
+
+
+def write_some(tables: Sequence[_Table], session: WriteSession, reader: RangeReader) -> list[list[Result]]:
+    """The results of each: the small ones go together."""
+    small = [table for table in tables if table.is_small and table.changes is not None]
+    receipts = _written_together([(table.task.target, table.changes) for table in small], session)
+    known = {table.task.number: receipt for table, receipt in zip(small, receipts, strict=True)}
+    return [_written(table, known.get(table.task.number), session, reader) for table in tables]
+
+
+def _written(table: _Table, receipt: Receipt | None, session: WriteSession, reader: RangeReader) -> list[Result]:
+    """All results of a table; `receipt`: of what was written together with others."""
+    task = table.task
+    if receipt is not None:
+        return [*table.results, receipt]
+    try:
+        if table.keyless:
+            return _load_keyless(task, session, reader)
+        if table.changes is None:
+            return table.results
+        return [*table.results, *set_aside.write(session, task.target, table.changes)]
+    except Exception as error:
+        return [*table.results, of_table(error, task.target)]
+
+
+def _written_together(parts: Sequence[tuple[LoadTarget, pa.Table]], session: WriteSession) -> Sequence[Receipt | None]:
+    """The receipts; None for what is not written."""
+    nothing: list[Receipt | None] = [None] * len(parts)
+    if len(parts) < 2:
+        return nothing
+    began = time.monotonic()
+    try:
+        receipts = session.write_together(parts)
+    except Exception:
+        return nothing  # whose fault it is shows where each is written by itself
+    seconds = (time.monotonic() - began) / len(parts)
+    return [receipt and replace(receipt, seconds=seconds) for receipt in receipts]
+
+
+def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) -> list[Result]:
+    """A table without a key is read, compared and written on its own."""
+    files, stats = decode_files(task, reader)
+    refuse_late(stats, task)
+    if task.target.aside is not None:
+        task.target.aside.check_kept([row for stat in stats for row in stat.aside])
+    written = pa.concat_tables([table for _, _, table in files])
+    results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
+    net = net_rows(files, task)
+    net = fitting(net, task.target, task.dialect.clock)
+    if net.num_rows:
+        results += set_aside.write_multiset(session, task.target, net, task.window)
+    return results
