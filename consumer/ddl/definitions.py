@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
-from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level
+from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level, without_comments
 from consumer.model.indexes import Part
 from consumer.model.names import same_name
 
@@ -138,7 +138,7 @@ def _unless_there(spec: Tokens) -> bool:
 
 def statement_of(text: str) -> ParsedStatement:
     everything = pieces(text)
-    tokens = [token for token in everything if token.kind is not TokenKind.COMMENT]
+    tokens = without_comments(everything)
     comments = [token for token in everything if token.kind is TokenKind.COMMENT]
     kind, at = _kind(tokens)
     if kind == "CREATE TABLE":

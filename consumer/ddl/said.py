@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from consumer.ddl.references import Role, TableReference, database_at, references
-from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize
+from consumer.ddl.tokens import TokenKind, Tokens, pieces, tokenize, without_comments
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
@@ -60,8 +60,8 @@ class _CheckedAs:
     action: Action
 
     def __call__(self, file: SchemaFile) -> None:
-        for text in _readings(file.query):
-            _check(tokenize(text), file, self.action)
+        for tokens in _readings(file.query):
+            _check(tokens, file, self.action)
 
 
 def _check(tokens: Tokens, file: SchemaFile, action: Action) -> None:
@@ -98,11 +98,12 @@ def _check_tables(found: Sequence[TableReference], file: SchemaFile, action: Act
         raise DdlRefused(f"its text does not name {file.name}, which its schema file is about")
 
 
-def _readings(text: str) -> Iterator[str]:
+def _readings(text: str) -> Iterator[Tokens]:
     """`text` as servers execute it, once without what TiDB alone does. What is in a comment that is executed must be
     whole: else its end would not be where it seems."""
     plain = full = text
-    for comment in reversed([token for token in pieces(text) if token.kind is TokenKind.COMMENT]):
+    everything = pieces(text)
+    for comment in reversed([token for token in everything if token.kind is TokenKind.COMMENT]):
         if not _SERVERS_OWN.match(comment.text):
             continue
         of_tidb = _OF_TIDB.fullmatch(comment.text)
@@ -111,9 +112,9 @@ def _readings(text: str) -> Iterator[str]:
             raise DdlRefused("its text holds a comment that servers do not all take for the same")
         full = f"{full[: comment.start]} {inner[1]} {full[comment.end :]}"
         plain = f"{plain[: comment.start]} {'' if of_tidb else inner[1]} {plain[comment.end :]}"
-    yield plain
+    yield without_comments(everything) if plain == text else tokenize(plain)
     if full != plain:
-        yield full
+        yield tokenize(full)
 
 
 def _is_whole(text: str) -> bool:

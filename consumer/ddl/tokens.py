@@ -78,7 +78,11 @@ def pieces(text: str) -> list[Token]:
 
 def tokenize(text: str) -> list[Token]:
     """All of `text` but the blanks and comments."""
-    return [token for token in pieces(text) if token.kind is not TokenKind.COMMENT]
+    return without_comments(pieces(text))
+
+
+def without_comments(tokens: Tokens) -> list[Token]:
+    return [token for token in tokens if token.kind is not TokenKind.COMMENT]
 
 
 def string_value(token: Token) -> str:

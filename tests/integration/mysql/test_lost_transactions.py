@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pymysql
 import pytest
 
-from consumer.errors import LeaseHeld, ProgressMoved, TargetUnavailable
+from consumer.errors import DdlRefused, LeaseHeld, ProgressMoved, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadOutcome, LoadTask
@@ -144,6 +144,42 @@ def test_a_statement_that_is_lost_is_not_recorded(
             sink.apply_ddls([_CREATE], {})
     assert fresh_mariadb.execute("SHOW TABLES FROM d") == []
     assert "done" not in {record.state for record in sink.progress().ddls.values()}
+    sink.close()
+
+
+_FOUR = [ddl(Action.CREATE_TABLE, "d", f"s{n}", 7 + n, f"CREATE TABLE `s{n}` (`id` INT PRIMARY KEY)") for n in range(4)]
+
+
+def test_statements_whose_proof_cannot_be_left_are_looked_for(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have run, in sessions that end before they say so."""
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink, prove = acquired(fresh_mariadb), Records.prove
+
+    def too_late(records: Records, cursor: pymysql.cursors.Cursor) -> None:
+        fresh_mariadb.execute(f"KILL {cursor.connection.thread_id()}")
+        prove(records, cursor)
+
+    monkeypatch.setattr(Records, "prove", too_late)
+    assert {type(outcome.error) for outcome in sink.apply_ddls(_FOUR, {})} == {TargetUnavailable}
+    assert len(fresh_mariadb.execute("SHOW TABLES FROM d")) == 4
+    intents = sink.progress().ddls
+    assert {record.state.value for record in intents.values()} == {"intent"}
+
+    monkeypatch.setattr(Records, "prove", prove)
+    assert [outcome.error for outcome in sink.apply_ddls(_FOUR, intents)] == [None] * 4
+    assert {record.state.value for record in sink.progress().ddls.values()} == {"done"}
+    sink.close()
+
+
+def test_a_refused_statement_leaves_the_proof_of_those_before_it(fresh_mariadb: MariaDb) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink = acquired(fresh_mariadb)
+    refused = ddl(Action.CREATE_TABLE, "d", "s9", 20, "CREATE TABLE `s9` (`id` INT PRIMARY KEY, `id` INT)")
+    found = sink.apply_ddls([*_FOUR[:2], refused, *_FOUR[2:]], {})
+    assert [type(outcome.error) for outcome in found] == [type(None)] * 2 + [DdlRefused] + [type(None)] * 2
+    assert sorted(record.state.value for record in sink.progress().ddls.values()) == ["done"] * 4 + ["refused"]
     sink.close()
 
 

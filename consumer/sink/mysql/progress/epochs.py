@@ -9,9 +9,9 @@ of a load raises that one alone, so an attempt that comes late is refused, and o
 
 A server can lose what it had committed: a replica that was behind takes its place, or it crashes and does not flush at
 each commit. Each transaction of the driver raises the driver's epoch and goes through only where the one before it is
-still there; a load begins only where the last one before it is. Rows and statements leave a proof each, in their own
-transaction or session, and what says that they are there is recorded only beside their proofs. Servers lose the end of
-what they had, never something in the middle, so nothing is recorded of what is lost: the round is refused with
+still there; a load begins only where the last one before it is. Rows leave a proof in their transaction, statements one
+behind them in their session, and what says that they are there is recorded only beside their proofs. Servers lose the
+end of what they had, never something in the middle, so nothing is recorded of what is lost: the round is refused with
 ProgressMoved, and the next one begins from the progress that there is. This asks for no server's name, so it says the
 same behind an address that leads to another one, behind a proxy, and on nodes that share their data; epochs grow by
 chance, so servers that went apart have none in common.
@@ -135,7 +135,7 @@ class DriverEpoch:
 
 
 def leave_proof(cursor: pymysql.cursors.Cursor, name: str, proof: int) -> None:
-    """In the transaction that writes rows, or behind a statement in its session: may be repeated with it."""
+    """In the transaction that writes rows, or behind statements in their session: may be repeated with it."""
     cursor.execute("INSERT IGNORE INTO storage_consumer.proof (name, id) VALUES (%s, %s)", (name, proof))
 
 

@@ -6,6 +6,7 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -38,21 +39,56 @@ def execute_ddls(
     connections: StatementConnections, planned: Sequence[PlannedDdl], flavor: FlavorName, records: Records
 ) -> list[DdlOutcome]:
     """Run the statements, some of several steps side by side. An error stays in its step's outcome."""
+    waiting = deque(planned)
+
+    def run() -> list[DdlOutcome]:
+        found: list[DdlOutcome] = []
+        while (plan := _next(waiting)) is not None:
+            found += _in_one_session(connections, plan, waiting, flavor, records)
+        return found
+
     if len(planned) <= 1:
-        return [_outcome(connections, plan, flavor, records) for plan in planned]
+        return run()
     with ThreadPoolExecutor(_SIDE_BY_SIDE, "ddl") as pool:
-        return list(pool.map(lambda plan: _outcome(connections, plan, flavor, records), planned))
+        running = [pool.submit(run) for _ in range(_SIDE_BY_SIDE)]
+        found = {outcome.step.id: outcome for one in running for outcome in one.result()}
+    return [found[plan.step.id] for plan in planned]
 
 
-def _outcome(connections: StatementConnections, plan: PlannedDdl, flavor: FlavorName, records: Records) -> DdlOutcome:
+def _next(waiting: deque[PlannedDdl]) -> PlannedDdl | None:
+    try:
+        return waiting.popleft()
+    except IndexError:
+        return None
+
+
+def _in_one_session(
+    connections: StatementConnections,
+    plan: PlannedDdl | None,
+    waiting: deque[PlannedDdl],
+    flavor: FlavorName,
+    records: Records,
+) -> list[DdlOutcome]:
+    """The outcomes of `plan` and of those of `waiting` until one fails: its session is not used again. The proof that
+    is left behind them is one of all that ran. Where it cannot be left, the target is to be asked again what ran."""
+    ran: list[DdlOutcome] = []
+    proven = False
     try:
         with connections.cursor() as cursor:
-            records.check(cursor, plan.step.id)
-            note = _run(cursor, plan, flavor, records) or plan.note
-            records.prove(cursor)
-            return DdlOutcome(plan.step, note=note)
+            try:
+                while plan is not None:
+                    records.check(cursor, plan.step.id)
+                    note = _run(cursor, plan, flavor, records) or plan.note
+                    ran.append(DdlOutcome(plan.step, note=note))
+                    plan = _next(waiting)
+            finally:
+                if ran:
+                    records.prove(cursor)
+                proven = True
     except ConsumerError as error:
-        return DdlOutcome(plan.step, error)
+        known = ran if proven else [DdlOutcome(outcome.step, error) for outcome in ran]
+        return known if plan is None else [*known, DdlOutcome(plan.step, error)]
+    return ran
 
 
 def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, records: Records) -> str:

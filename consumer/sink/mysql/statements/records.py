@@ -19,7 +19,7 @@ from consumer.target import DdlOutcome
 
 class Records:
     """Of statements that run side by side: what is recorded in their own sessions. `saved` are their intents, `proofs`
-    those of statements that ran. For several threads."""
+    those of the sessions in which some ran. For several threads."""
 
     def __init__(self, driver: Driver, name: str, epoch: int, planned: Sequence[PlannedDdl]) -> None:
         self._driver, self._name, self._epoch = driver, name, epoch
@@ -51,7 +51,7 @@ class Records:
         self.saved[record.id] = record
 
     def prove(self, cursor: pymysql.cursors.Cursor) -> None:
-        """A statement has run in this session."""
+        """Statements have run in this session."""
         proof = new_proof()
         leave_proof(cursor, self._name, proof)
         self.proofs.append(proof)
