@@ -31,9 +31,13 @@ _STAND_INS = {
 """Closest first. Trailing blanks count in all of them, so no two keys fall together that upstream tells apart."""
 
 
+_CHARSET_WORDS = ("CHARSET", "SET")
+"""Before the name of a character set: the second one is the end of CHARACTER SET."""
+
+
 def explicit_collations(statement: ParsedStatement, edits: Edits) -> None:
     """Add the collation wherever a character set is named alone: a key must not become coarser than upstream's."""
-    for tokens in _attribute_lists(statement):
+    for tokens in _attribute_lists(statement) if statement.has_word(*_CHARSET_WORDS) else ():
         at = _charset(tokens)
         if at is None or find_words(tokens, "COLLATE") is not None:
             continue
@@ -65,7 +69,7 @@ def known_collations(statement: ParsedStatement, edits: Edits, supported: Collec
 
     Raises DdlRefused where no stand-in keeps upstream's keys apart.
     """
-    tokens = statement.tokens
+    tokens = statement.tokens if statement.has_word("COLLATE", *_CHARSET_WORDS) else ()
     for at, token in enumerate(tokens):
         previous = tokens[at - 2 if tokens[at - 1].text == "=" else at - 1]
         if token.is_name and _is_charset(tokens, at) and not _charset_known(same_name(token.name), supported):
@@ -75,6 +79,11 @@ def known_collations(statement: ParsedStatement, edits: Edits, supported: Collec
             stand_in = _stand_in(same_name(token.name), supported)
             edits.replace(token.start, token.end, stand_in)
             yield f"collation {token.name} became {stand_in}, because the server does not have it"
+
+
+def declares_collations(statement: ParsedStatement) -> bool:
+    """Whether a character set or a collation may stand in it."""
+    return statement.has_word("COLLATE", "BINARY", *_CHARSET_WORDS)
 
 
 def declared_charset(tokens: Tokens) -> Charset | None:

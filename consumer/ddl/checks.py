@@ -17,6 +17,8 @@ _WHY = "is left out: upstream may not enforce it, and its later changes are not 
 
 def leave_out_checks(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[Member | None, str]]:
     """A note for each check, with the member that the caller removes where the check is one of its own."""
+    if not statement.has_word("CHECK", "CONSTRAINT"):
+        return
     for column in statement.columns:
         for check in top_level(column.tokens):
             if starts(column.tokens, "CHECK", "(", at=check):

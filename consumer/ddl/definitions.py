@@ -99,6 +99,14 @@ class ParsedStatement:
     def is_alter(self) -> bool:
         return self.kind == "ALTER TABLE"
 
+    def has_word(self, *words: str) -> bool:
+        """Whether one of `words` stands in it, wherever: most statements have nothing of what most rules are about."""
+        return not self._words.isdisjoint(words)
+
+    @cached_property
+    def _words(self) -> frozenset[str]:
+        return frozenset(token.word for token in self.tokens)
+
     def definitions(self) -> Iterator[Tokens]:
         """The columns, indexes and constraints that the statement defines, each from its first own token."""
         for member in self.members:

@@ -35,6 +35,8 @@ def is_left_out(kind: str, has_expression: bool) -> bool:
 
 def index_visibility(statement: ParsedStatement, edits: Edits) -> None:
     """INVISIBLE is IGNORED in MariaDB."""
+    if not statement.has_word("INVISIBLE", "VISIBLE"):
+        return
     for index in statement.indexes:
         _ignored(index.tokens, edits)
     for member in statement.members:
@@ -56,7 +58,7 @@ def generated_columns(statement: ParsedStatement, edits: Edits, plain: Collectio
     Those in `plain` are such already.
     """
     indexes = statement.indexes
-    for column in statement.columns:
+    for column in statement.columns if statement.has_word("AS") else ():
         generated = generated_at(column)
         if generated is None or column.name in plain:
             continue
@@ -83,7 +85,7 @@ def json_zeros(statement: ParsedStatement, edits: Edits) -> list[str]:
     is a text. They get it as a default; the columns are answered that must lose that again."""
     added = same_names(statement.added_columns())
     found = []
-    for column in statement.columns:
+    for column in statement.columns if added else ():
         bare = starts(column.tokens, "JSON", at=1) and not column.has("DEFAULT") and generated_at(column) is None
         at = column.find("NOT", "NULL")
         if bare and at is not None and same_name(column.name) in added:
@@ -94,6 +96,8 @@ def json_zeros(statement: ParsedStatement, edits: Edits) -> list[str]:
 
 def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """Options of tables and columns, and the validation of EXCHANGE PARTITION, that MariaDB does not know."""
+    if not statement.has_word("STORAGE", "COLUMN_FORMAT", "VALIDATION"):
+        return
     tokens = statement.tokens
     for at, token in enumerate(tokens):
         on_media = token.word == "STORAGE" and any(starts(tokens, medium, at=at + 1) for medium in ("DISK", "MEMORY"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from consumer.ddl.charsets import declared_collation
-from consumer.ddl.definitions import ParsedStatement, find_words
+from consumer.ddl.charsets import declared_collation, declares_collations
+from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, find_words
 from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.partition_clauses import (
     NUMBERED_KINDS,
@@ -57,7 +57,7 @@ def partition_changes(statement: ParsedStatement) -> PartitionChanges:
         changes = PartitionChanges(
             default=declared_collation(statement.options),
             collations=tuple(
-                (same_name(column.name), "" if column.has("BINARY") else declared_collation(column.tokens))
+                (same_name(column.name), _collation(column) if declares_collations(statement) else None)
                 for column in statement.columns
             ),
         )
@@ -73,6 +73,10 @@ def partition_changes(statement: ParsedStatement) -> PartitionChanges:
         return replace(changes, clauses=tuple(partition_clauses(statement)))
     except NotUnderstood as error:
         return replace(changes, misread=str(error))
+
+
+def _collation(column: ColumnDefinition) -> str | None:
+    return "" if column.has("BINARY") else declared_collation(column.tokens)
 
 
 def created(changes: PartitionChanges, database_collation: str) -> PartitionedTable:

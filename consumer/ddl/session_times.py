@@ -20,9 +20,11 @@ def hanging(times: Collection[str], expressions: Mapping[str, Tokens]) -> set[st
 def plain_columns(statement: ParsedStatement, edits: Edits) -> Iterator[tuple[ColumnDefinition, str]]:
     """Make STORED columns that read TIMESTAMPs plain ones, in a CREATE TABLE: rows carry the values of upstream's
     sessions. Gives the columns, and why."""
+    if statement.is_alter or not (statement.has_word("AS") and statement.has_word("TIMESTAMP")):
+        return
     places = {column.name: place for column in statement.columns if (place := generated_at(column))}
     times = [column.name for column in statement.columns if starts(column.tokens, "TIMESTAMP", at=1)]
-    if statement.is_alter or not times or not places:
+    if not times or not places:
         return
     expressions = {c.name: c.tokens[slice(*places[c.name])] for c in statement.columns if c.name in places}
     found = hanging(times, expressions)

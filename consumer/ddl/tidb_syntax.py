@@ -48,6 +48,13 @@ _STORAGE_OPTIONS = frozenset(
 """``NAME = value`` of how a server keeps tables, which TiDB takes with any value and does not heed. Another server
 refuses those that it does not know, or that do not fit its own engine."""
 
+_BEGIN_OPTIONS = (
+    _OPTIONS
+    | _STORAGE_OPTIONS
+    | {"DATA", "INDEX", "PLACEMENT", "TTL", "AUTO_RANDOM", "CLUSTERED", "NONCLUSTERED", "LINEAR", "UPDATE"}
+)
+"""The first words of all that `remove_options` takes out."""
+
 _SPECIFICATIONS = (
     ("SET", "TIFLASH"),
     ("SET", "HYPO"),
@@ -78,7 +85,9 @@ def remove_comments(statement: ParsedStatement, edits: Edits) -> None:
 
 def remove_options(statement: ParsedStatement, edits: Edits) -> None:
     """TiDB's options and attributes where they stand without a comment around them."""
-    tokens = () if statement.kind == "CREATE VIEW" else statement.tokens
+    if statement.kind == "CREATE VIEW" or not statement.has_word(*_BEGIN_OPTIONS):
+        return
+    tokens = statement.tokens
     for at, token in enumerate(tokens):
         if (width := _option_width(tokens, at)) > 0:
             last = tokens[at + width - 1]
@@ -88,14 +97,14 @@ def remove_options(statement: ParsedStatement, edits: Edits) -> None:
 def _option_width(tokens: Tokens, at: int) -> int:
     """How many tokens the option that begins at `at` has; 0: none begins there."""
     word = tokens[at].word
-    if not word:
+    if word not in _BEGIN_OPTIONS:
         return 0
     behind = at + 1 + starts(tokens, "=", at=at + 1)
     if word in _OPTIONS or (word in _STORAGE_OPTIONS and behind == at + 2):
         return behind + 1 - at
     if word in ("DATA", "INDEX") and starts(tokens, "DIRECTORY", "=", at=at + 1):
         return 4
-    if starts(tokens, "PLACEMENT", "POLICY", at=at):
+    if word == "PLACEMENT" and starts(tokens, "POLICY", at=at + 1):
         return 4 if starts(tokens, "=", at=at + 2) else 3
     if word == "TTL" and starts(tokens, "INTERVAL", at=behind + 2):
         return behind + 5 - at
@@ -105,7 +114,7 @@ def _option_width(tokens: Tokens, at: int) -> int:
         return 1
     if word == "LINEAR" and (starts(tokens, "HASH", at=at + 1) or starts(tokens, "KEY", at=at + 1)):
         return 1  # TiDB takes the word and does not heed it: partitions hold other rows with it
-    if starts(tokens, "UPDATE", "INDEXES", "(", at=at):
+    if word == "UPDATE" and starts(tokens, "INDEXES", "(", at=at + 1):
         return closing(tokens, at + 2) + 1 - at
     return 0
 
@@ -139,7 +148,7 @@ def _is_empty(member: Member) -> bool:
 
 def sequence_defaults(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """``DEFAULT NEXTVAL(..)``: TiCDC does not replicate sequences, and every row comes with its value."""
-    for column in statement.columns:
+    for column in statement.columns if statement.has_word("NEXTVAL", "NEXT") else ():
         tokens = column.tokens
         for at, token in enumerate(tokens):
             behind = at + 1 + starts(tokens, "(", at=at + 1)
@@ -161,7 +170,7 @@ def _name_end(tokens: Tokens, at: int) -> int:
 
 def vector_columns(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
     """VECTOR becomes LONGTEXT: rows carry vectors as text, and the servers' own VECTOR types do not take that."""
-    for column in statement.columns:
+    for column in statement.columns if statement.has_word("VECTOR") else ():
         if not starts(column.tokens, "VECTOR", at=1):
             continue
         last = 1
@@ -223,7 +232,7 @@ def engines(statement: ParsedStatement, edits: Edits) -> Iterator[str]:
 def full_text_parsers(statement: ParsedStatement, edits: Edits) -> None:
     """``WITH PARSER x`` of a FULLTEXT index: parsers are plugins, and TiDB's are its own."""
     tokens = statement.tokens
-    for at in range(len(tokens) - 2):
+    for at in range(len(tokens) - 2) if statement.has_word("PARSER") else ():
         if starts(tokens, "WITH", "PARSER", at=at):
             edits.remove(_with_blank(statement.text, tokens[at].start), tokens[at + 2].end)
 
