@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from consumer import app
@@ -68,3 +70,16 @@ def test_what_is_known_of_them_goes_with_them(table: str, former: str, feed: Fee
     assert target.once(40).exit_code == 0
     with pytest.raises(CannotBeExact, match=f"it began under another name, {former}"):
         app.resync(target.replica.settings(), Recorder(), TableName(*table.split(".")), InlineLoader())
+
+
+@pytest.mark.parametrize(
+    "rule", [{"forms": ("*.* = soft-delete",)}, {"columns": [{"tables": ["*.*"], "exclude": ["w"]}]}]
+)
+def test_tables_with_rules_go_on(rule: dict[str, Any], feed: Feed, target: Target) -> None:
+    """Nothing is recorded of the name that one of them has in between, which is in no file."""
+    swapped(feed)
+    for checkpoint in (19, 24, 40):
+        assert target.once(checkpoint, **rule).exit_code == 0
+    assert target.tables == SWAPPED
+    more = (f"*.{name} -> {name}.*" for name in ("x", "y"))
+    assert target.once(50, **rule, routes=tuple(more)).exit_code == 0, "routes for new tables"
