@@ -10,10 +10,12 @@ from consumer.model.names import TableName
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """A table that belongs to the consumer name `consumer`, and the commit-ts up to which that has applied it."""
+    """A table that belongs to the consumer name `consumer`, and the commit-ts up to which that has applied it.
+    `start_ts`: it has taken the table as it was then; 0 for one that it began itself."""
 
     consumer: str
     applied_ts: int
+    start_ts: int = 0
 
 
 class OwnedTables(Mapping[TableName, Owned]):

@@ -25,7 +25,8 @@ class Others:
 
     A table is this consumer's own once a statement of it ran or rows of it were read under its name. With
     --start-ts the operator has said that the target holds the older tables as of then. That is true of a table that the
-    other one left at or before that moment: this consumer continues it. It is not true of one that is further by now.
+    other one left at or before that moment: this consumer continues it, and the other one no longer does. It is not
+    true of one that is further by now.
     """
 
     def __init__(
@@ -62,7 +63,8 @@ class Others:
         if statement.action == Action.DROP_SCHEMA and (there := self._there(statement, others)):
             return drops_database_of(there[0], others[there[0]].consumer, statement)
         later = self._later.after(statement)
-        found = (self._why_left(name, others, later.get(name, ())) for name in sorted(names - self._own))
+        left = sorted(name for name in names if not self._is_own(name, others))
+        found = (self._why_left(name, others, later.get(name, ())) for name in left)
         return next(filter(None, found), unknown)
 
     def look_again(self, statement: Statement) -> DdlRefused | None:
@@ -81,7 +83,7 @@ class Others:
     def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` whose first rows are not to be loaded, and why."""
         others = self._not_continued()
-        return self._refused((name for name in tables if name not in self._own), others)
+        return self._refused((name for name in tables if not self._is_own(name, others)), others)
 
     def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
@@ -113,6 +115,11 @@ class Others:
     def took(self, tables: Iterable[TableName]) -> None:
         """`tables` are this consumer's own from now on."""
         self._own.update(tables)
+
+    def _is_own(self, name: TableName, others: OwnedTables) -> bool:
+        """Whether it is this consumer's own, and none of `others` has gone on with it from a later moment."""
+        there = others.get(self._naming.target(name))
+        return name in self._own and (there is None or there.start_ts <= self._progress().start_of(name))
 
     def _unknown_in_database(self, statement: Statement) -> DdlRefused | None:
         """Why a DROP DATABASE does not run where routes lead to: the target has a table there that is none of those
@@ -150,7 +157,7 @@ class Others:
         """The error of a table that is one of `others`, or that another has already made one by the RENAMEs to
         `later`."""
         if (own := self._naming.target(name)) in others:
-            return belongs_to(name, others[own], self._naming)
+            return belongs_to(name, others[own], self._naming, taken=name in self._own)
         for new in later:
             if (there := self._naming.target(new.name)) in others and others[there].applied_ts >= new.version:
                 return belongs_to(name, others[there], self._naming, new.name)
@@ -169,10 +176,19 @@ def left_to(other: str) -> str:
     return f"the tables of this database belong to the consumer {other!r} of this target"
 
 
-def belongs_to(table: TableName, owned: Owned, naming: Naming, later: TableName | None = None) -> DdlRefused:
-    """Why this consumer must leave `table` alone, which becomes `later`."""
+def belongs_to(
+    table: TableName, owned: Owned, naming: Naming, later: TableName | None = None, taken: bool = False
+) -> DdlRefused:
+    """Why this consumer must leave `table` alone, which becomes `later`. `taken`: it was this consumer's own."""
     own = naming.shown(later or table)
     what = f"{own} belongs" if later is None else f"{own}, to which {table} is renamed later, belongs"
+    if taken and owned.start_ts:
+        return DdlRefused(
+            f"{what} to the consumer {owned.consumer!r} of this target, which took it over with --start-ts"
+            f" {owned.start_ts}, and only one consumer may write to it",
+            hint="leave the table out of this consumer with --tables, or `forget` its name where it is no longer used",
+            table=str(table),
+        )
     return DdlRefused(
         f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"

@@ -61,14 +61,17 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows, routes: Mapping[str, str]) -> dict[TableName, Owned]:
-    """`rows` of OF_OTHERS: the tables, as the target calls them by the consumers' `routes`, each with its consumer. A
-    replay has none."""
+def others_of(rows: Rows, consumers: Mapping[str, Progress]) -> dict[TableName, Owned]:
+    """`rows` of OF_OTHERS: the tables, as the target calls them, each with its consumer. Of several that have taken it
+    one from the other, it is the last one. `consumers` have their routes and moments. A replay has none."""
     found: dict[TableName, Owned] = {}
-    namings = {other: naming_from(text) for other, text in routes.items() if text}
+    namings = {other: naming_from(known.routes) for other, known in consumers.items() if known.routes}
     for other, applied_ts, *table in rows:
         if not is_replay(other):
-            found.setdefault(namings.get(other, SAME).target(TableName(*table)), Owned(other, int(applied_ts)))
+            name = TableName(*table)
+            owned = Owned(other, int(applied_ts), consumers[other].start_of(name))
+            last = found.setdefault(there := namings.get(other, SAME).target(name), owned)
+            found[there] = max(last, owned, key=lambda one: (one.start_ts, one.applied_ts))
     return found
 
 
@@ -82,7 +85,7 @@ def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
             for table, place in known.tables.items()
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
         ],
-        {other: known.routes for other, known in progress.items()},
+        progress,
     )
     return OwnedTables(found, case=True)
 

@@ -100,9 +100,12 @@ def of_others(tables: ProgressTables, name: str) -> OwnedTables:
     rows = tables.run(OF_OTHERS, name) if tables.exists() else ()
     if not rows:
         return OwnedTables({}, case=False)
-    columns = readable(tables.layout(), "consumer", "name, routes")
-    routes = tables.run(f"SELECT {columns} FROM storage_consumer.consumer")
-    return OwnedTables(others_of(rows, {str(name): str(text) for name, text in routes}), case=tables.tells_case())
+    columns = readable(tables.layout(), "consumer", "name, routes, start_ts, starts")
+    consumers = {
+        str(other): Progress(routes=str(routes), start_ts=int(start_ts), starts=starts_in(starts))
+        for other, routes, start_ts, starts in tables.run(f"SELECT {columns} FROM storage_consumer.consumer")
+    }
+    return OwnedTables(others_of(rows, consumers), case=tables.tells_case())
 
 
 def forget(tables: ProgressTables, name: str) -> None:

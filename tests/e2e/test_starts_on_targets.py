@@ -10,6 +10,8 @@ import pytest
 from consumer import app
 from consumer.config.load import load
 from consumer.errors import BadConfig
+from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.e2e.test_row_filters import ROWS, chosen, database, once, settings, storage_of
 from tests.support.every_target import Duck
@@ -80,7 +82,25 @@ def test_a_table_of_another_consumer_is_continued_from_where_that_left_it(
     assert ask("SELECT count(*) FROM d.t") == [(2,)]
     assert replica.once(40, tz="UTC", name="second", start_ts=("d.t=30",)).exit_code == 0
     assert ask("SELECT id FROM d.t ORDER BY id") == [(1,), (2,), (3,)]
-    assert states(replica.once(45, tz="UTC", name="first")) == {"d.t": "ok"}, "it has read rows of it"
+    left = replica.once(45, tz="UTC", name="first")
+    assert (left.exit_code, states(left)) == (5, {"d.t": "stopped"})
+    assert "the consumer 'second' of this target, which took it over with --start-ts 30" in left.tables[T].error
+
+
+def test_who_took_a_table_last_goes_on_with_it_alone(feed: Feed, database: tuple[str, Ask]) -> None:
+    """Where a table has no key, two of them would write its rows twice."""
+    url, ask = database
+    columns = (Column("id", "INT"), Column("v", "INT"))
+    feed.statement("d.t", 10, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT,`v` INT)", columns)
+    replica = Replica(feed, url)
+    names: dict[str, dict[str, Any]] = {"b": {}, "c": {"start_ts": "30"}, "a": {"start_ts": ("d.t=40",)}}
+    for checkpoint, (name, start) in zip((30, 40, 50), names.items(), strict=True):
+        feed.puts("d.t", 10, {checkpoint - 5: (checkpoint, "1")})
+        assert replica.once(checkpoint, tz="UTC", name=name, **start).exit_code == 0
+    feed.puts("d.t", 10, {55: (60, "1")})
+    for name, code in (("b", 5), ("c", 5), ("a", 0), ("b", 5), ("c", 5)):
+        assert replica.once(60, tz="UTC", name=name).exit_code == code, name
+    assert ask("SELECT id FROM d.t ORDER BY id") == [(30,), (40,), (50,), (60,)]
 
 
 def test_rows_without_a_time_are_refused(feed: Feed, database: tuple[str, Ask]) -> None:
