@@ -31,9 +31,10 @@ from consumer.model.shaping import hidden
 from consumer.model.texts import count_text
 from consumer.model.timekeeper import now
 from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.routing import SharedNames, check_begun
+from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer, StorageReader, Told
 from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
@@ -73,10 +74,10 @@ class Verifier:
         assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
         check_begun(self.options.naming, assembly, progress)
         self.options.check_shaping(assembly, progress)
-        shared = SharedNames(self.options.naming, assembly, progress)
-        histories = self._histories(assembly, progress, shared)
+        others = Others(self.sink.of_others, assembly, lambda: progress, self.options.naming)
+        histories = self._histories(assembly, progress, others)
         found = [self._found(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
-        found += self.told_of_none(assembly, progress, {check.table for check in found}, shared)
+        found += self.told_of_none(assembly, progress, {check.table for check in found}, others)
         if self.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
@@ -85,7 +86,7 @@ class Verifier:
         found = [replace(check, target_table=self.options.naming.other(check.table)) for check in found]
         return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
-    def _histories(self, assembly: Assembly, progress: Progress, shared: SharedNames) -> list[TableHistory]:
+    def _histories(self, assembly: Assembly, progress: Progress, others: Others) -> list[TableHistory]:
         _, there = assembly.lives(progress)
         alive = [name for name in there if progress.table(name).state is not State.DROPPED]
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
@@ -98,7 +99,7 @@ class Verifier:
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
             upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or shared.error(name):
+            if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or others.error(name):
                 continue
             known = (assembly, unread, exchanges, progress, self.options, self.reader)
             found.append(TableHistory(name, life, upto, *known, alive, executed))
@@ -111,21 +112,23 @@ class Verifier:
         return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
 
     def told_of_none(
-        self, assembly: Assembly, progress: Progress, known: Collection[TableName], shared: SharedNames
+        self, assembly: Assembly, progress: Progress, known: Collection[TableName], others: Others
     ) -> Iterator[TableCheck]:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
-        share their name in the target, or are to be dropped there and made again."""
+        share their name in the target, belong to another consumer, or are to be dropped there and made again."""
         for name, place in sorted(progress.tables.items()):
             if place.state is State.EMPTYING and self.is_chosen(name):
                 gone = f"the target's table is to be dropped first: {place.reason}"
                 hint = "run `once` first, which goes on with it"
                 yield TableCheck(name, place.applied_ts, error=TableMissing(gone, hint=hint, table=str(name)))
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
-        placed = {name for name, place in progress.tables.items() if name.table and place.state not in _NOT_COMPARED}
-        live = {name for name in assembly.files if progress.table(name).state not in _NOT_COMPARED} & errors.keys()
-        for name in sorted(filter(self.is_chosen, (placed | live).difference(known, self._views(assembly)))):
+        placed = {name for name in progress.tables if name.table}
+        theirs = others.loads(name for name in assembly.tables if name.table).keys()
+        named = (placed | (assembly.files.keys() & errors.keys()) | theirs).difference(known, self._views(assembly))
+        there = (name for name in named if progress.table(name).state not in _NOT_COMPARED)
+        for name in sorted(filter(self.is_chosen, there)):
             nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
-            error = shared.error(name) or errors.get(name, nothing)
+            error = others.error(name) or errors.get(name, nothing)
             yield TableCheck(name, progress.table(name).applied_ts, error=error)
 
     def incomparable(self, name: TableName) -> CannotBeExact | None:

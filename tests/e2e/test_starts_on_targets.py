@@ -11,6 +11,7 @@ from consumer import app
 from consumer.config.load import load
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
+from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.e2e.test_row_filters import ROWS, chosen, database, once, settings, storage_of
@@ -101,6 +102,20 @@ def test_who_took_a_table_last_goes_on_with_it_alone(feed: Feed, database: tuple
     for name, code in (("b", 5), ("c", 5), ("a", 0), ("b", 5), ("c", 5)):
         assert replica.once(60, tz="UTC", name=name).exit_code == code, name
     assert ask("SELECT id FROM d.t ORDER BY id") == [(30,), (40,), (50,), (60,)]
+
+
+def test_who_had_a_table_before_does_not_set_its_rows_back(feed: Feed, database: tuple[str, Ask]) -> None:
+    url, ask = database
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1"), 35: (1, "2"), 36: (2, "2")})
+    replica = Replica(feed, url)
+    assert replica.once(30, tz="UTC", name="first").exit_code == 0
+    assert replica.once(40, tz="UTC", name="second", start_ts="30").exit_code == 0
+    for name, state in (("first", "not compared"), ("second", "equal in part")):
+        own, mended = replica.settings(tz="UTC", name=name), Repairing(write=True)
+        (found,) = app.verify(own, Recorder(), loader=InlineLoader(), repairing=mended).tables
+        assert found.state == state
+        assert ask("SELECT id, v FROM d.t ORDER BY id") == [(1, 2), (2, 2)]
 
 
 def test_rows_without_a_time_are_refused(feed: Feed, database: tuple[str, Ask]) -> None:
