@@ -31,6 +31,7 @@ from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
 from consumer.ports import DeadLetters, Loader, Observer, StorageReader
 from consumer.sink import sink_for
+from consumer.sink.progress_rows import is_replay
 from consumer.spark.load import SparkLoader
 from consumer.spark.settings import SparkSettings
 from consumer.storage.dead_letters import LetterFolder
@@ -99,6 +100,7 @@ def open_parts(settings: Settings, loader: Loader | None, member: Member | None 
         publish_bytes=settings.publish_bytes,
         starts=settings.starts,
         memory_limit=settings.memory_limit,
+        takes_over=not is_replay(settings.name),
     )
     letters = None
     if settings.dead_letters is not None:

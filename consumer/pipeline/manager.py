@@ -196,7 +196,14 @@ class ConsumerManager:
             Deferred(seconds),
             self.beside(),
             self.stopped,
-            Others(self._of_others, assembly, lambda: ledger.progress, options.naming, self._tables_in),
+            Others(
+                self._of_others,
+                assembly,
+                lambda: ledger.progress,
+                options.naming,
+                self._tables_in,
+                options.takes_over,
+            ),
         )
         for name, error in assembly.errors(ledger.progress, options.accept_gap):
             context.stop(name, error)

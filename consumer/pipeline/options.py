@@ -46,7 +46,7 @@ class RoundOptions:
     many moments are kept at which all tables were complete, 0 for none.
     `consistency`: which rows readers see at once; of these, `publish_bytes` bounds the change files. `starts` says
     which tables begin at a moment of their own. `memory_limit` bounds the change files of all loads that run at a
-    time."""
+    time. `takes_over` is that of `Others`."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -68,6 +68,7 @@ class RoundOptions:
     publish_bytes: int = 128 << 20
     starts: Starts = NO_STARTS
     memory_limit: int = 8 << 30
+    takes_over: bool = True
 
     @property
     def together_bytes(self) -> int:

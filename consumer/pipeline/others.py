@@ -27,6 +27,9 @@ class Others:
     --start-ts the operator has said that the target holds the older tables as of then. That is true of a table that the
     other one left at or before that moment: this consumer continues it, and the other one no longer does. It is not
     true of one that is further by now.
+
+    `takes_over`: whether this one can continue tables of others. A replay cannot: no table is its own, so the other one
+    would do the same once more.
     """
 
     def __init__(
@@ -36,9 +39,10 @@ class Others:
         progress: Callable[[], Progress],
         naming: Naming = SAME,
         tables_in: Callable[[str], Collection[TableName]] = lambda database: (),
+        takes_over: bool = True,
     ) -> None:
         self._look, self._assembly, self._progress, self._naming = look, assembly, progress, naming
-        self._tables_in = tables_in
+        self._tables_in, self._takes_over = tables_in, takes_over
         self._shared = SharedNames(naming, assembly, progress())
         self._others: OwnedTables | None = None
         self._later = LaterNames()
@@ -147,6 +151,8 @@ class Others:
 
     def _not_continued(self) -> OwnedTables:
         progress, others = self._progress(), self._of_others()
+        if not self._takes_over:
+            return others
         starts = {self._naming.target(name): ts for name, ts in progress.starts.items()}
         return others.beyond(progress.start_ts, starts) if progress.start_ts or starts else others
 

@@ -104,6 +104,23 @@ def test_who_took_a_table_last_goes_on_with_it_alone(feed: Feed, database: tuple
     assert ask("SELECT id FROM d.t ORDER BY id") == [(30,), (40,), (50,), (60,)]
 
 
+def test_a_replay_takes_no_table_that_a_consumer_goes_on_with(feed: Feed, database: tuple[str, Ask]) -> None:
+    """The consumer would apply the range once more."""
+    url, ask = database
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1"), 35: (2, "2")})
+    replica = Replica(feed, url)
+    assert replica.once(30, tz="UTC", name="first").exit_code == 0
+    feed.checkpoint(40)
+    own = replica.settings(tz="UTC", name="again")
+    for code, ids in ((5, [(1,)]), (0, [(1,), (2,)])):
+        result = app.replay(own, Recorder(), "30", "40", InlineLoader())
+        assert (result.exit_code, ask("SELECT id FROM d.t ORDER BY id")) == (code, ids)
+        if code:
+            assert "forget --name first" in result.tables[T].hint
+            app.forget(replica.settings(tz="UTC", name="first"), Recorder(), sure=True)
+
+
 def test_who_had_a_table_before_does_not_set_its_rows_back(feed: Feed, database: tuple[str, Ask]) -> None:
     url, ask = database
     feed.create("d.t", 10)
