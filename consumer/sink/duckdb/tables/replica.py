@@ -11,6 +11,7 @@ import duckdb
 
 from consumer.model.columns import Column
 from consumer.model.names import TableName, same_name
+from consumer.sink.columnar.sql import quote
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.connection import catalog, qualified, schema
 from consumer.sink.duckdb.progress.schema import exists
@@ -98,7 +99,13 @@ def drop_schema(connection: duckdb.DuckDBPyConnection, database: str) -> None:
     for name in tables_of(connection, database):
         drop_table(connection, name)
     if same_name(database) not in ("main", same_name(catalog(connection))):
-        connection.execute(f"DROP SCHEMA IF EXISTS {schema(connection, database)} CASCADE")
+        # Beside a schema that is named like the file, DuckDB does not take the file's name here.
+        there = connection.execute(
+            "SELECT 1 FROM duckdb_schemas() "
+            "WHERE database_name = current_database() AND lower(schema_name) = lower(current_database())"
+        ).fetchall()
+        written = quote(database) if there else schema(connection, database)
+        connection.execute(f"DROP SCHEMA IF EXISTS {written} CASCADE")
 
 
 def has_rows(connection: duckdb.DuckDBPyConnection, name: TableName) -> bool:

@@ -345,16 +345,20 @@ def test_a_database_takes_its_tables_along(filled: Replica) -> None:
     assert filled.types() == {"x": "INTEGER"}
 
 
+@pytest.mark.parametrize("beside", ["", "Replica"])
 @pytest.mark.parametrize("database", ["main", "temp", "system", "replica", "Information", 'a"b', "数据", "a.b c"])
-def test_databases_of_any_name(replica: Replica, database: str) -> None:
+def test_databases_of_any_name(replica: Replica, database: str, beside: str) -> None:
     """`replica` is the name of the file's own catalog here."""
     table = TableName(database, 'it\'s "t"')
+    if beside:
+        replica.apply(Action.CREATE_SCHEMA, "CREATE DATABASE ..", table=TableName(beside, ""))
     replica.apply(Action.CREATE_SCHEMA, "CREATE DATABASE ..", table=TableName(database, ""))
     replica.apply(Action.CREATE_TABLE, "CREATE TABLE `t` ..", (ID, V), table=table)
     replica.put((ID, V), [("1", "2")], table)
     assert replica.sink.has_rows([table]) == [table]
     replica.apply(Action.DROP_SCHEMA, "DROP DATABASE ..", table=TableName(database, ""))
     assert replica.sink.has_rows([table]) == []
+    replica.apply(Action.CREATE_SCHEMA, "CREATE DATABASE ..", table=TableName(database, ""))
 
 
 def test_the_progress_is_out_of_upstreams_reach(replica: Replica) -> None:
