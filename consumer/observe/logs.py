@@ -77,7 +77,8 @@ class Log:
     def close(self) -> None:
         """Close the log file, if there is one."""
         if self._file:
-            self._file.close()
+            with contextlib.suppress(OSError):  # lines that found no room are tried once more
+                self._file.close()
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ def test_a_full_disk_does_not_stop_the_run() -> None:
     observer = CommandObserver(Log(LogSettings(file="/dev/full")))
     observer.tell(RoundStarted(1, 1, 1, 1))
     observer.tell(Note(NoteKind.SETTING, "still here"))
+    observer.close()
 
 
 def test_a_round_with_nothing_to_read_is_silent(tmp_path: Path) -> None:
