@@ -43,6 +43,31 @@ def test_a_reader_that_leaves_is_no_error(flags: tuple[str, ...], storage: Path,
     assert told == b""
 
 
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)], ids=str)
+def test_streams_that_are_closed_lead_nowhere(closed: tuple[int, ...], storage: Path, tmp_path: Path) -> None:
+    """For programs that it starts too: where the number of one is free, the next file gets it."""
+    command = words("plan", storage, f"duckdb:///{tmp_path}/replica.duckdb")
+    shell = " ".join(["exec", '"$@"', *(f"{number}>&-" for number in closed)])
+    done = subprocess.run(["bash", "-c", shell, "bash", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert ("CREATE DATABASE" in done.stdout) == (1 not in closed)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_no_file_gets_the_number_of_a_closed_stream(number: int, tmp_path: Path) -> None:
+    """What a program that is started writes to that number would be in the file."""
+    look = f"readlink /proc/$$/fd/{number} > {tmp_path}/leads"
+    lines = [
+        "import subprocess; from consumer.cli import streams",
+        f"streams.open_missing(); file = open({str(tmp_path / 'file')!r}, 'w')",
+        f"subprocess.run(['bash', '-c', {look!r}], check=True)",
+    ]
+    shell = f'exec "$@" {number}>&-'
+    subprocess.run(["bash", "-c", shell, "bash", sys.executable, "-c", "\n".join(lines)], check=True)
+    assert (tmp_path / "leads").read_text() == "/dev/null\n"
+
+
 def test_stderr_holds_the_log_alone_and_no_secret(storage: Path, fresh_mariadb: MariaDb) -> None:
     fresh_mariadb.execute(f"CREATE USER u IDENTIFIED BY '{PASSWORD}'", "GRANT ALL ON *.* TO u")
     command = words("once", storage, fresh_mariadb.url("u", PASSWORD), "-v", "--json", "--master", "local[1]")
