@@ -39,6 +39,8 @@ _NOT_A_PATH = "InvalidPathException", "Invalid properties file"
 """What Java says of a path that its encoding has no letters for."""
 _NO_MASTER = "Invalid master URL"
 """What Spark says of one that it cannot read: its port is missing."""
+_NO_COMMAND = "CMD: bad array subscript"
+"""What Spark's script says where the JVM that makes its command ended without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +161,9 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
         return None
     reason, signal = telling_line(noise), killed_by(error)
     end_jvm()
-    if signal:
+    if signal or (_NO_COMMAND in reason and own_java() is not None):
         return TargetUnavailable(
-            f"Spark does not start: its JVM was killed (signal {signal})",
+            f"Spark does not start: its JVM was killed ({f'signal {signal}' if signal else 'it ended without a word'})",
             hint="run again; where memory is short, the system ends the largest process: its log says so",
         )
     if any(os.strerror(number) in reason for number in (errno.ENOSPC, errno.EDQUOT)):

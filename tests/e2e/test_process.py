@@ -142,6 +142,19 @@ def test_a_jvm_that_is_killed_as_it_starts_is_an_outage(
     assert "Traceback" not in done.stderr
 
 
+def test_a_jvm_that_is_killed_before_it_names_sparks_command_is_an_outage(storage: Path, tmp_path: Path) -> None:
+    """Spark's script loses how it ended."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/bash\nkill -9 $$\n", encoding="utf-8")
+    java.chmod(0o755)
+    command = words("once", storage, f"duckdb:///{tmp_path}/replica.duckdb", "--json")
+    killed = {**os.environ, "JAVA_HOME": f"{tmp_path}/java", "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=killed)
+    assert done.returncode == 4, done.stderr
+    assert json.loads(done.stdout)["error"] == "Spark does not start: its JVM was killed (it ended without a word)"
+
+
 def test_run_starts_spark_again_where_it_was_killed_as_it_started(storage: Path, tmp_path: Path) -> None:
     spark = fake_spark(tmp_path, f"echo x >> {tmp_path}/starts", "kill -9 $$")
     command = words("run", storage, f"duckdb:///{tmp_path}/replica.duckdb", "--flush-interval", "100ms")
