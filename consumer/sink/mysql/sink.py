@@ -25,6 +25,7 @@ from consumer.sink.mysql.progress.store import ServerTables, store
 from consumer.sink.mysql.server.connection import Flavor, FlavorName
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections
+from consumer.sink.mysql.server.statement_sessions import mark, unmark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statements.execute import execute_ddls
 from consumer.sink.mysql.statements.plan import PlannedDdl, plan_ddls
@@ -173,6 +174,8 @@ class MySqlSink:
         assert self._lock is not None
         # All on one connection: who lost it does not know that the table is gone where the next one leads.
         with self._lock.guarding(self._epoch), self._driver.cursor("ddl") as cursor:
+            self._statements.wait_for_lost(cursor)
+            mark(cursor, self._settings.name, beside=len(self._statements.sessions))
             with self._driver.writing(cursor):
                 pass  # a target that lost what says that the table is to be emptied keeps it
             for target in describe(cursor, [table]).values():
@@ -180,6 +183,7 @@ class MySqlSink:
                 cursor.execute(f"DROP {kind} IF EXISTS {qualified(target.name.database, target.name.table)}")
             with self._driver.writing(cursor):
                 store(cursor, self._settings.name, self._epoch, change, _named(change))
+            unmark(cursor, self._settings.name)
         return change
 
     @contextmanager
@@ -256,6 +260,7 @@ class MySqlSink:
             if held:
                 self._driver.epoch.asked(epoch)
             cursor.connection.commit()
+            wait_for_listening(cursor, self._settings.name)
         self._epoch, self._lanes = epoch, {}
         self._driver.begins_at(epoch)
         if self._settings.staged:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 
 import pytest
 
+from consumer.errors import TargetBusy
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
+from consumer.sink.mysql.server import statement_sessions
+from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import plan
 from consumer.sink.mysql.statements.text import ServerNames
@@ -115,3 +119,36 @@ def test_a_drop_in_a_database_that_is_gone_takes_nothing_of_another_one(kind: st
     assert [sink.apply_ddls([step], {})[0].error for step in (index, drop)] == [None, None]
     assert fresh_mariadb.execute("SELECT table_name FROM information_schema.tables WHERE table_name = 't'") == [("t",)]
     sink.close()
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_session_that_is_left_is_waited_for_while_it_listens(
+    runs: bool, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that runs a statement listens to nothing, and its end is waited for where its table is."""
+    monkeypatch.setattr(statement_sessions, "_WAIT_SECONDS", 0.2)
+    lost, later = StatementConnections(settings(fresh_mariadb)), StatementConnections(settings(fresh_mariadb))
+    with lost.cursor() as cursor, later.cursor() as other:
+        started = threading.Thread(target=cursor.execute, args=("DO SLEEP(2)",))
+        if runs:
+            started.start()
+            while not fresh_mariadb.execute("SELECT 1 FROM information_schema.processlist WHERE info = 'DO SLEEP(2)'"):
+                pass
+        with nullcontext() if runs else pytest.raises(TargetBusy, match="of a connection that is lost"):
+            later.wait_for_lost(other)
+        if runs:
+            started.join()
+    lost.close()
+    monkeypatch.undo()
+    with later.cursor() as other:
+        later.wait_for_lost(other)
+    later.close()
+
+
+def test_statements_at_a_time_are_not_taken_for_lost_ones(fresh_mariadb: MariaDb) -> None:
+    connections = StatementConnections(settings(fresh_mariadb))
+    with connections.cursor() as one, connections.cursor() as other:
+        connections.wait_for_lost(one)
+        connections.wait_for_lost(other)
+    connections.close()
+    assert not connections.sessions

@@ -11,6 +11,7 @@ import pymysql
 
 from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect
 from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.server.statement_sessions import mark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
 
 _IDLES = SILENCE_SECONDS / 4
@@ -26,20 +27,22 @@ class StatementConnections:
         self._free = threading.BoundedSemaphore(self.most)
         self._idle: list[tuple[float, pymysql.Connection]] = []
         self._lock = threading.Lock()
+        self.sessions: dict[pymysql.Connection, int] = {}
+        """The server's numbers of those that are open."""
 
     @contextmanager
     def cursor(self) -> Iterator[pymysql.cursors.Cursor]:
         """A cursor of one of them. Every pymysql error leaves here as a ConsumerError."""
         with self._free:
-            connection = self._idling() or connect(self._settings, "ddl", autocommit=True)
+            connection = self._idling() or self._new()
             try:
                 with connection.cursor() as cursor:
                     yield cursor
             except pymysql.MySQLError as error:
-                connection.close()
+                self._close(connection)
                 raise translate(error, "ddl") from error
             except BaseException:
-                connection.close()
+                self._close(connection)
                 raise
             with self._lock:
                 self._idle.append((time.monotonic(), connection))
@@ -49,7 +52,22 @@ class StatementConnections:
         with self._lock:
             idle, self._idle = self._idle, []
         for _, connection in idle:
-            connection.close()
+            self._close(connection)
+
+    def wait_for_lost(self, cursor: pymysql.cursors.Cursor) -> None:
+        """What was sent on connections that are lost, also by another process, comes no more. Raises TargetBusy."""
+        wait_for_listening(cursor, self._settings.name, list(self.sessions.values()))
+
+    def _new(self) -> pymysql.Connection:
+        connection = connect(self._settings, "ddl", autocommit=True)
+        self.sessions[connection] = connection.thread_id()
+        try:
+            with connection.cursor() as cursor:
+                mark(cursor, self._settings.name, beside=len(self.sessions) - 1)
+        except pymysql.MySQLError as error:
+            self._close(connection)
+            raise translate(error, "start") from error
+        return connection
 
     def _idling(self) -> pymysql.Connection | None:
         with self._lock:
@@ -57,5 +75,9 @@ class StatementConnections:
                 since, connection = self._idle.pop()
                 if time.monotonic() - since < _IDLES:
                     return connection
-                connection.close()
+                self._close(connection)
         return None
+
+    def _close(self, connection: pymysql.Connection) -> None:
+        self.sessions.pop(connection, None)
+        connection.close()

@@ -77,6 +77,8 @@ def _in_one_session(
         with connections.cursor() as cursor:
             try:
                 while plan is not None:
+                    if plan.resumed:
+                        connections.wait_for_lost(cursor)
                     records.check(cursor, plan.step.id)
                     note = _run(cursor, plan, flavor, records) or plan.note
                     ran.append(DdlOutcome(plan.step, note=note))
