@@ -12,7 +12,7 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
-from tests.servers import SqlServer
+from tests.servers import MariaDb, SqlServer, mariadb_template
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
 from tests.support.feed import Feed, Replica
@@ -143,6 +143,36 @@ def test_a_statement_that_did_not_run_is_not_taken_for_one_that_did(
     with default(server, name, value):
         assert replica.once(30).exit_code == 0
     assert server.execute("SELECT * FROM d.t") == [(1, 1, 5)]
+
+
+def test_a_statement_is_executed_in_whichever_way_it_can_be(fresh_mariadb: SqlServer, tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    wider = Column("v", "BIGINT")
+    feed.statement("d.t", 5, Action.MODIFY_COLUMN, "ALTER TABLE `t` MODIFY COLUMN `v` BIGINT", (ID, wider))
+    with default(fresh_mariadb, "alter_algorithm", "'INSTANT'"):
+        assert Replica(feed, fresh_mariadb.url()).once(30).exit_code == 0
+
+
+def test_a_server_that_lets_no_session_set_the_time_refuses_statements_that_need_it(tmp_path: Path) -> None:
+    """Others are executed, and it is no outage, which would be waited for."""
+    feed = Feed(tmp_path / "storage")
+    feed.database("d", 1)
+    feed.create("d.t", 2)
+    now = Column("w", "DATETIME", default="CURRENT_TIMESTAMP")
+    query = "ALTER TABLE `t` ADD COLUMN `w` DATETIME DEFAULT CURRENT_TIMESTAMP"
+    feed.statement("d.t", 5, Action.ADD_COLUMN, query, (ID, VALUE, now))
+    server = MariaDb(mariadb_template(tmp_path), ["--secure-timestamp=YES"])
+    server.start()
+    try:
+        result = Replica(feed, server.url()).once(30)
+    finally:
+        server.stop()
+    stopped = result.tables[TABLE]
+    assert result.exit_code == 5
+    assert "the target lets no session set that" in stopped.error
+    assert "secure_timestamp" in stopped.hint
 
 
 def test_a_key_that_the_server_makes_is_named(fresh_mysql: SqlServer, tmp_path: Path) -> None:

@@ -171,6 +171,8 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
     if flavor.name == "mariadb" and purpose == "ddl":
         values["sql_mode"] += ",TIME_ROUND_FRACTIONAL"  # as TiDB and MySQL do; a value cut short would be another one
         values["innodb_strict_mode"] = 0  # InnoDB's row size limit is not TiDB's: let the row that breaks it say so
+        if flavor.version >= (10, 3, 7):
+            values["alter_algorithm"] = "DEFAULT"  # another one refuses what it cannot do
     if flavor.name == "mysql" and flavor.version >= (8,):
         values["show_create_table_verbosity"] = 0
     if flavor.name == "mysql" and flavor.version >= (8, 4) and purpose == "ddl":

@@ -31,6 +31,8 @@ from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
+_TIME_IS_SECURED = (1227, 1290)
+"""The right that it needs is lacking, or an option of the server is against it."""
 _SIDE_BY_SIDE = 2
 """Of one call, which is one of several: a statement that takes long holds up none of the others."""
 
@@ -111,7 +113,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
         if plan.time_zone != UTC:
             _set_zone(cursor, plan.time_zone, step)
         if plan.timestamp is not None:
-            cursor.execute(f"SET timestamp = {plan.timestamp!r}")
+            _set_time(cursor, plan.timestamp, step)
         if plan.strict:
             cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
         note = ""
@@ -158,6 +160,19 @@ def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None
             step,
             f"the statement turns times of {zone} into others, and the target does not know that zone",
             "load the zone tables into the target, with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql, and run again",
+        ) from error
+
+
+def _set_time(cursor: pymysql.cursors.Cursor, timestamp: float, step: ApplyDdl) -> None:
+    try:
+        cursor.execute(f"SET timestamp = {timestamp!r}")
+    except pymysql.MySQLError as error:
+        if errno(error) not in _TIME_IS_SECURED:
+            raise
+        raise refused(
+            step,
+            "the statement fills rows with its own time, and the target lets no session set that",
+            "let the target's user set the time (secure_timestamp of MariaDB), and run again",
         ) from error
 
 
