@@ -10,6 +10,7 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb
 from tests.support.build import ID
 from tests.support.feed import Feed, Replica, states
@@ -136,3 +137,21 @@ def test_the_keys_that_statements_made_are_known(query: str, feed: Feed, fresh_m
     feed.puts("d.t", 3, {10: (1, "7"), 11: (2, "8")})
     assert Replica(feed, fresh_mariadb.url()).once(20).exit_code == 0
     assert len(rows(fresh_mariadb)) == 2
+
+
+@pytest.mark.skipif(not has_mysql(), reason=NO_MYSQL)
+@pytest.mark.parametrize("consistency", ["row", "table"])
+def test_a_server_with_gtids_that_logs_statements_takes_staged_rows(consistency: str, feed: Feed) -> None:
+    """It makes temporary tables only in sessions that commit by themselves, and so do older ones whatever they log."""
+    feed.statement("d.t", 2, Action.CREATE_TABLE, CREATE.format("utf8mb4_general_ci"), (K, E))
+    put(feed, 5, "a", "b")
+    options = ("--log-bin=bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--binlog-format=STATEMENT")
+    server = MySql(mysql_template(), options)
+    server.start()
+    try:
+        assert Replica(feed, server.url()).once(10, consistency=consistency).exit_code == 0
+        feed.file("d.t", 2, line(12, {"k": "a", "e": "5"}, "DELETE") + line(12, {"k": "A", "e": "12"}))
+        assert Replica(feed, server.url()).once(20, consistency=consistency).exit_code == 0
+        assert server.execute("SELECT k, e FROM d.t ORDER BY e") == [("A", "12"), ("b", "6")]
+    finally:
+        server.stop()

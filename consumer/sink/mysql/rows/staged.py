@@ -11,7 +11,8 @@ All in one transaction, and all staged rows are completed before one is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pymysql
@@ -54,14 +55,14 @@ def _numbered(target: LoadTarget, name: str) -> str:
 
 
 def make_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
-    """Make the session's empty temporary tables for rows of `target`. They are made outside transactions, as servers
-    with GTIDs ask for, and end the one at hand."""
+    """Make the session's empty temporary tables for rows of `target`."""
     settings = mysql_target(target)
     types = zip(settings.column_types, settings.collations, strict=True)
-    _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
-    if target.own:
-        _make(cursor, target, _own_of(target), f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY", target.own, settings.own_types)
-    cursor.connection.commit()
+    with _outside_transactions(cursor):
+        _make(cursor, target, stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", target.names, list(types))
+        if target.own:
+            own = f"{_ROW} BIGINT DEFAULT 0 PRIMARY KEY"
+            _make(cursor, target, _own_of(target), own, target.own, settings.own_types)
 
 
 def begin_unlocked(cursor: pymysql.cursors.Cursor, settings: MySqlTarget) -> None:
@@ -77,8 +78,8 @@ def make_key_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     settings = mysql_target(target)
     types = [(settings.column_types[n], settings.collations[n]) for n in target.key]
     names = [target.names[position] for position in target.key]
-    _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", names, types)
-    cursor.connection.commit()
+    with _outside_transactions(cursor):
+        _make(cursor, target, key_stage_of(target), f"{_ROW} BIGINT AUTO_INCREMENT PRIMARY KEY", names, types)
 
 
 def key_stage_of(target: LoadTarget) -> str:
@@ -110,7 +111,23 @@ def staged_keys(target: LoadTarget) -> LoadTarget:
 def drop_stage(cursor: pymysql.cursors.Cursor, target: LoadTarget) -> None:
     """Behind the transaction."""
     every = (stage_of(target), _own_of(target), key_stage_of(target))
-    cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {', '.join(every)}")
+    with _outside_transactions(cursor):
+        cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {', '.join(every)}")
+
+
+@contextmanager
+def _outside_transactions(cursor: pymysql.cursors.Cursor) -> Iterator[None]:
+    """The one at hand ends. Servers with GTIDs make and drop temporary tables only in sessions that commit by
+    themselves."""
+    connection = cursor.connection
+    try:
+        connection.autocommit(True)
+        yield
+        connection.autocommit(False)
+    except BaseException:
+        if connection.open:
+            connection.close()  # no rows are to be written in such a session
+        raise
 
 
 def _make(
