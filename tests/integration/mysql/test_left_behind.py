@@ -67,7 +67,9 @@ def test_one_that_waited_for_the_one_before_it_in_its_query(
 
 
 def _fence_behind(name: str, sink: MySqlSink, server: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another round begins once that has returned; the guard was lost, with its connection."""
+    """Another round begins once that has returned; the guard was lost, with its connection. It would wait for this
+    session, and does not here: the session itself is to see that it comes too late."""
+    monkeypatch.setattr("consumer.sink.mysql.sink.wait_for_listening", lambda *_: None)
     real = getattr(mysql_ddl, name)
 
     def fenced(*given: object) -> object:
