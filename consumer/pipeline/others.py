@@ -89,10 +89,6 @@ class Others:
         others = self._not_continued()
         return self._refused((name for name in tables if not self._is_own(name, others)), others)
 
-    def error(self, name: TableName) -> DdlRefused | None:
-        """Why what the target has under the name of `name` is not this consumer's."""
-        return self._shared.error(name) or self.loads([name]).get(name)
-
     def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
         return self._refused(tables, self._of_others())

@@ -10,6 +10,7 @@ from consumer.errors import (
     CannotBeExact,
     CheckpointBehind,
     ConsumerError,
+    DdlRefused,
     LeaseHeld,
     ProgressMoved,
     Retryable,
@@ -34,7 +35,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.routing import check_begun
+from consumer.plan.routing import SharedNames, check_begun
 from consumer.ports import Loader, Observer, StorageReader, Told
 from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
@@ -74,10 +75,10 @@ class Verifier:
         assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
         check_begun(self.options.naming, assembly, progress)
         self.options.check_shaping(assembly, progress)
-        others = Others(self.sink.of_others, assembly, lambda: progress, self.options.naming)
-        histories = self._histories(assembly, progress, others)
+        foreign = self._foreign(assembly, progress)
+        histories = self._histories(assembly, progress, foreign)
         found = [self._found(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
-        found += self.told_of_none(assembly, progress, {check.table for check in found}, others)
+        found += self.told_of_none(assembly, progress, {check.table for check in found}, foreign)
         if self.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
@@ -86,7 +87,15 @@ class Verifier:
         found = [replace(check, target_table=self.options.naming.other(check.table)) for check in found]
         return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
-    def _histories(self, assembly: Assembly, progress: Progress, others: Others) -> list[TableHistory]:
+    def _foreign(self, assembly: Assembly, progress: Progress) -> Mapping[TableName, DdlRefused]:
+        """The tables that have another's name in the target, or belong to another consumer there, and why they are left
+        alone."""
+        shared = SharedNames(self.options.naming, assembly, progress)
+        others = Others(self.sink.of_others, assembly, lambda: progress, self.options.naming)
+        names = [name for name in {*assembly.tables, *progress.tables} if name.table]
+        return others.loads(names) | {name: error for name in names if (error := shared.error(name)) is not None}
+
+    def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
         _, there = assembly.lives(progress)
         alive = [name for name in there if progress.table(name).state is not State.DROPPED]
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
@@ -99,7 +108,7 @@ class Verifier:
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
             upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or others.error(name):
+            if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or name in foreign:
                 continue
             known = (assembly, unread, exchanges, progress, self.options, self.reader)
             found.append(TableHistory(name, life, upto, *known, alive, executed))
@@ -112,7 +121,11 @@ class Verifier:
         return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
 
     def told_of_none(
-        self, assembly: Assembly, progress: Progress, known: Collection[TableName], others: Others
+        self,
+        assembly: Assembly,
+        progress: Progress,
+        known: Collection[TableName],
+        foreign: Mapping[TableName, DdlRefused],
     ) -> Iterator[TableCheck]:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
         share their name in the target, belong to another consumer, or are to be dropped there and made again."""
@@ -123,12 +136,12 @@ class Verifier:
                 yield TableCheck(name, place.applied_ts, error=TableMissing(gone, hint=hint, table=str(name)))
         errors = dict(assembly.errors(progress, accept_gap=lambda _: True))
         placed = {name for name in progress.tables if name.table}
-        theirs = others.loads(name for name in assembly.tables if name.table).keys()
-        named = (placed | (assembly.files.keys() & errors.keys()) | theirs).difference(known, self._views(assembly))
+        named = placed | (assembly.files.keys() & (errors.keys() | foreign.keys()))
+        named = named.difference(known, self._views(assembly))
         there = (name for name in named if progress.table(name).state not in _NOT_COMPARED)
         for name in sorted(filter(self.is_chosen, there)):
             nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
-            error = others.error(name) or errors.get(name, nothing)
+            error = foreign.get(name) or errors.get(name, nothing)
             yield TableCheck(name, progress.table(name).applied_ts, error=error)
 
     def incomparable(self, name: TableName) -> CannotBeExact | None:

@@ -41,6 +41,7 @@ _LOST = (
 )
 _BUSY = (
     *(1205, 1213, 1020, 1180, 1206, 1222, 1412, 1613, 1614, 1615, 1637, 3058, 3101, 3572),  # locks and conflicts
+    1684,  # a question about a table that another statement is just changing
     *(1317, 1969, 3024),  # interrupted, statement time
     *(8002, 8005, 8018, 8020, 8022, 8024, 8027, 8028, 8141, 8175, 9003, 9004, 9006, 9007, 9008),  # TiDB
 )

@@ -21,6 +21,8 @@ def test_every_class_is_one_of_the_tree() -> None:
         (1047, "ddl", errors.TargetUnavailable),
         (1213, "rows", errors.TargetBusy),
         (1205, "ddl", errors.TargetBusy),
+        (1684, "ddl", errors.TargetBusy),
+        (1684, "start", errors.TargetBusy),
         (9007, "rows", errors.TargetBusy),
         (8141, "rows", errors.TargetBusy),
         (1045, "start", errors.BadConfig),
