@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pymysql
 
-from consumer.errors import ConsumerError, TargetBusy, TargetUnavailable
+from consumer.errors import ConsumerError, LeaseHeld, TargetBusy, TargetUnavailable
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
@@ -150,6 +150,7 @@ class MySqlSink:
         return self._store(change, set(), changing=change.by_hand)
 
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
+        epoch = self._epoch
         with self._statements.cursor() as cursor:
             flavor = Flavor.parse(cursor.connection.get_server_info()).name
             answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
@@ -158,8 +159,8 @@ class MySqlSink:
             moving = [plan.step.touches for plan in planned if _moves_rows(plan.step)]
             changing = {table for plan in planned if _changes_keys(plan.step) for table in plan.step.touches}
             touched = {plan.step.table for plan in planned}
-            self._store(intents(planned), touched, moving=moving, changing=changing)
-        executed = self._execute(planned, flavor)
+            self._store(intents(planned), touched, moving=moving, changing=changing, begun=epoch)
+        executed = self._execute(planned, flavor, epoch)
         return [executed[answer.step.id] if isinstance(answer, PlannedDdl) else answer for answer in answers]
 
     def preview_ddls(self, steps: Sequence[ApplyDdl]) -> Sequence[TargetDdl]:
@@ -261,8 +262,9 @@ class MySqlSink:
                 self._driver.epoch.asked(epoch)
             cursor.connection.commit()
             wait_for_listening(cursor, self._settings.name)
-        self._epoch, self._lanes = epoch, {}
-        self._driver.begins_at(epoch)
+            # Before the driver is free for statements that began earlier.
+            self._epoch, self._lanes = epoch, {}
+            self._driver.begins_at(epoch)
         if self._settings.staged:
             self._waiting = self._waiting or WaitingRoom(self._settings.staging)
             self._waiting.begin(epoch)
@@ -278,12 +280,16 @@ class MySqlSink:
         proofs: Sequence[int] = (),
         moving: Sequence[Sequence[TableName]] = (),
         changing: Collection[TableName] = (),
+        begun: int | None = None,
     ) -> ProgressChange:
         """`proofs` are of what `change` builds on. `moving` are tables between which statements move rows next,
-        `changing` those whose columns or keys may be others next."""
+        `changing` those whose columns or keys may be others next. `begun` is the epoch in which statements began, on a
+        thread that may have been left behind since; None: the thread that takes the target says it."""
 
         def save() -> None:
             with self._driver.transaction() as cursor:
+                if begun not in (None, self._epoch):
+                    raise LeaseHeld("these statements come too late: a later round has begun")
                 check_proofs(cursor, self._settings.name, proofs)
                 for tables in moving:
                     blanks_moved(cursor, tables)
@@ -310,19 +316,19 @@ class MySqlSink:
         for _, paths in share.staged:
             self._waiting.remove(paths)
 
-    def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName) -> dict[DdlId, DdlOutcome]:
-        """Run the statements while nobody can take over. Between them and their facts somebody can, who then finds the
-        intents."""
+    def _execute(self, planned: Sequence[PlannedDdl], flavor: FlavorName, epoch: int) -> dict[DdlId, DdlOutcome]:
+        """Run the statements, which began in `epoch`, while nobody can take over. Between them and their facts somebody
+        can, who then finds the intents."""
         if not planned:
             return {}
         assert self._lock is not None
-        records = Records(self._driver, self._settings.name, self._epoch, planned)
+        records = Records(self._driver, self._settings.name, epoch, planned)
         try:
-            with self._lock.guarding(self._epoch):
+            with self._lock.guarding(epoch):
                 outcomes = execute_ddls(self._statements, planned, flavor, records)
             found = facts(outcomes, records.saved)
-            self._store(ProgressChange().merged(*found), set(), records.proofs)
-        except (TargetBusy, TargetUnavailable) as error:  # whoever tries again begins with the intents
+            self._store(ProgressChange().merged(*found), set(), records.proofs, begun=epoch)
+        except (LeaseHeld, TargetBusy, TargetUnavailable) as error:  # whoever tries again begins with the intents
             outcomes, found = [DdlOutcome(plan.step, error) for plan in planned], [ProgressChange()] * len(planned)
         saved = records.saved
         intended = [outcome.step.before.merged(ProgressChange(ddls=(saved[outcome.step.id],))) for outcome in outcomes]

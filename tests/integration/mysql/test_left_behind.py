@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,8 @@ from consumer.model.progress import DdlRecord, DdlState, ProgressChange
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
-from consumer.sink.mysql.statements.records import Records
+from consumer.sink.mysql.statements.plan import PlannedDdl
+from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.statements.text import StatementText
 from tests.integration.mysql.steps import acquired, ddl, settings
 from tests.servers import MariaDb
@@ -63,6 +66,63 @@ def test_one_that_waited_for_the_one_before_it_in_its_query(
     (outcome,) = sink.apply_ddls([_CREATE], {})
     assert isinstance(outcome.error, LeaseHeld)
     assert fresh_mariadb.execute("SHOW TABLES FROM d") == [("s",)]
+    sink.close()
+
+
+def test_one_that_waited_for_the_driver(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was looked at, and nothing of it is recorded: nobody waits for it."""
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.s (id INT PRIMARY KEY)")
+    truncate = ddl(Action.TRUNCATE_TABLE, "d", "s", 9, "TRUNCATE TABLE `s`")
+    sink = acquired(fresh_mariadb)
+
+    def late(planned: Sequence[PlannedDdl]) -> ProgressChange:
+        monkeypatch.undo()
+        sink.fence()
+        (outcome,) = sink.apply_ddls([truncate], sink.progress().ddls)
+        assert outcome.error is None
+        fresh_mariadb.execute("INSERT INTO d.s VALUES (1)")
+        return intents(planned)
+
+    monkeypatch.setattr("consumer.sink.mysql.sink.intents", late)
+    with pytest.raises(LeaseHeld):
+        sink.apply_ddls([truncate], {})
+    assert fresh_mariadb.execute("SELECT * FROM d.s") == [(1,)]
+    assert [record.state for record in sink.progress().ddls.values()] == [DdlState.DONE]
+    sink.close()
+
+
+def test_one_that_waited_for_the_driver_in_the_middle(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink = acquired(fresh_mariadb)
+    both = StatementText((_CREATE.file.query, _SECOND))
+    monkeypatch.setattr("consumer.sink.mysql.statements.plan.text_of", lambda *_, **__: both)
+    _fence_behind("look_again", sink, fresh_mariadb, monkeypatch)
+    (outcome,) = sink.apply_ddls([_CREATE], {})
+    assert isinstance(outcome.error, LeaseHeld)
+    assert fresh_mariadb.execute("SHOW TABLES FROM d") == [("s",)]
+    sink.close()
+
+
+def test_what_came_of_one_is_not_recorded_behind_what_a_later_round_has_recorded(
+    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target refused it, and no longer does."""
+    fresh_mariadb.execute("CREATE DATABASE d", "CREATE TABLE d.s (id INT)")
+    sink = acquired(fresh_mariadb)
+    add = ddl(Action.ADD_COLUMN, "d", "s", 9, "ALTER TABLE `s` ADD COLUMN `c` INT, ADD COLUMN `e` INT AFTER `b`")
+
+    def late(*given: Any) -> Sequence[ProgressChange]:
+        monkeypatch.undo()
+        fresh_mariadb.execute("ALTER TABLE d.s ADD COLUMN b INT")
+        sink.fence()
+        (outcome,) = sink.apply_ddls([add], {})
+        assert outcome.error is None
+        return facts(*given)
+
+    monkeypatch.setattr("consumer.sink.mysql.sink.facts", late)
+    (outcome,) = sink.apply_ddls([add], {})
+    assert isinstance(outcome.error, LeaseHeld)
+    assert [record.state for record in sink.progress().ddls.values()] == [DdlState.DONE]
     sink.close()
 
 

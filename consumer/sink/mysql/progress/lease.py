@@ -72,7 +72,7 @@ class LeaseLock:
         """While it lasts no other consumer can take over: it would wait for the open transaction. Statements commit by
         themselves, so their own connections cannot hold the epoch. For several threads. Raises LeaseHeld."""
         with self._in_use:
-            self._epoch = epoch
+            self._epoch = max(self._epoch, epoch)  # a thread that was left behind has an earlier one
             if not self._guards:
                 self._begin_guard(self._connected())
             self._guards += 1

@@ -44,9 +44,10 @@ class Records:
             raise taken_over(self._name, *row[3:])
 
     def save(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
-        """Write a later intent and commit."""
+        """Write a later intent and commit. Raises as `check`: the driver may have been busy with a later round."""
         cursor.connection.begin()
         with self._driver.writing(cursor, "ddl"):
+            self.check(cursor, record.id)
             store(cursor, self._name, self._epoch, ProgressChange(ddls=(record,)))
         self.saved[record.id] = record
 
