@@ -1,9 +1,12 @@
-"""An answer that is read row by row, and whose connection breaks."""
+"""An answer whose connection breaks, or is closed."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
+import threading
+import time
 
 import pymysql
 import pytest
@@ -30,3 +33,23 @@ def test_nothing_is_printed_of_what_is_left_of_it(fresh_mariadb: SqlServer, monk
     del cursor, connection
     gc.collect()
     assert printed == []
+
+
+@pytest.mark.parametrize("options", ["?ssl-mode=DISABLED", ""])
+def test_a_connection_is_closed_while_another_thread_waits_for_its_answer(
+    options: str, fresh_mariadb: SqlServer
+) -> None:
+    found = MySqlSettings.from_uri(fresh_mariadb.url() + options, name="default")
+    connection, ended = connect(found, "dml"), threading.Event()
+
+    def ask() -> None:
+        with contextlib.suppress(pymysql.MySQLError), connection.cursor() as cursor:
+            cursor.execute("SELECT SLEEP(20)")
+        ended.set()
+
+    threading.Thread(target=ask, daemon=True).start()
+    time.sleep(1)
+    began = time.monotonic()
+    connection.close()
+    assert time.monotonic() - began < 10
+    assert ended.wait(10)

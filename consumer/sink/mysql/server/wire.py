@@ -4,7 +4,9 @@ which."""
 from __future__ import annotations
 
 import re
+import socket
 import ssl
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -26,13 +28,15 @@ _DENIED_A_DATABASE = 1044
 
 
 class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no types
-    """pymysql's connection, with four differences. A login is waited for as long as a connection, in all its steps: the
+    """pymysql's connection, with five differences. A login is waited for as long as a connection, in all its steps: the
     system goes on to take connections for a server that stands still. One TLS context serves all that do not check the
     server. No server can make it send a file: `load_local` answers that request itself, from memory. And no server
-    gets the password in plain text unless the connection is encrypted (or does not leave this machine)."""
+    gets the password in plain text unless the connection is encrypted (or does not leave this machine). It is closed at
+    once, also while another thread waits for an answer: closing would wait for that, and no signal ends such a wait."""
 
     _read_timeout: int | None
     _write_timeout: int | None
+    _sock: socket.socket | None
 
     def connect(self, sock: Any = None) -> None:
         known = self._read_timeout, self._write_timeout
@@ -42,6 +46,13 @@ class Connection(pymysql.Connection):  # type: ignore[misc]  # pymysql has no ty
             super().connect(sock)
         finally:
             self._read_timeout, self._write_timeout = known
+
+    def _force_close(self) -> None:
+        sock = self._sock
+        if sock is not None:
+            with suppress(OSError):  # it may be gone already
+                sock.shutdown(socket.SHUT_RDWR)
+        super()._force_close()
 
     def _create_ssl_ctx(self, sslp: object) -> ssl.SSLContext:
         return _unverified_context() if sslp == {} else super()._create_ssl_ctx(sslp)
