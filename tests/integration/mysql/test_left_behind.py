@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,6 +124,23 @@ def test_what_came_of_one_is_not_recorded_behind_what_a_later_round_has_recorded
     (outcome,) = sink.apply_ddls([add], {})
     assert isinstance(outcome.error, LeaseHeld)
     assert [record.state for record in sink.progress().ddls.values()] == [DdlState.DONE]
+    sink.close()
+
+
+def test_no_statement_keeps_the_process_alive(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python waits at its end for every thread that is no daemon, and no signal ends that."""
+    fresh_mariadb.execute("CREATE DATABASE d")
+    sink, kept = acquired(fresh_mariadb), list[bool]()
+    check = Records.check
+
+    def seen(records: Records, *given: Any) -> None:
+        kept.append(threading.current_thread().daemon)
+        check(records, *given)
+
+    monkeypatch.setattr(Records, "check", seen)
+    other = ddl(Action.CREATE_TABLE, "d", "r", 8, _SECOND)
+    assert [outcome.error for outcome in sink.apply_ddls([_CREATE, other], {})] == [None, None]
+    assert kept == [True, True]
     sink.close()
 
 

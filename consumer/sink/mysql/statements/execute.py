@@ -6,9 +6,10 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import replace
 
 import pymysql
@@ -51,10 +52,24 @@ def execute_ddls(
 
     if len(planned) <= 1:
         return run()
-    with ThreadPoolExecutor(_SIDE_BY_SIDE, "ddl") as pool:
-        running = [pool.submit(run) for _ in range(_SIDE_BY_SIDE)]
-        found = {outcome.step.id: outcome for one in running for outcome in one.result()}
+    running = [_beside(run) for _ in range(_SIDE_BY_SIDE)]
+    wait(running)
+    found = {outcome.step.id: outcome for one in running for outcome in one.result()}
     return [found[plan.step.id] for plan in planned]
+
+
+def _beside(run: Callable[[], list[DdlOutcome]]) -> Future[list[DdlOutcome]]:
+    """Its result, of a thread that does not keep the process alive: a statement can take hours."""
+    result: Future[list[DdlOutcome]] = Future()
+
+    def call() -> None:
+        try:
+            result.set_result(run())
+        except BaseException as error:
+            result.set_exception(error)
+
+    threading.Thread(target=call, name="ddl", daemon=True).start()
+    return result
 
 
 def _next(waiting: deque[PlannedDdl]) -> PlannedDdl | None:
