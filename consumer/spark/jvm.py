@@ -16,6 +16,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ from consumer.spark.waiting import cannot_be_written, own_room
 
 _ENDS_WITHIN = 3
 """Seconds for its shutdown hooks, which delete Spark's temporary folders."""
+_ANSWERS_WITHIN = 60.0
+"""Seconds in which it answers the first question: a hundredth of one is usual."""
 _LOOKS_EVERY = 0.01
 _MAIN_FAILED = 1
 """With this a JVM ends after an exception of its main thread, unless other threads keep it alive."""
@@ -84,10 +87,10 @@ _started: list[_Jvm] = []
 
 
 def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None:
-    """Start it with the properties `conf`, where this process is connected to none, and with stderr in `noise`: what it
-    says at every start (its own modules, its logging) is of use only where it does not start. A `plain` one leaves
-    nothing behind but temporary files: it may be started from the archive of classes, and be killed once its work is
-    done."""
+    """Start it with the properties `conf`, where this process is connected to none, and with its output in `noise`:
+    what it says at every start (its own modules, its logging) is of use only where it does not start. A `plain` one
+    leaves nothing behind but temporary files: it may be started from the archive of classes, and be killed once its
+    work is done."""
     if "pyspark" in sys.modules:
         from consumer.spark.internals import is_connected
 
@@ -102,7 +105,8 @@ def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None
     try:
         from consumer.spark.internals import connect
 
-        with _environment({"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}):
+        told = {"PYSPARK_GATEWAY_PORT": jvm.port, "PYSPARK_GATEWAY_SECRET": jvm.secret}
+        with _environment(told), _answering(jvm.process):
             connect(jvm.process)
     except BaseException as error:
         code = _code(jvm.process) if isinstance(error, Exception) else None
@@ -111,6 +115,19 @@ def start_jvm(conf: Mapping[str, str], noise: IO[bytes], *, plain: bool) -> None
             raise
         raise JvmEnded(code) from error
     _started[:] = [jvm]
+
+
+@contextmanager
+def _answering(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """One that can start no more threads takes a connection and never answers on it: it is killed, which ends the
+    wait."""
+    timer = threading.Timer(_ANSWERS_WITHIN, process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def own_folder() -> str | None:
@@ -162,7 +179,7 @@ def _launched(command: Sequence[str], environment: Mapping[str, str], noise: IO[
     try:
         with signals_later():
             process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stderr=noise, preexec_fn=_without_interrupts,
+                command, stdin=subprocess.PIPE, stdout=noise, stderr=noise, preexec_fn=_without_interrupts,
                 env={**os.environ, **environment, **_locale(), **told}, pass_fds=(lock,),
             )  # fmt: skip
         _import_what_jobs_need()

@@ -1,4 +1,4 @@
-"""What Spark's JVM says on stderr: of use only where it does not start."""
+"""What Spark's JVM says: of use only where it does not start."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import tempfile
 from typing import IO
 
 _GAVE_UP = b'Exception in thread "main"'
-_SAY_NOTHING = "A JNI error has occurred", "Error initializing SparkContext", "Exception thrown in awaitResult"
-"""The reason is in a line behind them."""
+_SAY_NOTHING = (
+    *("A JNI error has occurred", "Error initializing SparkContext", "Exception thrown in awaitResult"),
+    *("Spark's default log4j", "Setting default log level", "To adjust logging level"),
+)
+"""The reason is in another line."""
 _AROUND = re.compile(r"^(\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ [\w$]+: |Caused by: )")
 """What stands before the words: of a log line its time, level and class."""
 

@@ -39,6 +39,8 @@ _NOT_A_PATH = "InvalidPathException", "Invalid properties file"
 """What Java says of a path that its encoding has no letters for."""
 _NO_MASTER = "Invalid master URL"
 """What Spark says of one that it cannot read: its port is missing."""
+_NO_THREAD = "native thread"
+"""Java's words where the system gives it none."""
 _NO_COMMAND = "CMD: bad array subscript"
 """What Spark's script says where the JVM that makes its command ended without a word."""
 
@@ -161,6 +163,11 @@ def _why_not(error: Exception, noise: IO[bytes], settings: SparkSettings) -> Con
         return None
     reason, signal = telling_line(noise), killed_by(error)
     end_jvm()
+    if _NO_THREAD in reason:
+        return TargetUnavailable(
+            f"Spark does not start: its JVM gets no more threads: {reason}",
+            hint="raise the limit of processes (ulimit -u, a container's pids) or memory (ulimit -v), then run again",
+        )
     if signal or (_NO_COMMAND in reason and own_java() is not None):
         return TargetUnavailable(
             f"Spark does not start: its JVM was killed ({f'signal {signal}' if signal else 'it ended without a word'})",

@@ -159,3 +159,41 @@ def test_why_a_master_cannot_be_used(said: str, kind: type[ConsumerError], reaso
         told = _why_not(Py4JError("a stopped SparkContext"), noise, SparkSettings("spark://127.0.0.1:1"))
     assert isinstance(told, kind)
     assert told.message.endswith(f": {reason}")
+
+
+SILENT = """
+import socket, time
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+time.sleep(100)
+"""
+
+
+def test_a_jvm_that_takes_a_connection_and_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does that can start no thread for it."""
+    process = subprocess.Popen([sys.executable, "-c", SILENT], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    port = process.stdout.readline().decode().strip()
+    monkeypatch.setattr(jvm, "_ANSWERS_WITHIN", 0.5)
+    monkeypatch.setattr(jvm, "_submitted", lambda *_: jvm._Jvm(process, port, "secret"))
+    monkeypatch.setattr("consumer.spark.internals.is_connected", lambda: False)
+    with new_noise() as noise, pytest.raises(JvmEnded):
+        jvm.start_jvm({}, noise, plain=False)
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        'Exception in thread "Thread-3" java.lang.OutOfMemoryError: unable to create native thread: process limits',
+        '[9.5s][warning][os,thread] Failed to start the native thread for java.lang.Thread "Thread-3"',
+    ],
+)
+def test_a_system_that_gives_no_thread_is_named(said: str) -> None:
+    settings = SparkSettings("local[1]")
+    with new_noise() as noise:
+        noise.write(f"{said}\nTo adjust logging level use sc.setLogLevel(newLevel).\n".encode())
+        error = _why_not(JvmEnded(-signal.SIGKILL), noise, settings)
+    assert isinstance(error, TargetUnavailable)
+    assert "no more threads" in error.message
+    assert "native thread" in error.message
