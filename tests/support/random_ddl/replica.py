@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pymysql
+
 import consumer.sink.mysql.sink as mysql_sink
 import consumer.sink.mysql.statements.execute as mysql_ddl
 from consumer import app
 from consumer.app import parts
 from consumer.config.load import load
 from consumer.config.settings import Settings
+from consumer.errors import TargetBusy
 from consumer.model.check import VerifyResult
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress.store import store
+from consumer.sink.mysql.server.errors import translate
 from tests.servers import SqlServer
 from tests.support.crashes import CrashingLoader, CrashingSink, Fuse
 from tests.support.inline_loader import InlineLoader
@@ -101,12 +105,17 @@ class Replica:
 @contextmanager
 def _around_every_change(fuse: Fuse, executed: list[str]) -> Iterator[None]:
     """Moments at which the run can die: around intents, each statement, facts, commits. Statements are noted in
-    `executed`."""
+    `executed`, but for a try that waited for a lock in vain."""
     execute = fuse.around(mysql_ddl._execute)
 
     def noting(cursor: Any, step: Any, statement: str) -> Any:
         executed.append(statement)
-        return execute(cursor, step, statement)
+        try:
+            return execute(cursor, step, statement)
+        except pymysql.MySQLError as error:
+            if isinstance(translate(error, "ddl"), TargetBusy):
+                executed.remove(statement)
+            raise
 
     def crashing(*given: Any, **named: Any) -> CrashingSink:
         return CrashingSink(sink_for(*given, **named), fuse)
