@@ -60,9 +60,9 @@ class MySqlSink:
 
     def __init__(self, settings: MySqlSettings) -> None:
         self._settings = settings
-        self.statements = settings.worker_count
         self._driver = Driver(settings)
         self._statements = StatementConnections(settings)
+        self.statements = self._statements.most
         self._lock: LeaseLock | None = None
         self._upstream = ""
         self._epoch = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import cached_property
 
@@ -152,3 +152,15 @@ def test_statements_at_a_time_are_not_taken_for_lost_ones(fresh_mariadb: MariaDb
         connections.wait_for_lost(other)
     connections.close()
     assert not connections.sessions
+
+
+def test_each_of_many_sessions_has_a_mark(fresh_mariadb: MariaDb) -> None:
+    """By which a later run finds it."""
+    connections = StatementConnections(replace(settings(fresh_mariadb), worker_count=1000))
+    with ExitStack() as stack:
+        for _ in range(connections.most):
+            stack.enter_context(connections.cursor())
+        looked = stack.enter_context(StatementConnections(settings(fresh_mariadb)).cursor())
+        locks = statement_sessions._locks("replica")
+        looked.execute("SELECT " + ", ".join(["IS_USED_LOCK(%s)"] * len(locks)), locks)
+        assert {*connections.sessions.values()} <= {*looked.fetchone()}

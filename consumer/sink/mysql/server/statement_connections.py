@@ -11,7 +11,7 @@ import pymysql
 
 from consumer.sink.mysql.server.connection import SILENCE_SECONDS, connect
 from consumer.sink.mysql.server.errors import translate
-from consumer.sink.mysql.server.statement_sessions import mark, wait_for_listening
+from consumer.sink.mysql.server.statement_sessions import AT_A_TIME, mark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
 
 _IDLES = SILENCE_SECONDS / 4
@@ -22,7 +22,7 @@ class StatementConnections:
     """At most `most` at a time. If none is free, the caller waits. A connection with an error is not used again."""
 
     def __init__(self, settings: MySqlSettings) -> None:
-        self.most = settings.worker_count
+        self.most = min(settings.worker_count, AT_A_TIME)
         self._settings = settings
         self._free = threading.BoundedSemaphore(self.most)
         self._idle: list[tuple[float, pymysql.Connection]] = []

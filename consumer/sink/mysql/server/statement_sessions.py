@@ -15,8 +15,10 @@ import pymysql
 from consumer.errors import TargetBusy
 from consumer.sink.mysql.progress.lease import lock_name
 
-_MOST = 32
-"""Sessions of a consumer name that can be marked: many more than send statements at a time."""
+AT_A_TIME = 32
+"""Sessions of a consumer name that send statements at a time: more of them would only wait for one another."""
+_MOST = 2 * AT_A_TIME
+"""Those that can be marked: a killed client can have left some that still run a statement."""
 _WAIT_SECONDS, _LOOKS_EVERY = 5.0, 0.02
 
 
