@@ -538,6 +538,7 @@ MOMENT = {
     "sink/duckdb/progress/lease.py:check_epoch", "sink/duckdb/rows/merge.py:_staged_columns",
     "sink/duckdb/sink.py:_held", "sink/mysql/other.py:in_its_words", "sink/mysql/progress/epochs.py:taken_over",
     "sink/mysql/rows/waiting.py:waiting",
+    "sink/mysql/server/statement_sessions.py:wait_for_listening",
     "sink/mysql/server/wire.py:_process_auth",
     "sink/mysql/server/wire.py:_read_load_local_packet", "sink/progress_rows.py:begins_too_early",
     "spark/session.py:_borrowed", "spark/tasks.py:_unexpected", "verify/verify.py:tables",

@@ -9,7 +9,7 @@ import pytest
 from consumer.ddl import changes, said
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.said import check_said
-from consumer.ddl.tokens import Token, tokenize
+from consumer.ddl.tokens import Token, pieces
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.files import Listing, SchemaFile
@@ -54,9 +54,9 @@ def test_a_text_is_checked_until_it_passes(monkeypatch: pytest.MonkeyPatch) -> N
 
     def counted(text: str) -> list[Token]:
         seen[text] += 1
-        return tokenize(text)
+        return pieces(text)
 
-    monkeypatch.setattr(said, "tokenize", counted)
+    monkeypatch.setattr(said, "pieces", counted)
     good = schema_file("d.t", 10, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `v` INT", (ID,))
     bad = schema_file("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `u` ADD COLUMN `v` INT", (ID,))
     for _ in range(2):
