@@ -30,10 +30,10 @@ class Address:
             self._leads_to = port
             cut, self._open = self._open, set()
         for end in cut:
-            _shut(end)
+            shut(end)
 
     def close(self) -> None:
-        _shut(self._listener)
+        shut(self._listener)
         self._listener.close()
         self.lead_to(0)
 
@@ -53,12 +53,17 @@ class Address:
             for source, sink in ((ours, theirs), (theirs, ours)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
+    def pass_on(self, data: bytes, source: socket.socket, sink: socket.socket) -> bool:
+        """Returns whether the connection goes on."""
+        sink.sendall(data)
+        return True
+
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                sink.sendall(data)
-        _shut(source)
-        _shut(sink)
+            while (data := source.recv(65536)) and self.pass_on(data, source, sink):
+                pass
+        shut(source)
+        shut(sink)
         with self._lock:
             self._open.discard(source)
         source.close()
@@ -138,6 +143,6 @@ _WORDS = {
 }
 
 
-def _shut(end: socket.socket) -> None:
+def shut(end: socket.socket) -> None:
     with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)

@@ -54,12 +54,10 @@ class PartitionChanges:
 
 def partition_changes(statement: ParsedStatement) -> PartitionChanges:
     if statement.kind == "CREATE TABLE":
+        some = declares_collations(statement)
         changes = PartitionChanges(
             default=declared_collation(statement.options),
-            collations=tuple(
-                (same_name(column.name), _collation(column) if declares_collations(statement) else None)
-                for column in statement.columns
-            ),
+            collations=tuple((same_name(c.name), _collation(c) if some else None) for c in statement.columns),
         )
     else:
         changes = PartitionChanges(touched=tuple(_touched(statement)))

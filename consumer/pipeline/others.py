@@ -89,6 +89,12 @@ class Others:
         others = self._not_continued()
         return self._refused((name for name in tables if not self._is_own(name, others)), others)
 
+    def foreign(self, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
+        """Those of `tables` under whose names the target has what is not theirs: another table's, or another
+        consumer's; and why they are left alone."""
+        shared = {name: error for name in tables if (error := self._shared.error(name)) is not None}
+        return self.loads(tables) | shared
+
     def owned(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` that are another's as they are now, or go on as one, and why they are left alone."""
         return self._refused(tables, self._of_others())

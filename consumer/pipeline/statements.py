@@ -48,7 +48,7 @@ class StatementRunner:
         done = False
         ready = context.round.ready_statements()
         # A few thousand short statements go faster some at a time; one that is slow holds up those it goes with.
-        size = min(_LARGEST_CHUNK, -(-len(ready) // (2 * at_a_time))) if at_a_time else len(ready)
+        size = min(_LARGEST_CHUNK, -(-len(ready) // (2 * at_a_time))) if at_a_time else 0
         context.others.take_older(ready, context.ledger.record)
         for statement in ready:
             try:
@@ -57,7 +57,7 @@ class StatementRunner:
                     self._ignore(statement, step, other)
                 else:
                     steps.append((statement, step))
-                    if len(steps) == size and at_a_time:
+                    if len(steps) == size:
                         self._start(steps, at_a_time)
                         steps = []
                     continue

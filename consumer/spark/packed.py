@@ -30,17 +30,14 @@ _ONE_THREAD = partial(ThreadPoolExecutor, 1, "writes")
 
 
 class _Table(NamedTuple):
-    """What came of reading a table: `results` so far, and the folded `changes` to be written (None: there are none, or,
-    with `keyless`, nothing was read yet)."""
+    """What came of reading a table: `results` so far, and the folded `changes` to be written, of so many `bytes` (None:
+    there are none, or, with `keyless`, nothing was read yet)."""
 
     task: LoadTask
     results: list[Result]
     changes: pa.Table | None = None
+    bytes: int = 0
     keyless: bool = False
-
-    @property
-    def bytes(self) -> int:
-        return 0 if self.changes is None else self.changes.nbytes
 
     @property
     def is_small(self) -> bool:
@@ -74,12 +71,14 @@ def load_share(
 def _groups(tasks: Sequence[LoadTask], reader: RangeReader) -> Iterator[list[_Table]]:
     """Tables that go together. One that is not small ends its group."""
     some: list[_Table] = []
+    size = 0
     for task in tasks:
-        some.append(_read(task, reader))
-        size = sum(table.bytes for table in some)
-        if len(some) == TOGETHER_TABLES or size > TOGETHER_BYTES or not some[-1].is_small:
+        table = _read(task, reader)
+        some.append(table)
+        size += table.bytes
+        if len(some) == TOGETHER_TABLES or size > TOGETHER_BYTES or not table.is_small:
             yield some
-            some = []
+            some, size = [], 0
     if some:
         yield some
 
@@ -91,7 +90,7 @@ def _read(task: LoadTask, reader: RangeReader) -> _Table:
         stats, changes = decode_folded(task.slices, task, reader, final=True)
         folded = formed(changes, task)
         refuse_late(stats, task)
-        return _Table(task, [*stats], folded if folded.num_rows else None)
+        return _Table(task, [*stats], folded, folded.nbytes) if folded.num_rows else _Table(task, [*stats])
     except Exception as error:
         return _Table(task, [of_table(error, task.target)])
 

@@ -35,7 +35,7 @@ from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
-from consumer.plan.routing import SharedNames, check_begun
+from consumer.plan.routing import check_begun
 from consumer.ports import Loader, Observer, StorageReader, Told
 from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
@@ -88,12 +88,8 @@ class Verifier:
         return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
     def _foreign(self, assembly: Assembly, progress: Progress) -> Mapping[TableName, DdlRefused]:
-        """The tables that have another's name in the target, or belong to another consumer there, and why they are left
-        alone."""
-        shared = SharedNames(self.options.naming, assembly, progress)
         others = Others(self.sink.of_others, assembly, lambda: progress, self.options.naming)
-        names = [name for name in {*assembly.tables, *progress.tables} if name.table]
-        return others.loads(names) | {name: error for name in names if (error := shared.error(name)) is not None}
+        return others.foreign([name for name in {*assembly.tables, *progress.tables} if name.table])
 
     def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
         _, there = assembly.lives(progress)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from consumer.sink.mysql.server import statement_sessions
+from tests.server_pair import Address, shut
 from tests.servers import MariaDb
 from tests.support.feed import Feed, Replica
 
@@ -19,45 +19,30 @@ _QUERY = 3
 _PATIENCE = 60
 
 
-class Keeper:
-    """A proxy. The first client that sends `text` is cut off; the server gets it when `deliver` is set, `done` then."""
+class Keeper(Address):
+    """The first client that sends `text` is cut off; the server gets it when `deliver` is set, `done` then."""
 
     def __init__(self, server: MariaDb, text: bytes) -> None:
         self._server, self._text = server, text
         self._kept = False
         self.deliver, self.done = threading.Event(), threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"mysql://root@127.0.0.1:{self._listener.getsockname()[1]}/?ssl-mode=DISABLED"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__(server.port)
+        self.url = f"mysql://root@127.0.0.1:{self.port}/?ssl-mode=DISABLED"
 
     def close(self) -> None:
         self.deliver.set()
-        self._listener.close()
+        super().close()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            server = socket.create_connection(("127.0.0.1", self._server.port))
-            for ends in ((client, server), (server, client)):
-                threading.Thread(target=self._pump, args=ends, daemon=True).start()
-
-    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if not self._kept and data[4:5] == bytes([_QUERY]) and self._text in data:
-                    self._kept = True
-                    _cut(source)
-                    self.deliver.wait(_PATIENCE)
-                    sink.sendall(data)
-                    self._server.execute("DO SLEEP(0.3)")  # it runs
-                    self.done.set()
-                    break
-                sink.sendall(data)
-        _cut(source)
-        _cut(sink)
+    def pass_on(self, data: bytes, source: socket.socket, sink: socket.socket) -> bool:
+        if self._kept or data[4:5] != bytes([_QUERY]) or self._text not in data:
+            return super().pass_on(data, source, sink)
+        self._kept = True
+        shut(source)
+        self.deliver.wait(_PATIENCE)
+        sink.sendall(data)
+        self._server.execute("DO SLEEP(0.3)")  # it runs
+        self.done.set()
+        return False
 
 
 @pytest.fixture
@@ -88,8 +73,3 @@ def test_it_does_not_come_behind_newer_rows(
     keeper.deliver.set()
     assert keeper.done.wait(_PATIENCE)
     assert fresh_mariadb.execute("SELECT * FROM d.t ORDER BY id") == [(4, 44), (5, 55)]
-
-
-def _cut(end: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        end.shutdown(socket.SHUT_RDWR)

@@ -56,14 +56,16 @@ def test_one_that_waited_for_its_table(fresh_mariadb: MariaDb, monkeypatch: pyte
     sink.close()
 
 
-def test_one_that_waited_for_the_one_before_it_in_its_query(
-    fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("behind", ["_execute", "look_again"])
+def test_one_that_waited_in_the_middle_of_its_query(
+    behind: str, fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """For the statement before it, or for the driver."""
     fresh_mariadb.execute("CREATE DATABASE d")
     sink = acquired(fresh_mariadb)
     both = StatementText((_CREATE.file.query, _SECOND))
     monkeypatch.setattr("consumer.sink.mysql.statements.plan.text_of", lambda *_, **__: both)
-    _fence_behind("_execute", sink, fresh_mariadb, monkeypatch)
+    _fence_behind(behind, sink, fresh_mariadb, monkeypatch)
     (outcome,) = sink.apply_ddls([_CREATE], {})
     assert isinstance(outcome.error, LeaseHeld)
     assert fresh_mariadb.execute("SHOW TABLES FROM d") == [("s",)]
@@ -89,18 +91,6 @@ def test_one_that_waited_for_the_driver(fresh_mariadb: MariaDb, monkeypatch: pyt
         sink.apply_ddls([truncate], {})
     assert fresh_mariadb.execute("SELECT * FROM d.s") == [(1,)]
     assert [record.state for record in sink.progress().ddls.values()] == [DdlState.DONE]
-    sink.close()
-
-
-def test_one_that_waited_for_the_driver_in_the_middle(fresh_mariadb: MariaDb, monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh_mariadb.execute("CREATE DATABASE d")
-    sink = acquired(fresh_mariadb)
-    both = StatementText((_CREATE.file.query, _SECOND))
-    monkeypatch.setattr("consumer.sink.mysql.statements.plan.text_of", lambda *_, **__: both)
-    _fence_behind("look_again", sink, fresh_mariadb, monkeypatch)
-    (outcome,) = sink.apply_ddls([_CREATE], {})
-    assert isinstance(outcome.error, LeaseHeld)
-    assert fresh_mariadb.execute("SHOW TABLES FROM d") == [("s",)]
     sink.close()
 
 

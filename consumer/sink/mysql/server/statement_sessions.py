@@ -66,4 +66,5 @@ def _listening(cursor: pymysql.cursors.Cursor, name: str, but: Collection[int]) 
 
 
 def _locks(name: str) -> list[str]:
-    return [f"{lock_name(name)}.{number}" for number in range(_MOST)]
+    stem = lock_name(name)
+    return [f"{stem}.{number}" for number in range(_MOST)]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pymysql
@@ -32,7 +33,7 @@ from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
 from consumer.target import DdlOutcome
 
 _DATABASE_EXISTS = 1007
-_TIME_IS_SECURED = (1227, 1290)
+_TIME_IS_SECURED = frozenset({1227, 1290})
 """The right that it needs is lacking, or an option of the server is against it."""
 _SIDE_BY_SIDE = 2
 """Of one call, which is one of several: a statement that takes long holds up none of the others."""
@@ -166,29 +167,28 @@ def _merge(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[], N
 
 
 def _set_zone(cursor: pymysql.cursors.Cursor, zone: str, step: ApplyDdl) -> None:
-    try:
+    reason = f"the statement turns times of {zone} into others, and the target does not know that zone"
+    hint = "load the zone tables into the target, with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql, and run again"
+    with _refused_for({UNKNOWN_ZONE}, step, reason, hint):
         cursor.execute("SET time_zone = %s", (zone,))
-    except pymysql.MySQLError as error:
-        if errno(error) != UNKNOWN_ZONE:
-            raise
-        raise refused(
-            step,
-            f"the statement turns times of {zone} into others, and the target does not know that zone",
-            "load the zone tables into the target, with mysql_tzinfo_to_sql or mariadb-tzinfo-to-sql, and run again",
-        ) from error
 
 
 def _set_time(cursor: pymysql.cursors.Cursor, timestamp: float, step: ApplyDdl) -> None:
-    try:
+    reason = "the statement fills rows with its own time, and the target lets no session set that"
+    hint = "let the target's user set the time (secure_timestamp of MariaDB), and run again"
+    with _refused_for(_TIME_IS_SECURED, step, reason, hint):
         cursor.execute(f"SET timestamp = {timestamp!r}")
+
+
+@contextmanager
+def _refused_for(numbers: Collection[int], step: ApplyDdl, reason: str, hint: str) -> Iterator[None]:
+    """The step is refused where the server has an error of these `numbers`."""
+    try:
+        yield
     except pymysql.MySQLError as error:
-        if errno(error) not in _TIME_IS_SECURED:
+        if errno(error) not in numbers:
             raise
-        raise refused(
-            step,
-            "the statement fills rows with its own time, and the target lets no session set that",
-            "let the target's user set the time (secure_timestamp of MariaDB), and run again",
-        ) from error
+        raise refused(step, reason, hint) from error
 
 
 def _move(
