@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 PATIENCE = 180.0
 """Seconds without any executor after which a job is given up. Some clusters must first get an image, or a machine."""
 _LOOKS_EVERY = 1.0
-_FIRST_SECONDS, _STEADY_SECONDS = 20.0, 0.5
-"""How long the first executors are waited for, and for how long no more have come when all are there."""
+_FIRST_SECONDS, _STEADY_SECONDS, _STEADY_PART = 20.0, 0.5, 0.25
+"""How long the first executors are waited for, and for how long no more have come when all are there: at least so many
+seconds, and this part of the time that the last one took, as a slow cluster's come further apart."""
 
 
 def wait_for_executors(context: SparkContext) -> None:
@@ -27,11 +28,11 @@ def wait_for_executors(context: SparkContext) -> None:
     comes for a while, the jobs begin without."""
     if context.getConf().get("spark.dynamicAllocation.enabled") == "true":
         return
-    end, there, since = time.monotonic() + _FIRST_SECONDS, 0, 0.0
-    while time.monotonic() < end:
+    begin, there, took = time.monotonic(), 0, 0.0
+    while (passed := time.monotonic() - begin) < _FIRST_SECONDS:
         if (now := executors_of(context)) != there:
-            there, since = now, time.monotonic()
-        if there and time.monotonic() - since >= _STEADY_SECONDS:
+            there, took = now, passed
+        if there and passed - took >= max(_STEADY_SECONDS, took * _STEADY_PART):
             return
         time.sleep(0.05)
 

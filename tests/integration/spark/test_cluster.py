@@ -61,6 +61,26 @@ def test_the_first_load_knows_the_cores_of_all_workers() -> None:
     assert told.stdout.split() == [b"6"], told.stderr
 
 
+def test_the_jvms_have_our_flags_before_those_of_the_cluster(cluster: SparkCluster) -> None:
+    """The last of two flags counts."""
+    start = "from consumer.spark.session import start_session; from consumer.spark.settings import SparkSettings; "
+    theirs = "-XX:TieredStopAtLevel=4"
+    conf = f"(('spark.executor.extraJavaOptions', '{theirs}'), ('spark.driver.extraJavaOptions', '{theirs}'))"
+    wait = f"import sys; session = start_session(SparkSettings(sys.argv[1], {conf})); print(); input(); session.close()"
+    process = subprocess.Popen(
+        [sys.executable, "-uc", start + wait, cluster.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "\n"
+        children = [child for child in psutil.Process(process.pid).children() if "java" in child.name()]
+        jvms = [line for jvm in [*children, *cluster.executors()] if theirs in (line := jvm.cmdline())]
+        assert len(jvms) >= 2
+        assert all(line.index("-XX:TieredStopAtLevel=1") < line.index(theirs) for line in jvms)
+    finally:
+        process.communicate("\n", timeout=60)
+
+
 def kill_one(cluster: SparkCluster, killed: list[int]) -> None:
     """kill -9, of an executor whose Python workers are at work, at most twice."""
     for executor in cluster.executors():
