@@ -143,7 +143,7 @@ class DeadLetters(Protocol):
     def put(self, table: TableName, rows: Collection[BadRow]) -> None:
         """Keep the rows, each under a name that it always gets: once more is the same. Durable on return."""
 
-    def taken_in(self, table: TableName, rows: Collection[BadRow], moment: str) -> None:
+    def taken_in(self, rows: Collection[BadRow], moment: str) -> None:
         """Mark rows that are in the target now."""
 
     def path(self, table: TableName, row: BadRow) -> str:

@@ -72,8 +72,7 @@ def inspect(settings: Settings, observer: Observer, time_range: bool = False) ->
 
 
 def _not_here(reader: FsspecReader, finding: str) -> InspectResult:
-    nothing = Detected(None, None, None, None, None, None, False, "", 0)
-    return InspectResult(reader.identity, None, (), (), nothing, (finding,), "", "")
+    return InspectResult(reader.identity, None, (), (), Detected(), (finding,), "", "")
 
 
 def _below(files: Files, assembly: Assembly) -> list[str]:

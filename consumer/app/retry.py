@@ -151,7 +151,7 @@ def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progres
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for name in done:
         if parts.letters is not None:
-            parts.letters.taken_in(name, list(found[name].done.values()), moment)
+            parts.letters.taken_in(list(found[name].done.values()), moment)
 
 
 def _read_again(

@@ -138,21 +138,21 @@ def run_all(consumers: Consumers, stop: threading.Event, failed: Failed, loader:
     return _beside(consumers, call, stop, failed, loader)
 
 
-def apply_all(consumers: Consumers, command: Command, stop: threading.Event, loader: Loader | None = None) -> Results:
+def apply_all(consumers: Consumers, command: Command, stop: threading.Event) -> Results:
     """`once` or `backfill` of consumers whose rows readers see at once. Returns as `run_all`."""
 
     def call(one: _Running) -> RunResult:
         return command(one.settings, one.observer, one.loader, one.member)
 
-    return _beside(consumers, call, stop, None, loader)
+    return _beside(consumers, call, stop)
 
 
 def _beside(
     consumers: Consumers,
     call: Callable[[_Running], RunResult],
     stop: threading.Event,
-    failed: Failed | None,
-    loader: Loader | None,
+    failed: Failed | None = None,
+    loader: Loader | None = None,
 ) -> Results:
     """`failed`: who fails is begun anew; None: it is not."""
     turns: dict[str, threading.Lock] = {}

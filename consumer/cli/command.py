@@ -15,7 +15,7 @@ from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, is_several, metavar_of
 
 Body = Callable[..., int]
-"""Takes a Call and the command's own flags by name; returns the exit code."""
+"""Takes an Invocation and the command's own flags by name; returns the exit code."""
 
 
 @dataclass(frozen=True, slots=True)

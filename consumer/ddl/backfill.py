@@ -55,7 +55,7 @@ def _default(column: Column, definition: Definition, text: str, version: int, zo
         raise NotExact(f"the default {text}, which upstream computed")
     match column.family:
         case Family.BIT:
-            return str(_bits(column, definition, text))
+            return str(_bits(definition, text))
         case Family.BINARY:
             if "\ufffd" in text:
                 raise NotExact("a default that is not text; the schema file does not keep it")
@@ -68,7 +68,7 @@ def _default(column: Column, definition: Definition, text: str, version: int, zo
             return text
 
 
-def _bits(column: Column, definition: Definition, text: str) -> int:
+def _bits(definition: Definition, text: str) -> int:
     """The schema file has the bytes; those that are no UTF-8 it has lost, the statement has them."""
     if definition.bits is not None:
         return definition.bits

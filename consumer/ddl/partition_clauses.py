@@ -23,8 +23,7 @@ class PartitionClause:
     """One clause of an ALTER TABLE. `verb` is its first word, or ``PARTITION BY``, or ``REMOVE PARTITIONING``.
 
     `names` are the partitions it names (`all_of_them` for ALL), `added` those that it defines; `count` is how many it
-    adds (HASH, KEY) or COALESCE takes away; `by` is the new PARTITION BY, `validated` whether an EXCHANGE looked at the
-    rows.
+    adds (HASH, KEY) or COALESCE takes away; `by` is the new PARTITION BY.
     """
 
     verb: str
@@ -33,7 +32,6 @@ class PartitionClause:
     added: tuple[Partition, ...] = ()
     count: int = 0
     by: Partitioning | None = None
-    validated: bool = True
 
 
 def partition_clauses(statement: ParsedStatement) -> list[PartitionClause]:
@@ -101,7 +99,7 @@ def _verb(text: str, verb: str, tokens: Tokens, at: int) -> PartitionClause:
     if verb == "ADD":
         return PartitionClause(verb, added=_partitions(text, tokens, at))
     if verb == "EXCHANGE":
-        return PartitionClause(verb, (_name(tokens, at),), validated=find_words(tokens, "WITHOUT") is None)
+        return PartitionClause(verb, (_name(tokens, at),))
     if verb == "TRUNCATE" and starts(tokens, "ALL", at=at):
         return PartitionClause(verb, all_of_them=True)
     into = find_words(tokens, "INTO") if verb == "REORGANIZE" else len(tokens)

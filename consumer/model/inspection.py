@@ -36,15 +36,15 @@ class Detected:
     the changefeed that the files do not prove: their values here are likely, or TiCDC's default.
     """
 
-    dialect: Dialect | None
-    commit_ts: bool | None
-    date_separator: str | None
-    file_index_digit: int | None
-    partition_separator: bool | None
-    across_nodes: bool | None
-    table_ids: bool
-    architecture: str
-    sampled: int
+    dialect: Dialect | None = None
+    commit_ts: bool | None = None
+    date_separator: str | None = None
+    file_index_digit: int | None = None
+    partition_separator: bool | None = None
+    across_nodes: bool | None = None
+    table_ids: bool = False
+    architecture: str = ""
+    sampled: int = 0
     unproven: tuple[str, ...] = ()
 
 

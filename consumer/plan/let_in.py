@@ -110,7 +110,7 @@ class _LetIn:
             return False
         if not {life.end.path, *(file.path for file in todo)} <= self._pending or self._taken(life, todo):
             return False
-        self._begin(life, name, todo)
+        self._begin(name, todo)
         return True
 
     def _pass_over(self, life: Life) -> None:
@@ -126,7 +126,7 @@ class _LetIn:
             self._skip([*done, *todo[:taken]], NOT_MADE)
             self._empty(life)
             name, todo = None, todo[taken:]
-        self._begin(life, name, todo)
+        self._begin(name, todo)
 
     def _taken(self, life: Life, todo: list[SchemaFile]) -> int:
         """How many of `todo` cannot be executed, as the target has another table of a name that they give since."""
@@ -140,7 +140,7 @@ class _LetIn:
             last += 1
         return last
 
-    def _begin(self, life: Life, name: TableName | None, todo: Iterable[SchemaFile]) -> None:
+    def _begin(self, name: TableName | None, todo: Iterable[SchemaFile]) -> None:
         if name is not None:
             self._begins[name].append(self._standings.there[name].since + 1)
         for file in todo:

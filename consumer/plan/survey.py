@@ -34,15 +34,12 @@ def survey_options(catalog: Catalog, files: Sequence[DataFile]) -> Detected:
     table_ids = any(file.table and is_table_id(file.root) for file in catalog.files)
     widths = Counter(len(file.path.rpartition(".")[0]) - len(_without_digits(file.path)) for file in files)
     return Detected(
-        dialect=None,
-        commit_ts=None,
         date_separator=levels.most_common(1)[0][0] if levels else None,
         file_index_digit=min(widths) if widths else None,
         partition_separator=_partition_separator(catalog, folders - years),
         across_nodes=across,
         table_ids=table_ids,
         architecture=_architecture(catalog, bool(across) or table_ids),
-        sampled=0,
         unproven=("date-separator", "enable-partition-separator") if doubtful else (),
     )
 

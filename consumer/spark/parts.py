@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.accumulators import AccumulatorParam
@@ -56,7 +57,7 @@ class PartsOfLoads:
         number = next(self._numbers)
         self._listeners[number] = moved
         try:
-            yield _Teller(self._told, number)
+            yield partial(_add, self._told, number)
         finally:
             del self._listeners[number]
 
@@ -66,11 +67,6 @@ class PartsOfLoads:
             listener(part)
 
 
-class _Teller:
-    """Adds parts to the accumulator, on an executor."""
-
-    def __init__(self, told: Accumulator[_Told], number: int) -> None:
-        self._told, self._number = told, number
-
-    def __call__(self, part: LoadPart) -> None:
-        self._told.add(((self._number, part),))
+def _add(told: Accumulator[_Told], number: int, part: LoadPart) -> None:
+    """On an executor."""
+    told.add(((number, part),))

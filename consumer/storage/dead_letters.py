@@ -53,7 +53,7 @@ class LetterFolder:
         with ThreadPoolExecutor(_THREADS, "letters") as pool:
             list(pool.map(write, rows))
 
-    def taken_in(self, table: TableName, rows: Collection[BadRow], moment: str) -> None:
+    def taken_in(self, rows: Collection[BadRow], moment: str) -> None:
         files = open_files(self.settings)
         for row in rows:
             body = _read(files.read_if_there(row.letter, _MOST_BYTES)) if row.letter else None

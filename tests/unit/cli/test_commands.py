@@ -51,7 +51,6 @@ PARTLY = RunResult(
 def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "changefeed.toml").write_text('[sink]\nprotocol = "canal-json"\n', encoding="utf-8")
-    nothing = Detected(None, None, None, None, None, None, False, "", 0)
     results = {
         "plan": PlanResult(T1, ()),
         "status": StatusResult(None, 0, None, ()),
@@ -59,7 +58,7 @@ def test_the_example_of_the_help_runs(command, app: FakeApp, tmp_path, monkeypat
         "forget": "removed",
         "verify": VerifyResult((), 0.0),
         "retry": RetryResult((), 0.0),
-        "inspect": InspectResult("file:///data/cdc", T1, (), (), nothing, (), "[sink]", "storage-consumer once"),
+        "inspect": InspectResult("file:///data/cdc", T1, (), (), Detected(), (), "[sink]", "storage-consumer once"),
     }
     app.result = results.get(command.name, RunResult())
     words = shlex.split(command.example)

@@ -44,7 +44,7 @@ class FileTables:
 
     def matching(self, table: str, columns: str, keys: Sequence[Row]) -> Rows:
         same = f"FROM storage_consumer.{table} t SEMI JOIN ({_incoming(table)}) g USING ({', '.join(KEYS[table])})"
-        return self.run(f"SELECT {columns} {same}", _json(keys)) if keys else ()
+        return self.run(f"SELECT {columns} {same}", json.dumps(keys)) if keys else ()
 
     def put(self, table: str, rows: Sequence[Row]) -> None:
         last = {tuple(row[part] for part in KEYS[table]): row for row in rows}
@@ -54,21 +54,19 @@ class FileTables:
     def remove(self, table: str, keys: Sequence[Row]) -> None:
         same = " AND ".join(f"t.{part} = g.{part}" for part in KEYS[table])
         if keys:
-            self.run(f"DELETE FROM storage_consumer.{table} t USING ({_incoming(table)}) g WHERE {same}", _json(keys))
+            self.run(
+                f"DELETE FROM storage_consumer.{table} t USING ({_incoming(table)}) g WHERE {same}", json.dumps(keys)
+            )
 
     def append(self, table: str, rows: Sequence[Row]) -> None:
         if rows:
-            self.run(f"INSERT INTO storage_consumer.{table} BY NAME {_incoming(table)}", _json(rows))
+            self.run(f"INSERT INTO storage_consumer.{table} BY NAME {_incoming(table)}", json.dumps(rows))
 
 
 def _incoming(table: str) -> str:
     """The rows of a JSON text as those of `table`."""
     shape = json.dumps([dict(schema.TABLES[table])])
     return f"SELECT unnest(from_json(?, '{shape}'), recursive := true)"
-
-
-def _json(rows: Sequence[Row]) -> str:
-    return json.dumps(rows)
 
 
 def ddl_state(connection: duckdb.DuckDBPyConnection, name: str, wanted: DdlId) -> DdlState | None:

@@ -39,9 +39,9 @@ def delete_statements(target: LoadTarget, rows: pa.Table, plain: bool = False) -
         yield head.encode() + piece.text
 
 
-def key_conditions(target: LoadTarget, rows: pa.Table, plain: bool = False) -> pa.Array:
-    """Of each of `rows`, the condition that a row has its key. Raises CorruptFile."""
-    return _have(target, key_literals(target, rows, target.key, plain))
+def key_conditions(target: LoadTarget, rows: pa.Table) -> pa.Array:
+    """Of each of `rows`, the condition that a row has its key, in one line, for a file. Raises CorruptFile."""
+    return _have(target, key_literals(target, rows, target.key, plain=True))
 
 
 def _have(target: LoadTarget, literals: list[pa.Array]) -> pa.Array:

@@ -78,7 +78,7 @@ class MySqlScript:
         values = zip(target.names, literals(target, rows, plain=True), strict=True)
         changed = [sql(f"{quote(name)} = ", value) for name, value in values if name not in settings.computed]
         kept = "".join(f", {quote(name)} = {quote(name)}" for name in target.own)  # else ON UPDATE gives them the time
-        where = key_conditions(target, rows, plain=True)
+        where = key_conditions(target, rows)
         start = f"UPDATE {table_of(target)} SET "
         yield from sql(start, sql(*changed, between=", "), f"{kept} WHERE ", where, ";\n").to_pylist()
 
