@@ -149,16 +149,21 @@ def manager_of(
     wait = settings.max_wait if wait is None else wait
     if settings.peers and settings.consistency is Consistency.SNAPSHOT and parts.member is None:
         raise goes_with_others(settings)
-    if parts.letters is not None:
-        patiently("reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, wait)
-    observer.tell(NowDoing("asks the target for its progress"))
-    progress = patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
+    progress = acquired(parts, observer, wait)
     ports = Ports(parts.reader, parts.loader, parts.sink, observer, parts.letters, parts.member)
     manager = ConsumerManager(ports, parts.options, progress)
     if before is not None:
         manager.follow(before)
     manager.ledger.begin(partial(start_of, settings, parts.options.dialect))
     return manager
+
+
+def acquired(parts: Parts, observer: Observer, wait: float) -> Progress:
+    """The progress, of which this process is the one writer now; bad rows can be kept. Retried for `wait` seconds."""
+    if parts.letters is not None:
+        patiently("reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, wait)
+    observer.tell(NowDoing("asks the target for its progress"))
+    return patiently("reach the target", partial(parts.sink.acquire, parts.reader.identity), observer, wait)
 
 
 def goes_with_others(settings: Settings) -> BadConfig:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
-from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts
+from consumer.app.parts import READS_CHECKPOINT, Parts, acquired, listing_of, open_parts
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, StorageUnavailable
 from consumer.model.bad_rows import ROW_DIGITS, BadRow, first_of
@@ -18,7 +17,6 @@ from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.result import RetryResult, TableRetry
 from consumer.model.timekeeper import now
-from consumer.pipeline.retry import patiently
 from consumer.ports import Loader, Observer
 
 _SHOWN = 3
@@ -32,13 +30,7 @@ def retry(
     started = now()
     with open_parts(settings, loader) as all_parts:
         parts = all_parts.alone
-        if parts.letters is not None:
-            patiently(
-                "reach dead-letters", partial(parts.letters.check, parts.reader.identity), observer, settings.max_wait
-            )
-        observer.tell(NowDoing("asks the target for its progress"))
-        acquire = partial(parts.sink.acquire, parts.reader.identity)
-        progress = patiently("reach the target", acquire, observer, settings.max_wait)
+        progress = acquired(parts, observer, settings.max_wait)
         parts.sink.rest()
         tables = [name for name in progress.lacking if wanted(name)]
         if progress.lacking and not tables:

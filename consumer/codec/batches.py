@@ -52,6 +52,13 @@ def are_puts(changes: pa.Table) -> pa.ChunkedArray:
     return changes.column(PUT) if PUT in changes.column_names else pc.greater(changes.column("n"), 0)
 
 
+def added_and_removed(changes: pa.Table) -> tuple[int, int]:
+    """How many copies the net changes of a table with no key add, and how many they remove."""
+    copies = changes.column("n")
+    added, removed = (copies.filter(wanted(copies, 0)) for wanted in (pc.greater, pc.less))
+    return int(pc.sum(added, min_count=0).as_py()), -int(pc.sum(removed, min_count=0).as_py())
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where each row of a block comes from: its series, and its place in that series, counted from 0."""

@@ -79,6 +79,11 @@ def qualified(*names: str) -> str:
     return ".".join(map(quote, names))
 
 
+def literal(text: str) -> str:
+    """`text` as a literal of MySQL and TiDB, under an sql_mode in which backslashes count."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
 class _Named(Protocol):
     """A column, an index, or whatever else has a name within a table."""
 

@@ -9,19 +9,19 @@ from consumer.errors import BadConfig
 from consumer.model.signals_later import signals_later
 from consumer.target import CommitTogether, OtherServer, Sink, TargetOptions
 
+_SERVERS = ("mysql", "mariadb", "tidb")
+
 TARGETS = {
-    "mysql": "consumer.sink.mysql.sink",
-    "mariadb": "consumer.sink.mysql.sink",
-    "tidb": "consumer.sink.mysql.sink",
+    **dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink"),
     "duckdb": "consumer.sink.duckdb.sink",
     "memory": "consumer.sink.memory.sink",
 }
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
 ONE_AT_A_TIME = frozenset({"duckdb"})
 """Schemes of targets that one consumer at a time can take, whatever its name."""
-OTHERS = dict.fromkeys(("mysql", "mariadb", "tidb"), "consumer.sink.mysql.other")
+OTHERS = dict.fromkeys(_SERVERS, "consumer.sink.mysql.other")
 """By scheme, the module whose ``open_other(uri, options)`` opens a server that a target can be compared with."""
-TOGETHER = dict.fromkeys(("mysql", "mariadb", "tidb"), "consumer.sink.mysql.sink")
+TOGETHER = dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink")
 """By scheme, the module whose ``commit_together(shares)`` commits what several consumers have staged."""
 _TESTS_OWN = "memory"
 """The scheme of a target that ends with its process. It is for tests, so messages do not name it."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
 from consumer.ports import Found, Moved, RangeReader, Told
-from consumer.spark.jobs import numbers, numbers_in
+from consumer.spark.failures import first_error
+from consumer.spark.jobs import numbers, numbers_in, parts_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,12 +62,7 @@ def compared(
     def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import compare_parts
 
-        rows = [
-            (bucket.as_py(), body.as_buffer())
-            for batch in batches
-            for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
-        ]
-        if rows:
+        if rows := list(parts_in(batches)):
             yield _body_batch(compare_parts(rows, meeting))
 
     comparer = meeting.comparer
@@ -83,8 +79,6 @@ def compared(
 
 def added(results: DataFrame, task: CheckTask, found: Found) -> Counted:
     """What all buckets of `compared` found together; `found` gets their rows to mend. Raises what a bucket met."""
-    from consumer.spark.check_tasks import first_error
-
     rows = results.toLocalIterator(prefetchPartitions=True) if task.mending else results.collect()
     counted, errors = Counted(), []
     for row in rows:

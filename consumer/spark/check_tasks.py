@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from consumer.codec.batches import META, change_schema
 from consumer.codec.shaped import fitting
-from consumer.errors import ConsumerError, Retryable
+from consumer.errors import ConsumerError
 from consumer.fold.forms import folded, net_rows
 from consumer.fold.identity import row_codes
 from consumer.model.check import CheckTask, Counted, Era, Origin
@@ -22,6 +23,7 @@ from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_forms import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
+from consumer.spark.failures import first_error
 from consumer.spark.folding import decode_files, decode_folded
 from consumer.spark.meeting import HELD, Meeting, Part
 from consumer.spark.tasks import FAILED, of_table
@@ -139,12 +141,6 @@ def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], meeting: Meeting) -> C
         return of_table(error, meeting.task.target)
 
 
-def first_error(results: Iterable[object]) -> ConsumerError | None:
-    """The error to tell of: one that may pass counts before others, which may only follow from it."""
-    errors = [result for result in results if isinstance(result, ConsumerError)]
-    return min(errors, key=lambda error: not isinstance(error, Retryable), default=None)
-
-
 def compare_alone(
     task: CheckTask,
     comparer: Comparer,
@@ -158,19 +154,15 @@ def compare_alone(
     what its parts met."""
     meeting = Meeting(task, comparer, buckets)
     parts: dict[int, list[bytes]] = {}
-    for bucket, body in other_buckets(range(other.ranges), other, meeting) if other is not None else ():
-        _raise_if_failed(bucket, body)
+    beside = () if other is None else other_buckets(range(other.ranges), other, meeting)
+    told = (told_buckets(n, era.task.slices, meeting, reader, moved) for n, era in enumerate(task.eras))
+    for bucket, body in chain(beside, *told, held_buckets(range(comparer.ranges), meeting)):
+        if bucket == FAILED:
+            raise pickle.loads(body)
         parts.setdefault(bucket, []).append(body)
-    for number, era in enumerate(task.eras):
-        for bucket, body in told_buckets(number, era.task.slices, meeting, reader, moved):
-            _raise_if_failed(bucket, body)
-            parts.setdefault(bucket, []).append(body)
     counted = Counted()
     for body in parts.pop(ASIDE, []):
         counted = counted.plus(pickle.loads(body), task.show)
-    for bucket, body in held_buckets(range(comparer.ranges), meeting):
-        _raise_if_failed(bucket, body)
-        parts.setdefault(bucket, []).append(body)
     for bucket in sorted(parts):
         more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), meeting)
         counted = counted.plus(more, task.show)
@@ -183,13 +175,6 @@ def _aside(stats: Sequence[FileStat], last: bool) -> Counted:
     """`last`: the era ends at the table's watermark."""
     later = frozenset(stat.path for stat in stats if stat.next_ts) if last else frozenset()
     return Counted(aside=tuple(row for stat in stats for row in stat.aside), later=later)
-
-
-def _raise_if_failed(bucket: int, body: bytes) -> None:
-    if bucket == FAILED:
-        error = pickle.loads(body)
-        assert isinstance(error, ConsumerError)
-        raise error
 
 
 def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:

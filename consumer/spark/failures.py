@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
-from consumer.errors import BadConfig, ConsumerError, JobBroken
+from consumer.errors import BadConfig, ConsumerError, JobBroken, Retryable
 from consumer.spark.settings import SparkSettings
 
 _PYTHON_HINT = (
@@ -38,6 +39,12 @@ def told(error: Exception, settings: SparkSettings) -> ConsumerError:
         if any(word in cause for word in words):
             raise BadConfig(f"Spark cannot run a job on {settings.master}: {cause}", hint=hint) from error
     return JobBroken(f"Spark's job ended early: {cause}", hint="run again; nothing is lost")
+
+
+def first_error(results: Iterable[object]) -> ConsumerError | None:
+    """The error to tell of: one that may pass counts before others, which may only follow from it."""
+    errors = [result for result in results if isinstance(result, ConsumerError)]
+    return min(errors, key=lambda error: not isinstance(error, Retryable), default=None)
 
 
 def first_cause(text: str) -> str:

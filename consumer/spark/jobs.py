@@ -41,6 +41,13 @@ def numbers_in(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
+def parts_in(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Buffer]]:
+    """The parts that came to one task: each behind its partition and its bucket."""
+    for batch in batches:
+        for bucket, body in zip(batch.column(1), batch.column(2), strict=True):
+            yield bucket.as_py(), body.as_buffer()
+
+
 def results(rows: DataFrame, run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> list[Pickled]:
     """Those that `run` makes of `rows` in tasks, by `result_batch`."""
     return [(row.task, row.body) for row in rows.mapInArrow(run, "task int, body binary").collect()]

@@ -16,7 +16,7 @@ import pyarrow as pa
 from consumer.model.load import LoadTask
 from consumer.ports import Moved, RangeReader
 from consumer.spark.exchange import Exchange
-from consumer.spark.jobs import Pickled, numbers, numbers_in, result_batch, results
+from consumer.spark.jobs import Pickled, numbers, numbers_in, parts_in, result_batch, results
 from consumer.spark.sizes import Group, batches_of
 from consumer.spark.tasks import FAILED, STATS, Part, decode_to_buckets, write_buckets
 from consumer.target import Writer
@@ -64,11 +64,7 @@ def shuffled(spark: SparkSession, load: Large, partitions: int) -> list[Pickled]
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # A partition of one bucket is held whole anyway; Spark's sort, which can spill, is for more.
-        rows = (
-            (bucket.as_py(), body.as_buffer())
-            for batch in batches
-            for bucket, body in zip(batch.column(1), batch.column(2), strict=True)
-        )
+        rows = parts_in(batches)
         yield from load.results(rows if buckets > partitions else iter(sorted(rows, key=lambda row: row[0])), buckets)
 
     parts = numbers(spark, len(load.shares)).mapInArrow(decode, "partition int, bucket int, body binary")

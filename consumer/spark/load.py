@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from consumer.errors import ConsumerError, NoExecutors, Retryable
+from consumer.errors import ConsumerError, NoExecutors
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
-from consumer.spark.failures import told
+from consumer.spark.failures import first_error, told
 from consumer.spark.settings import SparkSettings
 from consumer.spark.sizes import (
     MOST_PARTS,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from consumer.spark.exchange import Exchange
     from consumer.spark.jobs import Pickled
     from consumer.spark.session import Session
-
-Result = FileStat | Receipt | ConsumerError
+    from consumer.spark.tasks import Result
 
 
 class SparkLoader:
@@ -227,13 +226,10 @@ def _exchange(session: Session, large: bool) -> AbstractContextManager[Exchange]
     return in_files() if session.one_machine and large else nullcontext(SHUFFLED)
 
 
-def _outcome(task: LoadTask, results: Sequence[FileStat | Receipt | ConsumerError]) -> LoadOutcome:
-    """A Retryable error counts before a fatal one: the fatal one may only follow from it."""
-    errors = [result for result in results if isinstance(result, ConsumerError)]
-    errors.sort(key=lambda error: not isinstance(error, Retryable))
+def _outcome(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
     return LoadOutcome(
         task,
         tuple(result for result in results if isinstance(result, FileStat)),
         tuple(result for result in results if isinstance(result, Receipt)),
-        errors[0] if errors else None,
+        first_error(results),
     )

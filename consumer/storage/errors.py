@@ -4,8 +4,8 @@ here."""
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from consumer.errors import BadConfig, ConsumerError, StorageUnavailable
 from consumer.model.texts import one_line
@@ -104,30 +104,19 @@ _REASONS_BY_CODE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Translated:
+@contextmanager
+def translated(settings: StorageSettings, what: str, path: str = "", doing: str = "read") -> Iterator[None]:
     """A context in which a foreign error becomes a ConsumerError, chained; other errors pass.
 
     `what` is what was being read, for the sentence; `path` its path below the upstream URI ("" for the whole); `doing`
     is the verb.
     """
-
-    settings: StorageSettings
-    what: str
-    path: str = ""
-    doing: str = "read"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if (
-            error is not None
-            and (found := translate(error, self.settings, self.what, self.path, self.doing)) is not None
-        ):
+    try:
+        yield
+    except BaseException as error:
+        if (found := translate(error, settings, what, path, doing)) is not None:
             raise found from error
+        raise
 
 
 def translate(

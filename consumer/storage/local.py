@@ -14,7 +14,7 @@ from consumer.errors import StorageUnavailable
 from consumer.model.durable import put_in_place
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
-from consumer.storage.errors import Translated
+from consumer.storage.errors import translated
 from consumer.storage.files import changed, check_length
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
@@ -27,23 +27,23 @@ class LocalFiles:
     settings: StorageSettings
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        with Translated(self.settings, "the storage"):
+        with translated(self.settings, "the storage"):
             found: list[StoredFile] = []
             self._collect(found, "", os.scandir(self.settings.prefix), spans, (self.settings.prefix,))
             return found
 
     def folders(self) -> list[str]:
-        with Translated(self.settings, "the storage"), os.scandir(self.settings.prefix) as entries:
+        with translated(self.settings, "the storage"), os.scandir(self.settings.prefix) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with Translated(self.settings, "file", file.path), self._open(file.path) as opened:
+        with translated(self.settings, "file", file.path), self._open(file.path) as opened:
             if file.stamp and str(os.fstat(opened.fileno()).st_mtime_ns) != file.stamp:
                 raise changed(file.path)
             return check_length(file, offset, length, _filled(opened, offset, length))
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        with Translated(self.settings, "file", path):
+        with translated(self.settings, "file", path):
             try:
                 with self._open(path) as file:
                     return _filled(file, 0, length)
@@ -52,7 +52,7 @@ class LocalFiles:
                 return None
 
     def write(self, path: str, content: bytes) -> None:
-        with Translated(self.settings, "file", path, "write"):
+        with translated(self.settings, "file", path, "write"):
             place = self._absolute(path)
             folder = os.path.dirname(place)
             os.makedirs(folder, exist_ok=True)

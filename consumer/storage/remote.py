@@ -14,7 +14,7 @@ from consumer.errors import BadConfig
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
 from consumer.storage.azure import blobs, download
-from consumer.storage.errors import Translated, refusal
+from consumer.storage.errors import refusal, translated
 from consumer.storage.files import changed, check_length, nanoseconds
 from consumer.storage.settings import StorageSettings
 from consumer.storage.spans import Spans
@@ -32,17 +32,17 @@ class RemoteFiles:
     settings: StorageSettings
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        with Translated(self.settings, "the storage"):
+        with translated(self.settings, "the storage"):
             # Each folder with a span is at least one request of its own, often three with what is above and beside it.
             found = self._listed("", spans) if spans.count > 3 * _PAGE * len(spans.all) else self._found()
             return [file for file in found if spans.covering(file.path) is None]
 
     def folders(self) -> list[str]:
-        with Translated(self.settings, "the storage"):
+        with translated(self.settings, "the storage"):
             return self._look("")[1]
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with Translated(self.settings, "file", file.path):
+        with translated(self.settings, "file", file.path):
             try:
                 content = self._range(file.path, offset, length, file.stamp)
             except Exception as error:
@@ -52,7 +52,7 @@ class RemoteFiles:
             return check_length(file, offset, length, content)
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        with Translated(self.settings, "file", path):
+        with translated(self.settings, "file", path):
             try:
                 return self._range(path, 0, length)
             except FileNotFoundError:  # Google's storage; of a bucket that is not there, too
@@ -66,7 +66,7 @@ class RemoteFiles:
                 raise
 
     def write(self, path: str, content: bytes) -> None:
-        with Translated(self.settings, "file", path, "write"):
+        with translated(self.settings, "file", path, "write"):
             self._filesystem().pipe_file(f"{self.settings.base}/{path}", content)
 
     def _found(self) -> Iterable[StoredFile]:

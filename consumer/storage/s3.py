@@ -17,7 +17,7 @@ from typing import Any
 from consumer.errors import StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
-from consumer.storage.errors import Translated, refusal
+from consumer.storage.errors import refusal, translated
 from consumer.storage.files import changed, check_length, nanoseconds
 from consumer.storage.patience import patiently
 from consumer.storage.s3_client import s3_client
@@ -66,7 +66,7 @@ class S3Files:
     settings: StorageSettings
 
     def scan(self, spans: Spans) -> list[StoredFile]:
-        with Translated(self.settings, "the storage"):
+        with translated(self.settings, "the storage"):
             parts = list(_parts(spans))
             if len(parts) > 1:
                 try:
@@ -82,12 +82,12 @@ class S3Files:
                 return self._walk(spans, "", None, in_order=False, leaps=False).found
 
     def folders(self) -> list[str]:
-        with Translated(self.settings, "the storage"):
+        with translated(self.settings, "the storage"):
             found = self._page({"Delimiter": "/"}).get("CommonPrefixes", ())
         return [entry["Prefix"][len(self._key("")) :].rstrip("/") for entry in found]
 
     def read(self, file: Stored, offset: int, length: int) -> bytes:
-        with Translated(self.settings, "file", file.path):
+        with translated(self.settings, "file", file.path):
             try:
                 content = self._range(file.path, offset, length, file.stamp)
             except Exception as error:
@@ -97,7 +97,7 @@ class S3Files:
             return check_length(file, offset, length, content)
 
     def read_if_there(self, path: str, length: int) -> bytes | None:
-        with Translated(self.settings, "file", path):
+        with translated(self.settings, "file", path):
             try:
                 return self._range(path, 0, length)
             except Exception as error:
@@ -109,7 +109,7 @@ class S3Files:
 
     def write(self, path: str, content: bytes) -> None:
         request = {"Bucket": self.settings.bucket, "Key": self._key(path), "Body": content}
-        with Translated(self.settings, "file", path, "write"):
+        with translated(self.settings, "file", path, "write"):
             patiently(lambda: s3_client(self.settings).call("put_object", **request))
 
     def _walk(self, spans: Spans, after: str, end: str | None, in_order: bool, leaps: bool = True) -> _Walk:

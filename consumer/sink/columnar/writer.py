@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from consumer.codec.batches import added_and_removed
 from consumer.errors import RowRefused
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget, Receipt
@@ -60,11 +61,7 @@ class ParquetSession:
 
     def write_multiset(self, target: LoadTarget, changes: pa.Table, window: Window) -> Receipt:
         """Stage the net copies of rows of a table with no key; the driver looks whether `window` is already there."""
-        copies = changes.column("n")
-        added = pc.sum(pc.filter(copies, pc.greater(copies, 0)), min_count=0).as_py()
-        removed = pc.sum(pc.filter(copies, pc.less(copies, 0)), min_count=0).as_py()
-        staged = self._stage(target, changes, {"n": copies})
-        return Receipt(int(added), -int(removed), staged)
+        return Receipt(*added_and_removed(changes), self._stage(target, changes, {"n": changes.column("n")}))
 
     def write_copies(self, target: LoadTarget, rows: pa.Table) -> Receipt:
         """Stage how many copies of rows there must be."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from consumer.errors import BadConfig, ConsumerError, TableError
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
+from consumer.sink import OTHERS
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
@@ -17,7 +18,6 @@ from consumer.sink.mysql.tables.alike import check_alike
 from consumer.sink.mysql.tables.describe import base_tables_in
 from consumer.target import ArrowTable, Comparer, LoadRequest, OtherServer, TargetOptions
 
-SCHEMES = ("mysql", "mariadb", "tidb")
 _TOO_OLD = ("(error 8055)", "(error 9006)")
 
 
@@ -48,7 +48,7 @@ class MySqlOther:
             driver.close()
 
     def is_at(self, uri: str) -> bool:
-        if urlsplit(uri).scheme not in SCHEMES:
+        if urlsplit(uri).scheme not in OTHERS:
             return False
         own, other = (_identity(one) for one in (self._settings, MySqlSettings.from_uri(uri, name=self._settings.name)))
         return own == other

@@ -22,7 +22,7 @@ from consumer.sink.mysql.progress.epochs import LOADS, TURN, check_proofs, raise
 from consumer.sink.mysql.progress.lease import LeaseLock
 from consumer.sink.mysql.progress.migrate import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
-from consumer.sink.mysql.server.connection import Flavor, FlavorName
+from consumer.sink.mysql.server.connection import FlavorName, greeted
 from consumer.sink.mysql.server.driver import Driver
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.server.statement_sessions import mark, unmark, wait_for_listening
@@ -152,7 +152,7 @@ class MySqlSink:
     def apply_ddls(self, steps: Sequence[ApplyDdl], unfinished: Mapping[DdlId, DdlRecord]) -> Sequence[DdlOutcome]:
         epoch = self._epoch
         with self._statements.cursor() as cursor:
-            flavor = Flavor.parse(cursor.connection.get_server_info()).name
+            flavor = greeted(cursor.connection).name
             answers = plan_ddls(cursor, steps, unfinished, flavor, self._settings.time_zone)
         planned = [answer for answer in answers if isinstance(answer, PlannedDdl)]
         if planned:

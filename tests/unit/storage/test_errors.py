@@ -10,7 +10,7 @@ import fsspec.exceptions
 import pytest
 
 from consumer.errors import BadConfig, ConsumerError, StorageUnavailable
-from consumer.storage.errors import Translated, translate
+from consumer.storage.errors import translate, translated
 from consumer.storage.settings import StorageSettings
 
 SETTINGS = StorageSettings.from_uri("s3://bucket/p?access-key=AK&secret-access-key=s3cr3t")
@@ -91,7 +91,7 @@ def test_every_error_of_botocore_has_a_branch() -> None:
 def test_bugs_are_not_disguised(name: str) -> None:
     bug = getattr(builtins, name)("x")
     assert translate(bug, SETTINGS, "the storage") is None
-    with pytest.raises(type(bug)), Translated(SETTINGS, "the storage"):
+    with pytest.raises(type(bug)), translated(SETTINGS, "the storage"):
         raise bug
 
 
@@ -104,7 +104,7 @@ def _refused() -> None:
 
 def test_the_cause_is_chained_and_its_code_decides() -> None:
     sentence = r"cannot read file s3://bucket/p/db/t: access is denied \(InvalidAccessKeyId\)"
-    with pytest.raises(BadConfig, match=sentence) as caught, Translated(SETTINGS, "file", "db/t"):
+    with pytest.raises(BadConfig, match=sentence) as caught, translated(SETTINGS, "file", "db/t"):
         _refused()
     assert isinstance(caught.value.__cause__, PermissionError)
 

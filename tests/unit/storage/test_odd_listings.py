@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -45,16 +46,8 @@ class Server:
 
 def listed(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(S3Files, "_page", lambda self, request: server.page(request))
-    monkeypatch.setattr(s3, "Translated", _Nothing)
+    monkeypatch.setattr(s3, "translated", lambda *_: nullcontext())
     return [file.path for file in S3Files(SETTINGS).scan(READ)]
-
-
-class _Nothing:
-    def __init__(self, *_: object) -> None: ...
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 @pytest.mark.parametrize(

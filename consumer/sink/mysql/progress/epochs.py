@@ -26,7 +26,7 @@ from collections.abc import Collection, Sequence
 import pymysql
 
 from consumer.errors import LeaseHeld, ProgressMoved
-from consumer.sink.mysql.server.connection import SESSION_MARK, Flavor, Purpose, check_session
+from consumer.sink.mysql.server.connection import SESSION_MARK, Purpose, check_session, greeted
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.progress_rows import holder_text
 
@@ -207,7 +207,7 @@ def _make_lane(cursor: pymysql.cursors.Cursor, name: str, lane: int) -> None:
 
 
 def _slots(cursor: pymysql.cursors.Cursor) -> int:
-    return TIDB_SLOTS if Flavor.parse(cursor.connection.get_server_info()).name == "tidb" else 1
+    return TIDB_SLOTS if greeted(cursor.connection).name == "tidb" else 1
 
 
 def _raised(epoch: int) -> int:

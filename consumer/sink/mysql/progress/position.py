@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pymysql
 
-from consumer.sink.mysql.server.connection import Flavor
+from consumer.sink.mysql.server.connection import greeted
 from consumer.sink.mysql.server.errors import NOT_TOLD, errno
 
 _GTIDS = {"mariadb": "@@global.gtid_binlog_pos", "mysql": "@@global.gtid_executed"}
@@ -23,7 +23,7 @@ def position(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
 
 
 def _asked(cursor: pymysql.cursors.Cursor) -> tuple[str, str]:
-    flavor = Flavor.parse(cursor.connection.get_server_info())
+    flavor = greeted(cursor.connection)
     if flavor.name == "tidb":
         cursor.execute("SELECT @@tidb_current_ts")
         return "tso", str(cursor.fetchone()[0])

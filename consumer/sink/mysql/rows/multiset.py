@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
+from consumer.codec.batches import added_and_removed
 from consumer.errors import CannotBeExact, RowRefused
 from consumer.fold.identity import identities
 from consumer.model.columns import Family
@@ -59,15 +60,6 @@ def apply(
     return receipt
 
 
-def added_and_removed(changes: pa.Table) -> tuple[int, int]:
-    """How many copies `changes` (with ``n int64``) add, and how many they remove."""
-    counts = changes.column("n")
-    return (
-        _total(changes.filter(pc.greater(counts, 0))),
-        -_total(changes.filter(pc.less(counts, 0))),
-    )
-
-
 def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Table, packet: int) -> tuple[int, int]:
     """Make of each of `rows` the ``n`` copies that must be there, in the transaction at hand; how many copies it has
     added and removed. Raises RowRefused, CorruptFile, CannotBeExact; pymysql's errors pass through."""
@@ -80,7 +72,7 @@ def make_copies(cursor: pymysql.cursors.Cursor, target: LoadTarget, rows: pa.Tab
     added, removed = (more.filter(wanted(more.column("n"), 0)) for wanted in (pc.greater, pc.less))
     _remove(cursor, target, removed, packet)
     replace.put(cursor, target, _copies(added), packet, "INSERT")
-    return _total(added), -_total(removed)
+    return added_and_removed(more)
 
 
 def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName) -> int:
@@ -101,10 +93,6 @@ def _locked_progress(cursor: pymysql.cursors.Cursor, name: str, table: TableName
     )
     row = cursor.fetchone()
     return int(row[0]) if row else 0
-
-
-def _total(changes: pa.Table) -> int:
-    return int(pc.sum(changes.column("n"), min_count=0).as_py())
 
 
 def _copies(changes: pa.Table) -> pa.Table:

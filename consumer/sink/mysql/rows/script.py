@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
-from consumer.model.names import quote
+from consumer.model.names import literal, quote
 from consumer.sink.mysql.progress.epochs import TURN
 from consumer.sink.mysql.rows.batches import joined
 from consumer.sink.mysql.rows.deletes import delete_statements, key_conditions
@@ -33,8 +33,8 @@ class MySqlScript:
     def begin(self, turn: str) -> bytes:
         """The transaction is over before it begins where it is another turn: a subquery has two rows then. Who takes
         the target waits for its end."""
-        now = f"({TURN.format(_text(self.settings.name))} FOR UPDATE)"
-        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {now} <=> {_text(turn)}"
+        now = f"({TURN.format(literal(self.settings.name))} FOR UPDATE)"
+        moved = f"SELECT 'gone on' FROM (SELECT 1 UNION ALL SELECT 2) two WHERE NOT {now} <=> {literal(turn)}"
         return f"{self._session()};\nSTART TRANSACTION;\nSET @storage_consumer_moved = ({moved});\n".encode()
 
     def write(self, target: LoadTarget, rows: pa.Table, there: bool) -> Iterator[bytes]:
@@ -94,7 +94,3 @@ class MySqlScript:
         computed = mysql_target(target).computed
         values = zip(target.names, literals(target, rows, plain=True), strict=True)
         return sql("(", sql(*(value for name, value in values if name not in computed), between=","), "),")
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

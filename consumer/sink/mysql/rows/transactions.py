@@ -11,7 +11,7 @@ from consumer.errors import TargetBusy
 from consumer.model import patience
 from consumer.sink.mysql.progress.epochs import check_epoch, leave_proof, new_proof
 from consumer.sink.mysql.server import connection as server
-from consumer.sink.mysql.server.connection import Flavor, connect, wait_for_locks
+from consumer.sink.mysql.server.connection import connect, greeted, wait_for_locks
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.settings import MySqlSettings
 
@@ -121,4 +121,4 @@ class Transactions:
 
 
 def _is_tidb(connection: pymysql.Connection) -> bool:
-    return Flavor.parse(connection.get_server_info()).name == "tidb"
+    return greeted(connection).name == "tidb"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from types import TracebackType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
+from consumer.codec.batches import added_and_removed
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import Window
@@ -51,8 +52,8 @@ class MySqlWriter:
     driver: int = 0
     folder: str = ""
 
-    def session(self) -> MySqlSession:
-        return MySqlSession(self)
+    def session(self) -> closing[MySqlSession]:
+        return closing(MySqlSession(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,7 @@ class MySqlSession:
         self._local_infile = True
         self._looked: set[TableName] = set()
 
-    def __enter__(self) -> MySqlSession:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._transactions.close()
 
     def write(self, target: LoadTarget, changes: pa.Table) -> Receipt:
@@ -170,7 +166,7 @@ class MySqlSession:
         self._beware_of_blanks(target, changes)
         if self._folder:
             with rows_told(target, changes):
-                return self._staged(target, Kind.NET, changes, *multiset.added_and_removed(changes))
+                return self._staged(target, Kind.NET, changes, *added_and_removed(changes))
 
         def work(cursor: pymysql.cursors.Cursor) -> Receipt:
             packet = self._transactions.max_allowed_packet

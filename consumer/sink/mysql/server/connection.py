@@ -10,6 +10,7 @@ import pymysql
 from pymysql.constants import CLIENT
 
 from consumer.errors import BadConfig
+from consumer.model.names import literal
 from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.server.password import password_of
 from consumer.sink.mysql.server.tls import HINT, tls_options, unproven
@@ -55,6 +56,11 @@ class Flavor:
         own = text.rpartition("TiDB-")[2] if name == "tidb" else text.removeprefix("5.5.5-")
         found = re.search(r"\d+(?:\.\d+)*", own)
         return cls(name, tuple(int(part) for part in found.group().split(".")) if found else ())
+
+
+def greeted(connection: pymysql.Connection) -> Flavor:
+    """What the server is, from its greeting: it is not asked."""
+    return Flavor.parse(connection.get_server_info())
 
 
 def flavor_of(connection: pymysql.Connection) -> Flavor:
@@ -177,7 +183,7 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         values["show_create_table_verbosity"] = 0
     if flavor.name == "mysql" and flavor.version >= (8, 4) and purpose == "ddl":
         values["restrict_fk_on_non_standard_key"] = 0  # TiDB asks for an index on what a key refers to, of any kind
-    return [f"SESSION {name} = {_literal(value)}" for name, value in values.items()]
+    return [f"SESSION {name} = {literal(value) if isinstance(value, str) else value}" for name, value in values.items()]
 
 
 def wait_for_locks(cursor: pymysql.cursors.Cursor, seconds: int) -> None:
@@ -212,10 +218,6 @@ def _declare_timestamps(cursor: pymysql.cursors.Cursor) -> None:
     cursor.execute("SELECT @@explicit_defaults_for_timestamp")
     if not cursor.fetchone()[0]:
         cursor.execute("SET SESSION explicit_defaults_for_timestamp = 1")
-
-
-def _literal(value: str | int) -> str:
-    return str(value) if isinstance(value, int) else "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _translated(settings: MySqlSettings, error: pymysql.MySQLError) -> Exception:

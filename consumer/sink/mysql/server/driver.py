@@ -12,7 +12,7 @@ import pymysql
 
 from consumer.errors import BadConfig, TargetUnavailable
 from consumer.sink.mysql.progress.epochs import DriverEpoch
-from consumer.sink.mysql.server.connection import SILENCE_SECONDS, Flavor, Purpose, connect
+from consumer.sink.mysql.server.connection import SILENCE_SECONDS, Flavor, Purpose, connect, greeted
 from consumer.sink.mysql.server.errors import Doing, translate
 from consumer.sink.mysql.settings import MySqlSettings
 
@@ -32,7 +32,7 @@ class Driver:
     @property
     def flavor(self) -> Flavor:
         """What the server is, from its greeting."""
-        return Flavor.parse(self._open().get_server_info())
+        return greeted(self._open())
 
     @contextmanager
     def cursor(self, doing: Doing = "start") -> Iterator[pymysql.cursors.Cursor]:

@@ -13,11 +13,11 @@ from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.clock import zone_of
 from consumer.model.columns import Column, Family
 from consumer.model.forms import FormedDdl
-from consumer.model.names import by_name, qualified, quote, same_name
+from consumer.model.names import by_name, literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.closing import closing
 from consumer.sink.mysql.statements.merged import Merged, merged_statements, times_stay
-from consumer.sink.mysql.tables.types import column_type, literal
+from consumer.sink.mysql.tables.types import column_type
 
 _WITHOUT_DEFAULT = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "VECTOR", "TIMESTAMP")
 _ZERO_DATE = "0000-00-00"

@@ -13,11 +13,10 @@ from consumer.ddl.changes import columns_said
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.forms import SOURCE, FormedDdl, source_of
-from consumer.model.names import qualified, quote, same_name
+from consumer.model.names import literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.sink.merging import conflict, only_own_rows, rows_there
 from consumer.sink.mysql.server.errors import MISSING, errno
-from consumer.sink.mysql.tables.types import literal
 from consumer.sink.progress_layout import SCHEMA
 
 _COLUMN_EXISTS = 1060

@@ -10,7 +10,7 @@ from consumer.model.names import quote, same_name, same_names
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, UniqueKey
 from consumer.target import LoadRequest
 
-IN_LINE = "bring the target table's columns in line, or empty and reload it: resync"
+_IN_LINE = "bring the target table's columns in line, or empty and reload it: resync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ def own_columns(request: LoadRequest, table: TargetTable, written: Sequence[str]
         return OwnColumns(())
     names = tuple(column.name for column in own)
     if not key:
-        raise _drift(request, f"{_lack(names)}, and without a key no row can keep them")
+        raise drift(request, f"{_lack(names)}, and without a key no row can keep them")
     handle = {same_name(written[position]) for position in key}
     others = [unique for unique in table.unique_keys if unique.folded != handle]
     for unique in others:
         if not _is_written(unique, there) and not _stays_apart(unique, own):
-            raise _drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
+            raise drift(request, f"{_lack(names)}, and its unique key {quote(unique.name)} needs their values")
     return OwnColumns(
         names,
         tuple(column.name for column in own if not column.nullable and column.default is None and not column.counts),
@@ -65,5 +65,5 @@ def _lack(names: Sequence[str]) -> str:
     return f"the rows lack the target table's columns {', '.join(map(quote, names))}"
 
 
-def _drift(request: LoadRequest, text: str) -> SchemaDrift:
-    return SchemaDrift(text, hint=IN_LINE, table=str(request.table))
+def drift(request: LoadRequest, text: str) -> SchemaDrift:
+    return SchemaDrift(text, hint=_IN_LINE, table=str(request.table))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pymysql
 
-from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
+from consumer.errors import CannotBeExact, ConsumerError, TableError
 from consumer.model.columns import Column
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, by_name, qualified, quote, same_name, same_names
@@ -29,7 +29,7 @@ from consumer.sink.mysql.tables.checks import (
     visible,
 )
 from consumer.sink.mysql.tables.describe import TargetColumn, TargetTable, describe, labels, refusal
-from consumer.sink.mysql.tables.own import IN_LINE, own_columns
+from consumer.sink.mysql.tables.own import drift, own_columns
 from consumer.sink.mysql.tables.rounded import refuse_indistinct
 from consumer.sink.mysql.tables.session_times import refuse_session_times
 from consumer.sink.mysql.tables.unique_keys import trust_in
@@ -98,21 +98,24 @@ def _answer(
     request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared
 ) -> LoadTarget | ConsumerError:
     try:
-        return _target(request, found, shared)
+        return _target(request, _table_of(request, found), shared)
     except TableError as error:
         return error
 
 
-def _target(request: LoadRequest, found: Mapping[TableName, TargetTable], shared: _Shared) -> LoadTarget:
+def _table_of(request: LoadRequest, found: Mapping[TableName, TargetTable]) -> TargetTable:
     if is_reserved(request.name.database):
         raise CannotBeExact(
             f"the database {request.name.database} is the target's own",
             hint="route or filter it in the changefeed",
             table=str(request.table),
         )
-    table = found.get(request.name)
-    if table is None:
+    if request.name not in found:
         raise table_missing(request, create_statement(request))
+    return found[request.name]
+
+
+def _target(request: LoadRequest, table: TargetTable, shared: _Shared) -> LoadTarget:
     check_table(request, table, shared.settings)
     refuse_indistinct(request.table, table)
     refuse_session_times(request.table, table, shared.settings.time_zone)
@@ -172,7 +175,7 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
     sent = by_name(visible(request))
     missing = [column.name for column in sent.values() if table.column(column.name) is None]
     if missing:
-        raise _drift(request.table, f"the target table lacks the rows' columns {listed(missing)}")
+        raise drift(request, f"the target table lacks the rows' columns {listed(missing)}")
     keyed = frozenset[str]().union(*(unique.folded for unique in table.unique_keys))
     return [
         (sent[same_name(column.name)], column)
@@ -180,10 +183,6 @@ def _decoded_columns(request: LoadRequest, table: TargetTable) -> list[tuple[Col
         if same_name(column.name) in sent
         if not column.generated or (not column.virtual and (request.reading or same_name(column.name) in keyed))
     ]
-
-
-def _drift(name: TableName, text: str) -> SchemaDrift:
-    return SchemaDrift(text, hint=IN_LINE, table=str(name))
 
 
 def _handle_key(request: LoadRequest, table: TargetTable, names: Sequence[str]) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from consumer.model.columns import Column, Family
+from consumer.model.names import literal
 
 _LENGTH_TYPES = {"CHAR", "VARCHAR", "BINARY", "VARBINARY", "BIT"}
 
@@ -21,8 +22,3 @@ def column_type(column: Column) -> str:
     if column.unsigned and column.family in (Family.INTEGER, Family.DECIMAL, Family.FLOAT, Family.DOUBLE):
         text += " UNSIGNED"
     return text
-
-
-def literal(text: str) -> str:
-    """`text` as a literal, under an sql_mode in which backslashes count."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

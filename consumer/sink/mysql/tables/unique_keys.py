@@ -39,9 +39,9 @@ def trust_in(request: LoadRequest, table: TargetTable, names: Sequence[str], key
     others = [unique for unique in own if unique.prefix or unique.folded <= kept]
     known = {frozenset(columns) for columns in request.told_unique}
     handles = [unique for unique in table.unique_keys if unique.folded == handle]
-    fine = any(_is_fine(table, unique, names) for unique in handles)
-    unproven = [unique for unique in handles if not _is_fine(table, unique, names)]
-    proven = [unique for unique in handles if unique not in unproven]
+    proven = [unique for unique in handles if _is_fine(table, unique, names)]
+    unproven = [unique for unique in handles if unique not in proven]
+    fine = bool(proven)
     for unique in others:
         if fine and not unique.prefix and handle <= unique.folded:
             continue
