@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,23 +30,10 @@ def compare_keyed(
 
     The change of the last era that has one decides about a key. Each copy of a key but one is an extra row.
     """
-    numbers = sorted(eras)
-    told = pa.concat_tables([eras[number] for number in numbers]) if numbers else None
-    era = np.repeat(numbers, [eras[number].num_rows for number in numbers]).astype(np.int64)
+    told, era, newest, own, there, moves = _numbered(task, eras, held, moving)
     put: Flags = told.column("put").to_numpy() if told is not None else np.empty(0, np.bool_)
-    codes, count = _codes(task.target.key, told, held, moving)
-    newest = np.full(count, _NONE)
-    newest[codes[: len(era)]] = np.arange(len(era))
-    if task.of_other and np.count_nonzero(newest != _NONE) < len(era):
-        raise CannotBeExact("the other server has several rows with one key, as the target compares keys")
-    last = len(codes) - (0 if moving is None else moving.num_rows)
-    own, moves = codes[len(era) : last], np.zeros(count, np.bool_)
-    moves[codes[last:]] = True
-    there = np.full(count, _NONE)
-    there[own[::-1]] = np.arange(len(own))[::-1]
     kept = np.array([one.kept for one in task.eras], np.bool_)
-
-    known, has = newest != _NONE, there != _NONE
+    count, known, has = len(newest), newest != _NONE, there != _NONE
     sure = known & kept[era[newest]] if len(era) else np.zeros(count, np.bool_)
     expected = known & put[newest] if len(era) else known
     missing = expected & ~has & sure
@@ -86,6 +74,38 @@ def compare_keyed(
     kinds[missing], kinds[both[wrong]], kinds[extra] = INSERT, UPDATE, DELETE
     kinds[own[again]] = np.where(expected[own[again]], ANEW, kinds[own[again]])
     return counted, rows_to_mend(task, kinds, told, era, newest, held, there)
+
+
+class _Numbered(NamedTuple):
+    """The different keys of a bucket have numbers: `newest` is the row in `told`, which is of the era `era`, that
+    decides about each, and `there` one in the target's rows, _NONE for none; `moves` are those of rows that move. `own`
+    has the key of each of the target's rows."""
+
+    told: pa.Table | None
+    era: Ints
+    newest: Ints
+    own: Ints
+    there: Ints
+    moves: Flags
+
+
+def _numbered(
+    task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None, moving: pa.Table | None
+) -> _Numbered:
+    numbers = sorted(eras)
+    told = pa.concat_tables([eras[number] for number in numbers]) if numbers else None
+    era = np.repeat(numbers, [eras[number].num_rows for number in numbers]).astype(np.int64)
+    codes, count = _codes(task.target.key, told, held, moving)
+    newest = np.full(count, _NONE)
+    newest[codes[: len(era)]] = np.arange(len(era))
+    if task.of_other and np.count_nonzero(newest != _NONE) < len(era):
+        raise CannotBeExact("the other server has several rows with one key, as the target compares keys")
+    last = len(codes) - (0 if moving is None else moving.num_rows)
+    own, moves = codes[len(era) : last], np.zeros(count, np.bool_)
+    moves[codes[last:]] = True
+    there = np.full(count, _NONE)
+    there[own[::-1]] = np.arange(len(own))[::-1]
+    return _Numbered(told, era, newest, own, there, moves)
 
 
 def compare_multisets(
