@@ -40,6 +40,7 @@ _HEAD_SIZE = 1 << 20
 
 _LOOKED_INTO = 100
 _SHOWN = 5
+_THREADS = 16
 _LEVELS_UP = 4
 """From a date folder to the changefeed's: the database, the table, its version, the date."""
 _BEGINS = "the changefeed writes it seconds after its start; `inspect` shows what is there; without it "
@@ -63,22 +64,20 @@ class _Head:
 class FsspecReader:
     """A `ports.StorageReader` of local files, of S3, and of the object storages that fsspec knows.
 
-    `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows; `pool_size` files are read
-    at a time. Each schema file is read once, by this or an earlier command, and again only if it has changed.
-    `together`: others go by its checkpoint, so nothing can take the place of `metadata`.
+    `date_separator` is the changefeed's (None: not known), `dialect` is how it writes rows. Each schema file is read
+    once, by this or an earlier command, and again only if it has changed. `together`: others go by its checkpoint, so
+    nothing can take the place of `metadata`.
     """
 
     def __init__(
         self,
         settings: StorageSettings,
         date_separator: str | None = None,
-        pool_size: int = 16,
         dialect: Dialect = Dialect(),  # noqa: B008 - frozen
         together: bool = False,
     ) -> None:
         self.identity, self._settings = settings.identity, settings
         self._date_separator = date_separator
-        self._pool_size = pool_size
         self._dialect = dialect
         self._together = together
         self._files = open_files(settings)
@@ -212,7 +211,7 @@ class FsspecReader:
             return error
 
     def _concurrently(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
-        with ThreadPoolExecutor(self._pool_size, thread_name_prefix="storage") as pool:
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="storage") as pool:
             return list(pool.map(function, items))
 
 

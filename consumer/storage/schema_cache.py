@@ -17,7 +17,6 @@ from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from tempfile import mkstemp
-from typing import Any
 
 import orjson
 
@@ -80,24 +79,15 @@ def _written(parsed: Iterable[tuple[StoredFile, SchemaFile]]) -> bytes:
 
 def _read(body: bytes) -> dict[StoredFile, SchemaFile]:
     kept = orjson.loads(body)
-    lists = [tuple(_column(*members) for members in listed) for listed in kept["columns"]]
+    lists = [tuple(Column(*[*members, tuple(elements)]) for *members, elements in listed) for listed in kept["columns"]]
     return {
-        StoredFile(path, size, stamp): _schema(*values, lists[listed])
+        StoredFile(path, size, stamp): SchemaFile(*[*values, lists[listed]])
         for path, size, stamp, *values, listed in kept["files"]
     }
 
 
 _COLUMN = attrgetter(*(member.name for member in fields(Column)))
 _SCHEMA = attrgetter(*(member.name for member in fields(SchemaFile) if member.init))
-
-
-def _column(*members: Any) -> Column:
-    whole = [*members[:-1], tuple(members[-1])]
-    return Column(*whole)
-
-
-def _schema(*members: Any) -> SchemaFile:
-    return SchemaFile(*members)
 
 
 def _place(identity: str) -> Path:
