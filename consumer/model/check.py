@@ -41,9 +41,6 @@ class Era:
     origin: Origin = Origin.STORAGE
 
 
-Key = tuple[str | bytes | None, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Forms:
     """What makes the rows of a table that is no mirror from upstream's changes. `key` are the positions of upstream's
@@ -60,16 +57,13 @@ class Forms:
 class CheckTask:
     """One table: its eras in their order, and the target's table as `target`. `whole`: every row of the table is in the
     eras, so that a row that is not must not be in the target. `show` is the most differences to give. `mending`: the
-    rows that differ are wanted too. `keys`: only rows with one of these are looked at: their values, as change tables
-    have them, in the columns of the target's key, in all columns of a table with no key. `forms` of a table that is no
-    mirror."""
+    rows that differ are wanted too. `forms` of a table that is no mirror."""
 
     target: LoadTarget
     eras: tuple[Era, ...]
     whole: bool
     show: int
     mending: bool = False
-    keys: tuple[Key, ...] | None = None
     forms: Forms | None = None
 
     @property

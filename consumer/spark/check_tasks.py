@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +15,6 @@ from consumer.codec.batches import META, change_schema
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError
 from consumer.fold.forms import folded, net_rows
-from consumer.fold.identity import row_codes
 from consumer.model.check import CheckTask, Counted, Era, Origin
 from consumer.model.columns import Family
 from consumer.model.load import FileSlice, FileStat, LoadPart
@@ -59,7 +57,7 @@ def told_buckets(
             told = told.add_column(position, name, rows.column(name))
         for position in range(len(now.columns)) if task.mending else ():
             told = told.append_column(f"r{position}", now.column(position))
-        yield from meeting.parts(_chosen(told, meeting), number)
+        yield from meeting.parts(told, number)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
@@ -100,7 +98,7 @@ def held_buckets(numbers: Iterable[int], meeting: Meeting) -> Iterator[Part]:
     try:
         for number in numbers:
             for rows in meeting.comparer.held(number):
-                yield from meeting.parts(_alike(_chosen(rows, meeting), meeting.task), HELD)
+                yield from meeting.parts(_alike(rows, meeting.task), HELD)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, meeting.task.target))
 
@@ -208,22 +206,6 @@ def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:
         else:
             columns[f"c{position}"] = pa.chunked_array([pa.nulls(rows.num_rows, kind)])
     return pa.table(columns)
-
-
-def _chosen(rows: pa.Table, meeting: Meeting) -> pa.Table:
-    """Those of `rows`, in their normal form, that have one of the task's keys."""
-    task = meeting.task
-    if task.keys is None:
-        return rows
-    schema = change_schema(task.target)
-    positions = task.target.key or tuple(range(len(task.target.columns)))
-    columns = [pa.nulls(len(task.keys), kind) for kind in schema.types[META:]]
-    for number, position in enumerate(positions):
-        columns[position] = pa.array([key[number] for key in task.keys], columns[position].type)
-    wanted = meeting.comparer.expected(pa.table(columns, names=schema.names[META:]))
-    names = [f"c{position}" for position in positions]
-    codes, _ = row_codes(pa.concat_tables([rows.select(names), wanted.select(names)]).columns)
-    return rows.filter(pa.array(np.isin(codes[: rows.num_rows], codes[rows.num_rows :])))
 
 
 def _is_value(name: str) -> bool:

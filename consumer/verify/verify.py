@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from consumer.errors import (
@@ -51,8 +51,6 @@ _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 class Verifier:
     """`chosen` are the tables to compare; `show` the most differences to give of each, `at_a_time` the most ranges of
     the target's rows that are read at the same time. `mender` makes right what differs, which is then compared again.
-    `keys`: of a table that is named there only rows that have, in the columns of its key (in all columns where it has
-    none), the values of one of these are looked at; by upstream's names of columns, as change tables have values.
     `resumed`: what an earlier call has found."""
 
     reader: StorageReader
@@ -64,7 +62,6 @@ class Verifier:
     show: int
     at_a_time: int
     mender: Mender | None = None
-    keys: Mapping[TableName, Sequence[Mapping[str, str | bytes | None]]] = field(default_factory=dict)
     resumed: Resumed | None = None
 
     def tables(self, listing: Listing, progress: Progress) -> tuple[list[TableCheck], int]:
@@ -236,10 +233,7 @@ class Verifier:
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
     ) -> CheckTask:
         eras, mending = history.eras(target, absent or {}), self.mender is not None
-        names = [target.columns[position].name for position in target.key or range(len(target.columns))]
-        rows = self.keys.get(history.name)
-        keys = None if rows is None else tuple(tuple(row[name] for name in names) for row in rows)
-        return CheckTask(target, eras, whole, self.show, mending, keys, history.forms(target))
+        return CheckTask(target, eras, whole, self.show, mending, history.forms(target))
 
     def run(
         self,
