@@ -80,7 +80,7 @@ class SparkLoader:
             finally:
                 self._lose(session)
             results = {task.number: [broken] for task in tasks}
-        return [_outcome(task, results[task.number]) for task in tasks]
+        return [outcome_of(task, results[task.number]) for task in tasks]
 
     def compare(
         self,
@@ -226,7 +226,8 @@ def _exchange(session: Session, large: bool) -> AbstractContextManager[Exchange]
     return in_files() if session.one_machine and large else nullcontext(SHUFFLED)
 
 
-def _outcome(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
+def outcome_of(task: LoadTask, results: Sequence[Result]) -> LoadOutcome:
+    """What came of a load, of all results of its tasks."""
     return LoadOutcome(
         task,
         tuple(result for result in results if isinstance(result, FileStat)),

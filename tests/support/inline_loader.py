@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
-from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
+from consumer.model.load import LoadOutcome, LoadTask
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
 from consumer.spark.check_tasks import compare_alone
+from consumer.spark.load import outcome_of
 from consumer.spark.packed import load_share
 from consumer.spark.tasks import FAILED, Result, decode_to_buckets, write_buckets
 from consumer.target import Comparer, Writer
@@ -54,16 +54,7 @@ class InlineLoader:
         results = dict(load_share(packed, writer, reader, AtOnce))
         for task in keyed:
             results[task.number] = self._keyed_shape(task, writer, reader)
-        return [self._outcome(task, results[task.number]) for task in sent]
-
-    def _outcome(self, task: LoadTask, results: Sequence[object]) -> LoadOutcome:
-        errors = [result for result in results if isinstance(result, ConsumerError)]
-        return LoadOutcome(
-            task,
-            tuple(result for result in results if isinstance(result, FileStat)),
-            tuple(result for result in results if isinstance(result, Receipt)),
-            errors[0] if errors else None,
-        )
+        return [outcome_of(task, results[task.number]) for task in sent]
 
     def _keyed_shape(self, task: LoadTask, writer: Writer, reader: RangeReader) -> list[Result]:
         import pyarrow as pa

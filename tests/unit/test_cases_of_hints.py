@@ -176,8 +176,7 @@ FOLLOWED = {
     ],
     "test_hints_of_servers.py::test_a_table_that_was_changed_by_hand": [
         "sink/mysql/tables/checks.py:check_table",
-        "sink/mysql/tables/prepare.py:_drift",
-        "sink/mysql/tables/prepare.py:_target",
+        "sink/mysql/tables/prepare.py:_table_of",
     ],
     "test_hints_of_storages.py::test_a_checkpoint_that_is_a_fifo": [
         "storage/local.py:_open",
@@ -226,7 +225,7 @@ FOLLOWED = {
         "sink/mysql/rows/staged.py:_check_computed",
         "sink/mysql/rows/values.py:_written",
         "sink/mysql/rows/values.py:form_of",
-        "sink/mysql/tables/own.py:_drift",
+        "sink/mysql/tables/own.py:drift",
         "sink/mysql/tables/checks.py:check_labels",
         "sink/mysql/tables/rounded.py:refuse_indistinct",
         "sink/mysql/tables/session_times.py:_refused",

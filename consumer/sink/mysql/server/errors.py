@@ -100,9 +100,7 @@ _HINTS: dict[type[ConsumerError], str] = {
 }
 
 
-def translate(
-    error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = "", version: int | None = None, hint: str = ""
-) -> ConsumerError:
+def translate(error: pymysql.MySQLError, doing: Doing = "rows", *, table: str = "") -> ConsumerError:
     """The consumer's error for one of pymysql's. The caller raises it from `error`."""
     number = errno(error)
     if number == NO_TABLE and f"{SCHEMA}." in str(error.args[-1]):
@@ -122,15 +120,17 @@ def translate(
         hint = (
             "grant the target's user all privileges on storage_consumer and on the replicated databases, then run again"
         )
-    if number in _PASSWORD and not hint:
+    elif number in _PASSWORD:
         hint = "check the user and the password in --downstream-uri"
-    if number in _EXPIRED and not hint:
+    elif number in _EXPIRED:
         hint = "give the user a new password on the server (ALTER USER), and put it into --downstream-uri"
-    if number in _READ_ONLY and not hint:
+    elif number in _READ_ONLY:
         hint = "try again once it takes writes, or name the server that does in --downstream-uri; nothing is lost"
-    if full and not hint:
+    elif full:
         hint = "make room on its disk or in its memory, then run again; nothing is lost"
-    found = kind(text, hint=hint or _HINTS.get(kind, ""), table=table, version=version)
+    else:
+        hint = _HINTS.get(kind, "")
+    found = kind(text, hint=hint, table=table)
     if isinstance(found, RowRefused):
         found.of_data = number in _VALUE
     return found
