@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,15 @@ def target(request: pytest.FixtureRequest, feed: Feed, tmp_path: Path) -> Target
         return Target(Replica(feed, f"duckdb:///{path}"), Duck(path))
     server: MariaDb = request.getfixturevalue("fresh_mariadb")
     return Target(Replica(feed, server.url()), server.execute)
+
+
+@pytest.fixture(params=["duckdb", "mariadb"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[str], list[tuple[Any, ...]]]]:
+    """Its URL, and a way to ask it."""
+    if request.param == "duckdb":
+        return f"duckdb:///{tmp_path / 'replica.duckdb'}", Duck(tmp_path / "replica.duckdb")
+    server: MariaDb = request.getfixturevalue("fresh_mariadb")
+    return server.url(), server.execute
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from consumer.sink import sink_for
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.every_target import Tables, Target
-from tests.support.feed import Feed, MemoryReplica, Replica
+from tests.support.feed import Feed, MemoryReplica, Replica, with_two_rows
 from tests.support.observers import Recorder
 
 ADDED = Column("w", "INT")
@@ -33,11 +33,7 @@ RENAME = rules("rename", "drop-table", "truncate-table", "drop-database")
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    feed = Feed(tmp_path / "cdc")
-    feed.database("d", 1)
-    feed.create("d.t", 10)
-    feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
-    return feed
+    return with_two_rows(tmp_path / "cdc")
 
 
 def flashback(feed: Feed, query: str, version: int, table: str = "d.t") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from consumer.sink.mysql.server.wire import Connection
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.server_pair import ServerPair
 from tests.servers import MariaDb, mariadb_template
+from tests.support.canal_json import keyless
 from tests.support.feed import Feed, Replica
 
 CHECKPOINTS = (12, 25, 45)
@@ -63,15 +63,6 @@ def storage(folder: Path) -> Feed:
     feed.puts("d.t", 31, {35: (6, "66")})
     feed.file("d.k", 6, keyless(36, 7))
     return feed
-
-
-def keyless(ts: int, value: int) -> bytes:
-    message = {
-        "id": 0, "database": "d", "table": "k", "pkNames": [], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
-        "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None, "data": [{"v": str(value)}],
-        "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
 
 
 class Moments:

@@ -75,15 +75,6 @@ def settings(feed: Feed, url: str, protocol: str = "canal-json", **flags: Any) -
     return load({**own, **timed, "masks": MASKS, **flags}, {"MASK_KEY": KEY}).settings
 
 
-@pytest.fixture(params=["duckdb", "mariadb"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[str], list[tuple[Any, ...]]]]:
-    """Its URL, and a way to ask it."""
-    if request.param == "duckdb":
-        return f"duckdb:///{tmp_path / 'replica.duckdb'}", Duck(tmp_path / "replica.duckdb")
-    server: MariaDb = request.getfixturevalue("fresh_mariadb")
-    return server.url(), server.execute
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_masked_value_gets_to_the_target_and_rows_are_told_apart(
     feed: Feed, database: tuple[str, Callable[[str], list[tuple[Any, ...]]]], protocol: str

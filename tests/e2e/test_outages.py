@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from consumer.model.load import LoadOutcome, LoadTask
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.target import Writer
 from tests.servers import MariaDb, mariadb_template
+from tests.support.canal_json import keyless
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -30,15 +30,6 @@ def server(tmp_path: Path) -> Iterator[MariaDb]:
     server = MariaDb(mariadb_template(tmp_path), ["--innodb-flush-log-at-trx-commit=1"]).start()
     yield server
     server.stop()
-
-
-def row(ts: int, value: int) -> bytes:
-    message = {
-        "id": 0, "database": "d", "table": "k", "pkNames": [], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
-        "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None, "data": [{"v": str(value)}],
-        "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
 
 
 class Outage(InlineLoader):
@@ -55,7 +46,7 @@ class Outage(InlineLoader):
         outcomes = super().load(tasks, writer, reader, moved)
         if not self.begun.is_set():
             self._server.kill()
-            self._feed.file("d.k", 2, row(20, 2))
+            self._feed.file("d.k", 2, keyless(20, 2))
             self._feed.checkpoint(25)
             self.begun.set()
         return outcomes
@@ -85,7 +76,7 @@ def test_rows_without_a_key_are_applied_once_over_an_outage(server: MariaDb, tmp
     feed.folder.mkdir()
     feed.database("d", 1)
     feed.statement("d.k", 2, Action.CREATE_TABLE, "CREATE TABLE `k` (`v` INT)", (_VALUE,))
-    feed.file("d.k", 2, row(10, 1) + row(11, 1))
+    feed.file("d.k", 2, keyless(10, 1) + keyless(11, 1))
     feed.checkpoint(15)
     seen, loader = Watching(server), Outage(server, feed)
     settings = Replica(feed, server.url()).settings(flush_interval="100ms", tz="UTC", max_wait="100ms")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.servers import MariaDb
-from tests.support.every_target import Duck
 from tests.support.feed import Feed, MemoryReplica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -34,15 +32,6 @@ LINES: dict[str, tuple[str, dict[str, Any], Callable[[Change], bytes]]] = {
         lambda change: change.csv("d", "t", old_values=True),
     ),
 }
-
-
-@pytest.fixture(params=["duckdb", "mariadb"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[str], list[tuple[Any, ...]]]]:
-    """Its URL, and a way to ask it."""
-    if request.param == "duckdb":
-        return f"duckdb:///{tmp_path / 'replica.duckdb'}", Duck(tmp_path / "replica.duckdb")
-    server: MariaDb = request.getfixturevalue("fresh_mariadb")
-    return server.url(), server.execute
 
 
 def chosen(row: Row) -> bool:

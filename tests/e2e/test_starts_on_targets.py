@@ -14,14 +14,12 @@ from consumer.model.actions import Action
 from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
-from tests.e2e.test_row_filters import ROWS, chosen, database, once, settings, storage_of
+from tests.e2e.test_row_filters import ROWS, chosen, once, settings, storage_of
 from tests.support.every_target import Duck
 from tests.support.feed import Feed, Replica, states
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.shop_changes import CREATE, Row, changes_of, rows_at
-
-__all__ = ["database"]
 
 T = TableName("d", "t")
 Ask = Callable[[str], list[tuple[Any, ...]]]

@@ -18,11 +18,11 @@ from consumer.codec.batches import change_schema
 from consumer.codec.csv.cells import CellReader, NotCells
 from consumer.codec.csv.form import CsvFormat, RowForm, fault_of, splittable
 from consumer.codec.decoder import SliceDecoder
-from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTarget
 from tests.support.canal_json import MemoryReader, join, row_line, target_of, whole
 from tests.support.csv_rows import cut_slowly, header, record
+from tests.support.decoding import gives_rows_or_an_error
 from tests.support.examples import examples
 
 EXAMPLES = examples(120)
@@ -264,10 +264,4 @@ def test_damaged_bytes_are_rows_or_a_typed_error(
     target = target_of([Column("id", "INT"), Column("v", "BLOB"), Column("x", "VARCHAR")], key)
     piece: FileSlice = whole(content)
     decoder = SliceDecoder(MemoryReader(content), piece, target, dialect, target.columns, block_bytes=block_bytes)
-    failed = None
-    try:
-        for table in decoder.batches():
-            table.validate(full=True)
-    except ConsumerError as error:
-        failed = error
-    assert failed is None or (failed.path, bool(failed.hint)) == (piece.path, True)
+    gives_rows_or_an_error(decoder, piece.path)

@@ -62,6 +62,12 @@ def row_line(
     return json.dumps(line, ensure_ascii=escaped, separators=(",", ":")).encode()
 
 
+def keyless(ts: int, value: int) -> bytes:
+    """The line of a row that comes to d.k, which has no key."""
+    types = {"sqlType": {"v": 4}, "mysqlType": {"v": "int"}}
+    return row_line("INSERT", {"v": str(value)}, commit_ts=ts, table="k", **types) + b"\r\n"
+
+
 def join(lines: Sequence[bytes], terminator: bytes) -> tuple[bytes, list[Line]]:
     """The file that holds `lines`, and where each begins."""
     content = b""

@@ -37,3 +37,14 @@ def failure(content: bytes, target: LoadTarget = KEYED) -> ConsumerError:
     assert error.hint
     assert pickle.loads(pickle.dumps(error)).as_dict() == error.as_dict()
     return error
+
+
+def gives_rows_or_an_error(decoder: SliceDecoder, path: str) -> None:
+    """Whatever the bytes of `path` are."""
+    failed = None
+    try:
+        for table in decoder.batches():
+            table.validate(full=True)
+    except ConsumerError as error:
+        failed = error
+    assert failed is None or (failed.path, bool(failed.hint)) == (path, True)

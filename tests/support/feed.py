@@ -116,6 +116,15 @@ class Feed:
         return place
 
 
+def with_two_rows(folder: Path) -> Feed:
+    """A feed whose table d.t has two rows."""
+    feed = Feed(folder)
+    feed.database("d", 1)
+    feed.create("d.t", 10)
+    feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
+    return feed
+
+
 class Replica:
     """A target fed from one storage by `once`."""
 

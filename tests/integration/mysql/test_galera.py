@@ -21,7 +21,7 @@ from tests.galera import NO_GALERA, Balancer, GaleraCluster, GaleraNode, provide
 from tests.integration.mysql.steps import settings
 from tests.servers import mariadb_template
 from tests.support.build import ID, VALUE
-from tests.support.feed import Feed, Replica
+from tests.support.feed import Feed, Replica, with_two_rows
 
 pytestmark = pytest.mark.skipif(provider() is None, reason=NO_GALERA)
 EVERYTHING = "SET SESSION wsrep_sync_wait = 15"
@@ -41,11 +41,7 @@ def nodes(cluster: GaleraCluster) -> tuple[GaleraNode, ...]:
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    feed = Feed(tmp_path / "cdc")
-    feed.database("d", 1)
-    feed.create("d.t", 10)
-    feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
-    return feed
+    return with_two_rows(tmp_path / "cdc")
 
 
 def rows(node: GaleraNode, table: str = "d.t") -> dict[int, int]:

@@ -10,16 +10,12 @@ import pytest
 from consumer.errors import BadConfig
 from tests.pooling_proxy import PoolingProxy
 from tests.servers import MariaDb
-from tests.support.feed import Feed, Replica
+from tests.support.feed import Feed, Replica, with_two_rows
 
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    feed = Feed(tmp_path / "cdc")
-    feed.database("d", 1)
-    feed.create("d.t", 10)
-    feed.puts("d.t", 10, {11: (1, "1"), 12: (2, "2")})
-    return feed
+    return with_two_rows(tmp_path / "cdc")
 
 
 def test_the_proxy_pools(fresh_mariadb: MariaDb) -> None:

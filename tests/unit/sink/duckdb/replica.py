@@ -34,18 +34,8 @@ class Replica:
         self.sink.acquire("file:///upstream")
         self._version = 100
 
-    def execute(
-        self,
-        action: Action,
-        query: str,
-        columns: Sequence[Column] = (),
-        table: TableName = TABLE,
-        old_name: TableName | None = None,
-        touches: tuple[TableName, ...] = (),
-        version: int | None = None,
-    ) -> DdlOutcome:
-        step = self.step(action, query, columns, table, old_name, touches, version)
-        (outcome,) = self.sink.apply_ddls([step], {})
+    def execute(self, action: Action, query: str, columns: Sequence[Column] = (), **more: Any) -> DdlOutcome:
+        (outcome,) = self.sink.apply_ddls([self.step(action, query, columns, **more)], {})
         return outcome
 
     def step(
