@@ -12,9 +12,10 @@ from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal, Self
 
-Fault = Literal["reset", "busy", "slow", "truncated", "short", "refused"]
-FAULTS: tuple[Fault, ...] = ("reset", "busy", "slow", "truncated", "short")
-"""Those that pass. `truncated` breaks off, `short` says that half of the body is all of it."""
+Fault = Literal["reset", "busy", "slow", "truncated", "short", "empty", "refused"]
+FAULTS: tuple[Fault, ...] = ("reset", "busy", "slow", "truncated", "short", "empty")
+"""Those that pass. `truncated` breaks off, `short` says that half of the body is all of it, `empty` that there is
+none."""
 _BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 _REFUSED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>no</Message></Error>"
 _HOP_BY_HOP = {"connection", "transfer-encoding", "keep-alive"}
@@ -85,6 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
         elif fault == "short":
             self._answer(answer.status, headers, body[: len(body) // 2])
+        elif fault == "empty":
+            self._answer(answer.status, headers, b"")
         elif fault == "slow":
             self._answer(answer.status, headers, body[:1], announced=len(body))
             time.sleep(0.05)

@@ -14,6 +14,7 @@ _CLIENTS: dict[tuple[int, StorageSettings], S3Client] = {}
 """One client a process: connections do not survive a fork."""
 _MAKING = threading.Lock()
 BEFORE_PARSE = "before-parse.s3.ListObjectsV2"
+_PAGE = "ListBucketResult"
 _ENTRY, _MEMBERS = "Contents", frozenset({"Key", "Size", "ETag", "LastModified"})
 
 
@@ -73,18 +74,33 @@ class S3Client:
 
 def read_files(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object) -> None:
     """Take the files out of a page of a listing, with what is asked of them, before botocore parses it: for each of a
-    thousand files it takes four times as long. All else is left to botocore, other answers too."""
-    if response_dict["status_code"] != 200:
+    thousand files it takes four times as long. All else is left to botocore, errors too.
+
+    Raises what is tried again for a success that is no page: botocore would read a body that was lost, or a page of
+    some proxy, as a listing without files.
+    """
+    if response_dict["status_code"] >= 300:
         return
     try:
         page = ET.fromstring(response_dict["body"])
+        if _name(page) == "Error":
+            return
         files = [_file(element) for element in page if _name(element) == _ENTRY]
-    except (ET.ParseError, KeyError, ValueError):  # a page that was cut off, or a proxy's: botocore says so
-        return
+    except (ET.ParseError, KeyError, ValueError) as error:
+        raise _no_page() from error
+    if _name(page) != _PAGE:
+        raise _no_page()
     if files:
         customized_response_dict[_ENTRY] = files
         page[:] = [element for element in page if _name(element) != _ENTRY]
         response_dict["body"] = ET.tostring(page)
+
+
+def _no_page() -> Exception:
+    from botocore.parsers import ResponseParserError
+
+    error: Exception = ResponseParserError("the answer is no listing: something between, as a proxy, may have made it")
+    return error
 
 
 def _file(entry: ET.Element) -> dict[str, Any]:

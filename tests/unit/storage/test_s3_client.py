@@ -7,7 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
+from consumer.storage.patience import may_pass
 from consumer.storage.s3_client import BEFORE_PARSE, S3Client, read_files
 from consumer.storage.settings import StorageSettings
 from tests.s3_server import BUCKET
@@ -49,7 +51,7 @@ def test_all_keys_come_as_they_were_written(s3: Bucket, own: S3Client) -> None:
 def test_members_that_stand_between_files_are_botocores(space: str) -> None:
     files = ["<Key/><Size>1</Size><Owner><ID>o</ID></Owner>", "<Key>b</Key><Size>2</Size><ETag>e</ETag>"]
     first, second = (f"<Contents>{file}</Contents>" for file in files)
-    body = f"<Result{space}>{first}<IsTruncated>true</IsTruncated>{second}<Name>n</Name></Result>"
+    body = f"<ListBucketResult{space}>{first}<IsTruncated>true</IsTruncated>{second}<Name>n</Name></ListBucketResult>"
     answer, taken = {"status_code": 200, "body": body.encode()}, dict[str, Any]()
     read_files(answer, taken)
     assert taken == {"Contents": [{"Key": "", "Size": 1}, {"Key": "b", "Size": 2, "ETag": "e"}]}
@@ -57,13 +59,29 @@ def test_members_that_stand_between_files_are_botocores(space: str) -> None:
     assert rest == {"IsTruncated": "true", "Name": "n"}
 
 
-@pytest.mark.parametrize(
-    "body", ["<Result><Contents><Key>a</Key>", "busy", "", "<R><Contents><Key>a</Key></Contents></R>"], ids=str
-)
-def test_what_is_no_page_is_left_to_botocore(body: str) -> None:
-    answer, taken = {"status_code": 200, "body": body.encode()}, dict[str, Any]()
+NO_PAGES = {
+    "nothing": "",
+    "text": "busy",
+    "half a page": "<ListBucketResult><Contents><Key>a</Key>",
+    "files without sizes": "<ListBucketResult><Contents><Key>a</Key></Contents></ListBucketResult>",
+    "a proxy's": "<html><body><p>back soon</p></body></html>",
+    "another answer": "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>",
+}
+
+
+@pytest.mark.parametrize("status", [200, 204])
+@pytest.mark.parametrize("body", NO_PAGES.values(), ids=NO_PAGES)
+def test_a_success_that_is_no_page_is_no_empty_listing(body: str, status: int) -> None:
+    with pytest.raises(ResponseParserError, match="no listing") as caught:
+        read_files({"status_code": status, "body": body.encode()}, {})
+    assert may_pass(caught.value)
+
+
+@pytest.mark.parametrize("status", [200, 404, 502])
+def test_an_error_is_left_to_botocore(status: int) -> None:
+    answer, taken = {"status_code": status, "body": b"<Error><Code>SlowDown</Code></Error>"}, dict[str, Any]()
     read_files(answer, taken)
-    assert (answer["body"], taken) == (body.encode(), {})
+    assert (answer["body"], taken) == (b"<Error><Code>SlowDown</Code></Error>", {})
 
 
 def test_an_error_is_botocores(s3: Bucket, own: S3Client) -> None:
