@@ -182,6 +182,8 @@ class S3Files:
                 Range=f"bytes={offset}-{offset + length - 1}",
                 **request,
             )
+            if not _is_that(stamp, answer.get("ETag", "")):
+                raise changed(path)
             content: bytes = answer["Body"]
             if "ContentRange" not in answer:  # a server that knows no ranges sends everything
                 return content[offset : offset + length]
@@ -189,6 +191,13 @@ class S3Files:
             return content
 
         return patiently(attempt)
+
+
+def _is_that(stamp: str, answered: str) -> bool:
+    """Whether the answer is the object that was asked for: not every server or cache heeds ``If-Match``. Proxies mark
+    etags as weak."""
+    asked, given = (etag.removeprefix("W/").strip('"') for etag in (stamp, answered))
+    return not asked or not given or asked == given
 
 
 def _check_range(told: str, content: bytes) -> None:

@@ -7,6 +7,7 @@ import random
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from consumer.errors import BadConfig, ConsumerError, StorageChanged, StorageUna
 from consumer.model.files import StoredFile
 from consumer.storage import patience
 from consumer.storage.reader import FsspecReader
+from consumer.storage.s3_client import S3Client
 from consumer.storage.settings import StorageSettings
 from tests.fault_proxy import FAULTS, Fault
 from tests.s3_server import READER, S3Server
@@ -30,6 +32,10 @@ def _listed(reader: FsspecReader) -> dict[str, StoredFile]:
     listing = reader.listing(5)
     files = [file for group in listing.files.values() for file in group]
     return {file.path: StoredFile(file.path, file.size, file.stamp) for file in files}
+
+
+def _without_condition(request: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in request.items() if name != "IfMatch"}
 
 
 @pytest.fixture
@@ -107,7 +113,16 @@ def test_a_server_that_is_not_there_is_told_soon() -> None:
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_an_object_that_was_written_anew_is_noticed(folder: Bucket) -> None:
+@pytest.mark.parametrize("heeded", [True, False], ids=["If-Match", "no If-Match"])
+def test_an_object_that_was_written_anew_is_noticed(
+    heeded: bool, folder: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`heeded`: not every server, or cache in front of one, does."""
+    if not heeded:
+        call = S3Client.call
+        monkeypatch.setattr(
+            S3Client, "call", lambda self, operation, **request: call(self, operation, **_without_condition(request))
+        )
     reader = _reader(folder.uri())
     file = _listed(reader)["d/t/5/CDC00000000000000000030.json"]
     folder.put(file.path, CONTENT[-3000:])
