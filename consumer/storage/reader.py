@@ -188,7 +188,8 @@ class FsspecReader:
         return self._files
 
     def _parsed_schemas(self, paths: Mapping[StoredFile, SchemaPath]) -> Sequence[SchemaFile | TableError]:
-        """The schema files of a listing; a file that has vanished since is left out."""
+        """The schema files of a listing. One that is gone since is an error, too: only people take them away, and a
+        statement that is passed over now would be late when the file is back."""
         known = cached_schemas(self.identity) if self._schemas is None else self._schemas
         new = [file for file in paths if file not in known]
         contents = dict(zip(new, self._concurrently(self._schema_content, new), strict=True))
@@ -204,11 +205,12 @@ class FsspecReader:
             cache_schemas(self.identity, good)
         return [*self._schemas.values(), *broken]
 
-    def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable | None:
+    def _schema_content(self, file: StoredFile) -> bytes | StorageUnavailable:
         try:
-            return self._files.read_if_there(file.path, min(file.size, MAX_BYTES + 1))
+            content = self._files.read_if_there(file.path, min(file.size, MAX_BYTES + 1))
         except StorageUnavailable as error:
             return error
+        return StorageUnavailable("it was listed, and is not there", path=file.path) if content is None else content
 
     def _concurrently(self, function: Callable[[_In], _Out], items: Iterable[_In]) -> list[_Out]:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="storage") as pool:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from consumer.errors import StorageUnavailable
+from consumer.model.actions import Action
 from consumer.model.files import Listing
 from consumer.model.names import TableName
 from consumer.pipeline.manager import ConsumerManager
@@ -235,6 +236,32 @@ def test_a_file_that_cannot_be_read_stops_its_table_alone(
     monkeypatch.undo()
     assert replica.once(20).exit_code == 0
     assert replica.tables == {"d.t": {1: "a", 2: "b"}, "d.u": {1: "a", 2: "b"}}
+
+
+@pytest.mark.parametrize("statement", ["truncate", "drop", "drop the database"])
+def test_a_statement_that_is_listed_and_then_not_there_is_not_passed_over(
+    statement: str, feed: Feed, replica: MemoryReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that comes and goes, an object store that answers from an older state."""
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    assert replica.once(15).exit_code == 0
+    if statement == "truncate":
+        gone = feed.truncate("d.t", 20)
+    elif statement == "drop":
+        gone = feed.drop("d.t", 20)
+    else:
+        gone = feed.database("d", 20, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    read: Callable[..., bytes | None] = LocalFiles.read_if_there
+    with monkeypatch.context() as away:
+        away.setattr(
+            LocalFiles, "read_if_there", lambda self, path, n: None if gone.name in path else read(self, path, n)
+        )
+        left = replica.once(25)
+    assert left.exit_code == 3
+    assert [table.error for table in left.tables.values() if gone.name in table.error]
+    assert replica.once(30).exit_code == 0
+    assert replica.tables == ({"d.t": {}} if statement == "truncate" else {})
 
 
 def test_a_storage_that_does_not_answer_at_all_stops_no_table(
