@@ -14,7 +14,7 @@ from consumer.model.files import DataFile, Folder, Listing, SchemaFile
 from consumer.model.names import TableName, tso_to_time
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
 from consumer.model.targets import SAME, Naming
-from consumer.plan.catalog import Catalog, schema_missing
+from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
 from consumer.plan.forget import cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.gaps import find_gap, find_lost_rest
 from consumer.plan.history import needs_company, upstream_order
@@ -46,7 +46,7 @@ class Assembly:
     database with pending statements of its own is among them, as a table with no name. `whole` are folders that are
     looked at from their first file on, because files of them were rewritten; `goes_on` as in WrittenAnew. `read` are
     the folders of the progress, by root. `overdue` are the errors of tables with statements that came late, or whose
-    end came late."""
+    end came late, or whose folder is gone."""
 
     listing: Listing
     tables: Sequence[TableName]
@@ -87,7 +87,8 @@ class Assembly:
         }
         files = {name: _since_start(f, progress, name) for name, f in catalog.files_by_table(due).items()}
         clean_up = CleanUp.of(listing, progress, retention)
-        overdue = {**overdue_statements(timeline, progress), **left_over(progress)}
+        gone = {name: schemas_gone(name, root) for root, name in catalog.gone(progress).items()}
+        overdue = {**overdue_statements(timeline, progress), **left_over(progress), **gone}
         read = _by_root(progress.folders)
         tables = _tables(timeline, {*broken, *overdue, *(files.keys() - catalog.by_table.keys())}, wanted)
         return cls(
@@ -261,7 +262,8 @@ class Assembly:
         return next((schema_missing(name, file) for file in orphans), None)
 
     def forgotten_folders(self, progress: Progress) -> set[Folder]:
-        return forgotten_folders(self.listing, progress, {*self.catalog.by_root, *self.listing.files})
+        known = {*self.catalog.by_root, *self.listing.files, *self.catalog.gone(progress)}
+        return forgotten_folders(self.listing, progress, known)
 
     def forgetting(self, progress: Progress) -> dict[Folder, FolderProgress | None]:
         """What becomes of the folders of `progress` as some of them are forgotten, and files of others."""

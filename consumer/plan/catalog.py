@@ -11,10 +11,10 @@ from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import SchemaMissing
 from consumer.layout.paths import schema_path
-from consumer.layout.schema_file import is_table_id
+from consumer.layout.schema_file import is_table_id, root_of
 from consumer.model.files import DataFile, Folder, SchemaFile
 from consumer.model.names import TableName
-from consumer.model.progress import Progress
+from consumer.model.progress import Progress, State
 from consumer.plan.table_book import TableBook
 
 
@@ -27,6 +27,16 @@ def schema_missing(table: TableName, file: DataFile) -> SchemaMissing:
         table=str(table),
         path=file.path,
         version=folder.version,
+    )
+
+
+def schemas_gone(table: TableName, root: str) -> SchemaMissing:
+    """A table whose folder is not there."""
+    return SchemaMissing(
+        f"rows of it were read, and {root}/ has no schema file any more: its folder was taken away, or is not mounted",
+        hint="put the folder back; or leave the table out with --tables, if TiCDC does not write it any more",
+        table=str(table),
+        path=f"{root}/",
     )
 
 
@@ -101,6 +111,15 @@ class Catalog:
             return other.name
         database, _, table = folder.root.rpartition("/")
         return TableName(database, table)
+
+    def gone(self, progress: Progress) -> dict[str, TableName]:
+        """By root, tables of which rows were read, that were not dropped, and that have no schema file any more. TiCDC
+        never deletes one. Of a folder that an id names, nobody knows whose it was."""
+        dropped = {root_of(*name) for name, place in progress.tables.items() if place.state is State.DROPPED}
+        broken = {root for root, _ in self.damaged}
+        there = {*self.by_root, *broken, *dropped}
+        read = ((folder.root, folder) for folder in progress.folders if folder.root not in there)
+        return {root: self.owner(folder) for root, folder in read if not is_table_id(root)}
 
     def files_by_table(self, files: Mapping[str, Sequence[DataFile]]) -> dict[TableName, list[DataFile]]:
         """The data files of each table, in file order of their series."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import move, rmtree
 from typing import Any
 
 import pytest
 
+from consumer.model.actions import Action
 from consumer.model.files import Listing
 from consumer.model.names import TableName, ms_to_tso
 from consumer.storage.reader import FsspecReader
@@ -86,3 +88,41 @@ def test_a_gap_that_was_accepted_where_there_is_no_index_file_is_not_told_again(
     feed.puts("d.t", 2, {30: (9, "1")}, number=9)
     assert replica.once(35).exit_code == 0
     assert replica.tables == {"d.t": dict.fromkeys((1, 3, 4, 7, 8, 9), "1")}
+
+
+def test_a_table_whose_folder_is_gone_stops_and_goes_on_when_it_is_back(feed: Feed, replica: MemoryReplica) -> None:
+    """With rows in it that nobody has read: a share that is not mounted, a folder that somebody has moved."""
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    feed.create("d.u", 3)
+    feed.puts("d.u", 3, {11: (1, "a")})
+    assert replica.once(15).exit_code == 0
+    feed.puts("d.t", 2, {20: (2, "b")})
+    feed.puts("d.u", 3, {21: (2, "b")})
+    elsewhere = feed.folder.parent / f"{feed.folder.name}-elsewhere"
+    move(feed.folder / "d/t", elsewhere)
+    for checkpoint in (25, 30):
+        left = replica.once(checkpoint)
+        assert (left.exit_code, states(left)) == (3, {"d.t": "stopped", "d.u": "ok"})
+        assert "d/t/ has no schema file any more" in left.tables[T].error
+    assert replica.once(30, tables=["*.*", "!d.t"]).exit_code == 0
+    move(elsewhere, feed.folder / "d/t")
+    assert replica.once(35).exit_code == 0
+    assert replica.tables == {"d.t": {1: "a", 2: "b"}, "d.u": {1: "a", 2: "b"}}
+
+
+@pytest.mark.parametrize("end", ["drop", "rename", "drop the database"])
+def test_the_folder_of_a_table_that_is_no_more_can_be_deleted(end: str, feed: Feed, replica: MemoryReplica) -> None:
+    feed.create("d.t", 2)
+    feed.puts("d.t", 2, {10: (1, "a")})
+    if end == "drop":
+        feed.drop("d.t", 20)
+    elif end == "rename":
+        feed.rename("d.t", "d.u", 20)
+    else:
+        feed.database("d", 20, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    assert replica.once(25).exit_code == 0
+    rmtree(feed.folder / "d/t")
+    for checkpoint in (30, 35, 40):
+        assert replica.once(checkpoint).exit_code == 0
+    assert replica.tables == ({"d.u": {1: "a"}} if end == "rename" else {})

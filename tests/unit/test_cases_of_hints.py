@@ -434,6 +434,9 @@ FOLLOWED = {
     "test_s3.py::test_a_role_is_not_asked_for_and_its_keys_are_taken": [
         "storage/settings.py:_check",
     ],
+    "test_taken_away.py::test_a_table_whose_folder_is_gone_stops_and_goes_on_when_it_is_back": [
+        "plan/catalog.py:schemas_gone",
+    ],
     "test_told.py::test_a_table_that_a_replay_stops_is_offered_no_resync": [
         "app/commands.py:resync",
     ],
