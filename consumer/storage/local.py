@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-from consumer.errors import StorageUnavailable
+from consumer.errors import StorageChanged, StorageUnavailable
 from consumer.model.durable import put_in_place
 from consumer.model.files import StoredFile
 from consumer.ports import Stored
@@ -28,8 +28,10 @@ class LocalFiles:
 
     def scan(self, spans: Spans) -> list[StoredFile]:
         with translated(self.settings, "the storage"):
-            found: list[StoredFile] = []
-            self._collect(found, "", os.scandir(self.settings.prefix), spans, (self.settings.prefix,))
+            found, vanished = list[StoredFile](), list[str]()
+            self._collect(found, vanished, "", os.scandir(self.settings.prefix), spans, (self.settings.prefix,))
+            if (back := next(filter(self._is_there, vanished), None)) is not None:
+                raise _came_back(back)
             return found
 
     def folders(self) -> list[str]:
@@ -83,10 +85,24 @@ class LocalFiles:
         folder = os.path.realpath(self.settings.prefix).rstrip("/")
         return f"{os.path.realpath(place)}/".startswith(f"{folder}/")
 
+    def _is_there(self, path: str) -> bool:
+        try:
+            os.stat(self._absolute(path))
+        except FileNotFoundError:
+            return False
+        return True
+
     def _collect(
-        self, found: list[StoredFile], directory: str, entries: Any, spans: Spans, above: tuple[str, ...]
+        self,
+        found: list[StoredFile],
+        vanished: list[str],
+        directory: str,
+        entries: Any,
+        spans: Spans,
+        above: tuple[str, ...],
     ) -> None:
-        """Add the files below `directory` to `found`. `above` are the folders that lead here, this one last."""
+        """Add the files below `directory` to `found`, and to `vanished` what was named and then not there. `above` are
+        the folders that lead here, this one last."""
         with entries:
             for entry in entries:
                 path = f"{directory}/{entry.name}" if directory else entry.name
@@ -107,12 +123,13 @@ class LocalFiles:
                         raise _loop(path)
                     inner = os.scandir(entry.path)
                 except FileNotFoundError:
+                    vanished.append(path)
                     continue
                 except OSError as error:
                     if error.errno == errno.ELOOP:
                         raise _loop(path) from error
                     raise
-                self._collect(found, path, inner, spans, (*above, entry.path))
+                self._collect(found, vanished, path, inner, spans, (*above, entry.path))
 
     def _absolute(self, path: str) -> str:
         return f"{self.settings.prefix}/{path}"
@@ -125,6 +142,13 @@ def _at_once(path: str, flags: int) -> int:
 def _loop(path: str) -> StorageUnavailable:
     return StorageUnavailable(
         "it is a symbolic link that leads back to itself or to a folder above it", hint="take the link away", path=path
+    )
+
+
+def _came_back(path: str) -> StorageChanged:
+    """Files below it may be missing in the listing. What a clean-up deletes stays away."""
+    return StorageChanged(
+        "it was not there for a moment while the storage was listed", hint="run again: nothing is lost", path=path
     )
 
 

@@ -18,6 +18,9 @@ FOLLOWED = {
     "../integration/mysql/test_pooling_proxy.py::test_it_is_refused_and_nothing_is_wrong_behind_it": [
         "sink/mysql/server/connection.py:check_session",
     ],
+    "../unit/storage/test_local.py::test_a_folder_that_is_away_while_it_is_listed": [
+        "storage/local.py:_came_back",
+    ],
     "test_starts.py::test_a_table_let_in_later_begins_at_its_snapshot": [
         "plan/starting.py:_refused",
     ],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from consumer.errors import StorageUnavailable
+from consumer.errors import StorageChanged, StorageUnavailable
 from consumer.model.files import StoredFile
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
@@ -64,6 +66,32 @@ def test_no_link_leads_out_of_the_storage(tmp_path: Path, kind: str, way: str) -
         files(tmp_path / "cdc").read_if_there(path, 100)
     with pytest.raises(StorageUnavailable, match="leads out"):
         files(tmp_path / "cdc").read(StoredFile(path, 6, "", 0), 0, 6)
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["deleted", "back"])
+def test_a_folder_that_is_away_while_it_is_listed(stays: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clean-up deletes folders meanwhile. One that is back at the end of the listing may have new files."""
+    folder, other = tmp_path / "d" / "t", tmp_path / "e"
+    for path in (folder, other):
+        path.mkdir(parents=True)
+        (path / "x.json").write_bytes(b"x")
+    scandir, away = os.scandir, [folder]
+
+    def scan(path: str) -> Any:
+        if Path(path) in away:
+            away.remove(Path(path))
+            if stays:
+                folder.rename(tmp_path.with_name(f"{tmp_path.name}-deleted"))
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    if stays:
+        assert [file.path for file in files(tmp_path).scan(Spans())] == ["e/x.json"]
+    else:
+        with pytest.raises(StorageChanged, match="d/t: it was not there for a moment"):
+            files(tmp_path).scan(Spans())
+        assert sorted(file.path for file in files(tmp_path).scan(Spans())) == ["d/t/x.json", "e/x.json"]
 
 
 def test_no_path_leads_out_of_the_storage(tmp_path: Path) -> None:
