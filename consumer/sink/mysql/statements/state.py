@@ -15,11 +15,10 @@ import pymysql
 
 from consumer.errors import TargetBusy
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.names import TableName, qualified, quote, same_names
+from consumer.model.names import TableName, qualified, quote
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, MISSING, errno
-from consumer.sink.mysql.tables.describe import describe
 from consumer.sink.progress_formats import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
@@ -86,10 +85,12 @@ def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, fla
 
 def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
     """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
-    has come, the name that it takes has gone; any other changes its own table or database, or exchanges rows."""
+    has come, the name that it takes has gone; rows are exchanged; any other changes its own table."""
     own, action = step.standing, step.file.type
     if action in DATABASE_ACTIONS:
-        return now.definitions != before.definitions
+        return (now.definitions[0] is None) != (before.definitions[0] is None)
+    if action == Action.EXCHANGE_PARTITION:
+        return now.contents != before.contents
     if before.at == 0 and action in RENAME_ACTIONS:
         old = step.old_name
         moved = old is None or (before.exists(old) and not now.exists(old))
@@ -98,21 +99,7 @@ def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
         return not now.exists(own)
     if before.at == 0 and action in CREATE_ACTIONS and not before.exists(own):
         return now.exists(own)
-    return now.definition(own) != before.definition(own) or now.contents != before.contents
-
-
-def lacks_its_columns(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
-    """Whether a statement that adds, drops or renames columns has surely not run, though the definition is another one:
-    somebody else changed that."""
-    if step.columns_before is None or step.formed is not None or step.file.type in CREATE_ACTIONS | DROP_ACTIONS:
-        return False
-    before, after = (
-        same_names(column.name for column in columns if not column.hidden)
-        for columns in (step.columns_before, step.file.columns)
-    )
-    found = describe(cursor, [step.standing]).get(step.standing)
-    there = same_names(column.name for column in found.columns) if found else frozenset[str]()
-    return not after - before <= there or bool((before - after) & there)
+    return now.definition(own) != before.definition(own)
 
 
 def look(
