@@ -160,7 +160,14 @@ class Database:
         if any(said in text for said in _NOT_ALLOWED):
             hint = "let this user read and write it and its folder, or name another file (--downstream-uri)"
             return BadConfig(f"{self._path} cannot be used: {text}", hint=hint)
-        hint = "make room on its disk, then run again" if any(said in text for said in _NO_ROOM) else "try again"
+        room = any(said in text for said in _NO_ROOM)
+        if "replaying WAL" in text and not room:
+            return BadConfig(
+                f"{self._path} cannot be opened with the log beside it, {self._path}.wal: {text}",
+                hint="if the file was put there from a backup, move the log away; else bring back the file that the log"
+                " belongs to",
+            )
+        hint = "make room on its disk, then run again" if room else "try again"
         return TargetUnavailable(f"{self._path} cannot be used: {text}", hint=f"{hint}; nothing is lost")
 
 

@@ -113,3 +113,23 @@ def test_an_upstream_database_of_a_name_that_duckdb_has_too(replica: Replica, da
     replica.query('ALTER TABLE replica."db".kept ADD COLUMN mine INT DEFAULT 7')
     replica.put((ID, Column("w", "INT")), [("1", "2")], TableName("db", "kept"))
     assert replica.query('SELECT * FROM replica."db".kept') == [(1, 2, 7)]
+
+
+def test_a_log_of_another_state_of_the_file_does_not_pass_by_itself(replica: Replica, tmp_path: Path) -> None:
+    """An older copy is put in place of the file, beside the log that a killed run has left."""
+    replica.put((ID,), [("1",)])
+    replica.sink.close()
+    older, log = tmp_path / "older", Path(f"{replica.path}.wal")
+    shutil.copy(replica.path, older)
+    for key in ("2", "3"):
+        replica.sink.acquire("file:///upstream")
+        replica.put((ID,), [(key,)])
+        left = log.read_bytes()
+        replica.sink.close()
+    shutil.copy(older, replica.path)
+    log.write_bytes(left)
+    with pytest.raises(BadConfig, match="log beside it") as caught:
+        replica.sink.acquire("file:///upstream")
+    assert "move the log away" in caught.value.hint
+    log.unlink()
+    assert replica.rows() == [(1,)]
