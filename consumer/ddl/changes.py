@@ -76,6 +76,11 @@ def takes_rows(file: SchemaFile) -> bool:
     return file.type in TAKING_ACTIONS or any(clause.verb in TAKES_ROWS for clause in clauses)
 
 
+def counts_partitions(file: SchemaFile) -> bool:
+    """Whether the statement adds partitions, or takes some away, by their number."""
+    return any(clause.count for clause in changes_of(file).partitions.clauses)
+
+
 def recovered_table(file: SchemaFile) -> TableName | None:
     """The name under which a table was lost that RECOVER or FLASHBACK TABLE brings back; None where a job number
     tells."""

@@ -63,10 +63,10 @@ class ApplyDdl:
     `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
     `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
     TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
-    PARTITION_ACTIONS, None where that is not known. `indexes`: what is known of the table's before the statement;
-    `charset`: what its database gives to a new table, upstream, at that time. `behind`: those of `touches` that the
-    statement does not name and only comes after; upstream may not have them any more. `formed`: what it does to a table
-    that is no mirror; None where it is one, or where that is the same.
+    PARTITION_ACTIONS, or one that counts partitions, None where that is not known. `indexes`: what is known of the
+    table's before the statement; `charset`: what its database gives to a new table, upstream, at that time. `behind`:
+    those of `touches` that the statement does not name and only comes after; upstream may not have them any more.
+    `formed`: what it does to a table that is no mirror; None where it is one, or where that is the same.
     """
 
     file: SchemaFile

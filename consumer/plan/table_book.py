@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumer.ddl.changes import changes_of, recovered_table
+from consumer.ddl.changes import changes_of, counts_partitions, recovered_table
 from consumer.ddl.charsets import TIDB_DEFAULT
 from consumer.ddl.shape import Fate, Shape, Told
 from consumer.model.actions import (
@@ -42,11 +42,12 @@ class TableBook:
     def about(self, statement: Statement) -> Statement:
         """The statement with what is known of its table before it."""
         name, action = statement.file.name, statement.action
-        if action not in PARTITION_ACTIONS | INDEX_ACTIONS | CREATE_ACTIONS:
+        divided = action in PARTITION_ACTIONS or counts_partitions(statement.file)
+        if not divided and action not in INDEX_ACTIONS | CREATE_ACTIONS:
             return statement
         self._read()
         told = self._tables.get(name.folded)
-        if told is not None and action in PARTITION_ACTIONS:
+        if told is not None and divided:
             statement = replace(statement, partitioning=told.partitioned().partitioning)
         if told is not None and action in INDEX_ACTIONS:
             statement = replace(statement, indexes=told.shape().indexes)

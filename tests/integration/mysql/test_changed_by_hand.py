@@ -9,6 +9,7 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 from tests.servers import SqlServer
 from tests.support.build import ID, VALUE
 from tests.support.crashes import Crash, Fuse
@@ -110,3 +111,43 @@ def test_a_database(server: SqlServer, tmp_path: Path, monkeypatch: pytest.Monke
     server.execute("ALTER DATABASE d CHARACTER SET latin1")
     assert replica.once(25).exit_code == 0
     assert ("d",) not in server.execute("SHOW DATABASES")
+
+
+@pytest.mark.parametrize("ran", [False, True], ids=["not run", "run"])
+@pytest.mark.parametrize(("query", "count"), [("COALESCE PARTITION 2", 2), ("ADD PARTITION PARTITIONS 4", 8)])
+def test_partitions_that_are_counted(
+    query: str, count: int, ran: bool, server: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later statement names some of them."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT) PARTITION BY HASH (`id`) PARTITIONS 4"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, create)
+    feed.puts("d.t", 2, {3 + key: (key, "1") for key in range(8)})
+    replica = Replica(feed, server.url())
+    assert replica.once(15).exit_code == 0
+    feed.statement("d.t", 20, Action.REORGANIZE_PARTITION, f"ALTER TABLE `t` {query}")
+    dies_before_a_statement(replica, monkeypatch)
+    server.execute("USE d", *([f"ALTER TABLE `t` {query}"] if ran else []), "ALTER TABLE `t` ADD INDEX `own`(`v`)")
+    feed.statement("d.t", 30, Action.TRUNCATE_PARTITION, "ALTER TABLE `t` TRUNCATE PARTITION `p1`")
+    assert replica.once(35).exit_code == 0
+    assert server.execute("SELECT id FROM d.t ORDER BY id") == [(key,) for key in range(8) if key % count != 1]
+
+
+def test_a_table_that_was_not_there(server: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CREATE TABLE leaves it empty."""
+    feed = Feed(tmp_path)
+    feed.database("d", 1)
+    feed.create("d.u", 2)
+    replica = Replica(feed, server.url())
+    assert replica.once(15).exit_code == 0
+    feed.create("d.t", 20)
+    feed.puts("d.t", 20, {22: (1, "1")})
+    dies_before_a_statement(replica, monkeypatch)
+    server.execute("USE d", "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (9, 9)")
+    result = replica.once(25)
+    assert result.exit_code == 5
+    assert "a table of this name exists" in result.tables[TableName("d", "t")].error
+    server.execute("DROP TABLE d.t")
+    assert replica.once(25).exit_code == 0
+    assert server.execute("SELECT * FROM d.t") == [(1, 1)]

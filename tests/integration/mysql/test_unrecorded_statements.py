@@ -10,6 +10,7 @@ import pytest
 from consumer.errors import Retryable, TargetBusy, TargetUnavailable
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.names import TableName
 from consumer.model.progress import DdlState, ProgressChange
 from consumer.sink.mysql.sink import MySqlSink
 from tests.servers import MariaDb
@@ -77,6 +78,22 @@ def test_a_statement_whose_end_could_not_be_recorded_is_not_run_again(
     }
     assert set(found) == wanted[action]
     assert replica.once(26).exit_code == 0
+
+
+def test_a_statement_that_cannot_be_proven_is_not_refused(fresh_mariadb: MariaDb, replica: Replica) -> None:
+    """It has run, and what follows it in the session has an error of its own."""
+    columns = (ID, VALUE, Column("w", "INT"))
+    replica.feed.statement("d.t", 20, Action.ADD_COLUMN, STATEMENTS[Action.ADD_COLUMN], columns)
+    fresh_mariadb.execute(
+        "CREATE TRIGGER storage_consumer.keeps BEFORE INSERT ON storage_consumer.proof FOR EACH ROW"
+        " SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not now'"
+    )
+    result = replica.once(25)
+    assert result.exit_code == 3
+    assert "not now" in result.tables[TableName("d", "t")].error
+    fresh_mariadb.execute("DROP TRIGGER storage_consumer.keeps")
+    assert replica.once(25).exit_code == 0
+    assert [row[0] for row in fresh_mariadb.execute("SHOW COLUMNS FROM d.t")] == ["id", "v", "w"]
 
 
 @pytest.mark.parametrize(

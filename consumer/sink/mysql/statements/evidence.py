@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 
 import pymysql
 
-from consumer.ddl.changes import changes_of
+from consumer.ddl.changes import changes_of, counts_partitions
 from consumer.ddl.indexes import after
 from consumer.ddl.partition_clauses import PartitionClause
+from consumer.ddl.partitions import PartitionedTable, altered
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.indexes import TableIndexes
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName, qualified, same_name
 from consumer.model.partitions import Partition
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.tables.describe import describe
@@ -60,6 +61,13 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     return step.file.type in _MODIFY and not moves
 
 
+def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+    """Whether the table that `step` creates is there, and surely was made by somebody else: it has rows."""
+    if step.file.type not in (Action.CREATE_TABLE, Action.CREATE_TABLES):
+        return False
+    return bool(cursor.execute(f"SELECT 1 FROM {qualified(*step.name)} LIMIT 1"))
+
+
 def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names) -> tuple[_Names, _Names]:
     """Those that the statement makes, and those that it takes. The target has these `indexes` and names now."""
     changes = changes_of(step.statement)
@@ -72,6 +80,10 @@ def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names) -> tuple[
         before |= {*_named("partition", clause.names)}
         if clause.verb == "REMOVE PARTITIONING":
             before |= {name for name in there if name[0] == "partition"}
+    if counts_partitions(step.statement):
+        known_parts = PartitionedTable(step.partitioning)
+        before |= {*_of_partitions(known_parts)}
+        later |= {*_of_partitions(altered(known_parts, changes.partitions))}
     return frozenset(later - before), frozenset(before - later)
 
 
@@ -93,6 +105,10 @@ def _defined(clause: PartitionClause) -> Iterable[Partition]:
 
 def _of_columns(columns: Iterable[Column]) -> Iterator[tuple[str, str]]:
     return _named("column", (column.name for column in columns if not column.hidden))
+
+
+def _of_partitions(table: PartitionedTable) -> Iterator[tuple[str, str]]:
+    return _named("partition", (part.name for part in table.partitioning.partitions) if table.partitioning else ())
 
 
 def _of_indexes(indexes: TableIndexes) -> Iterator[tuple[str, str]]:

@@ -24,9 +24,9 @@ from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.statements.databases import adopt_database, use_database
-from consumer.sink.mysql.statements.evidence import may_run
+from consumer.sink.mysql.statements.evidence import is_anothers, may_run
 from consumer.sink.mysql.statements.merged import Merged, run_merged
-from consumer.sink.mysql.statements.plan import PlannedDdl, refused, translated
+from consumer.sink.mysql.statements.plan import PlannedDdl, refused, table_exists, translated
 from consumer.sink.mysql.statements.records import Records
 from consumer.sink.mysql.statements.state import look_again, wait_for_running, was_executed
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
@@ -123,6 +123,8 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
             # What others are merged with is changed by their statements too, so a look at it tells nothing.
             now = before if plan.merged else look_again(cursor, before, before.at, flavor)
             done = plan.merged is None and was_executed(step, before, now)
+            if done and is_anothers(cursor, step):
+                raise refused(step, *table_exists(step))
             if done and not (len(plan.statements) == 1 and may_run(cursor, step)):
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.standing == step.name:

@@ -142,9 +142,14 @@ def _obstacle(
     """Why a step that has not begun cannot be executed, and what to do ("": the same as of any refused statement)."""
     creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
     if creates and before.exists(step.name) and step.merged is None:
-        return "a table of this name exists", table_there_hint(step.table, step.file.version)
+        return table_exists(step)
     reason = misplaced(cursor, step, flavor)
     return (reason, "") if reason else None
+
+
+def table_exists(step: ApplyDdl) -> tuple[str, str]:
+    """The reason and the hint where a table that `step` creates is there, and not of it."""
+    return "a table of this name exists", table_there_hint(step.table, step.file.version)
 
 
 def _uses_trash(

@@ -13,6 +13,7 @@ from consumer.sink.mysql.progress.epochs import STATEMENTS, TIDB_SLOTS, gone_bac
 from consumer.sink.mysql.progress.store import store
 from consumer.sink.mysql.server.connection import SESSION_MARK, check_session
 from consumer.sink.mysql.server.driver import Driver
+from consumer.sink.mysql.server.errors import translate
 from consumer.sink.mysql.statements.plan import PlannedDdl
 from consumer.target import DdlOutcome
 
@@ -52,9 +53,12 @@ class Records:
         self.saved[record.id] = record
 
     def prove(self, cursor: pymysql.cursors.Cursor) -> None:
-        """Statements have run in this session."""
+        """Statements have run in this session. What keeps the proof from being left is no refusal of theirs."""
         proof = new_proof()
-        leave_proof(cursor, self._name, proof)
+        try:
+            leave_proof(cursor, self._name, proof)
+        except pymysql.MySQLError as error:
+            raise translate(error, "start") from error
         self.proofs.append(proof)
 
 
