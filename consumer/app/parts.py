@@ -101,6 +101,7 @@ def open_parts(settings: Settings, loader: Loader | None, member: Member | None 
         starts=settings.starts,
         memory_limit=settings.memory_limit,
         takes_over=not is_replay(settings.name),
+        named=settings.named_tables,
     )
     letters = None
     if settings.dead_letters is not None:

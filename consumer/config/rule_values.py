@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from consumer.config.table_filter import TableFilter, table_filter
+from consumer.model.named import NamedTable
 from consumer.model.names import TableName
 
 
@@ -81,5 +82,14 @@ def tables_of(rule: Mapping[str, object], key: str, place: str, optional: bool =
 
 def names_just(rules: Sequence[str], table: TableName, case_sensitive: bool) -> bool:
     """Whether one of the table rules is the name of `table`, without any wildcard."""
-    names = (rule for rule in rules if not re.search(r"[*?\\[/!]", rule))
-    return any(table_filter((name,), case_sensitive).matches(table) for name in names)
+    return any(table_filter((name,), case_sensitive).matches(table) for name in _whole_names(rules))
+
+
+def named_tables(setting: str, rules: Sequence[str], case_sensitive: bool) -> Iterator[NamedTable]:
+    """The tables that some of the rules of `setting` give without any wildcard."""
+    for name in _whole_names(rules):
+        yield NamedTable(setting, name, table_filter((name,), case_sensitive).matches)
+
+
+def _whole_names(rules: Sequence[str]) -> list[str]:
+    return [rule for rule in rules if not re.search(r"[*?\\[/!]", rule)]

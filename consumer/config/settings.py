@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +14,11 @@ from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
 from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
 from consumer.config.column_rules import ColumnRules, column_rules
-from consumer.config.ddl_rules import DdlRules, ddl_rules
+from consumer.config.ddl_rules import DdlRule, DdlRules, ddl_rules
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
 from consumer.config.form_rules import FormRules, form_rules
 from consumer.config.mask_rules import MaskRules, mask_rules, with_masks
+from consumer.config.rule_values import TableRule, named_tables
 from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter_rules, row_filter_rules, shaping_of
 from consumer.config.start_rules import StartRules, start_rules
 from consumer.config.table_filter import TableFilter, table_filter
@@ -28,6 +29,7 @@ from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.forms import Form, FormKind
 from consumer.model.load import Dialect
+from consumer.model.named import NamedTable
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
 from consumer.model.shaping import ShapingOf, unshaped
@@ -338,6 +340,21 @@ class Settings(_OfProtocols):
                 hint="leave it out of the route, or out of the rules of [consumer.forms] and [[consumer.columns]]",
             )
         return merged or form
+
+    @property
+    def named_tables(self) -> tuple[NamedTable, ...]:
+        """The tables that are given by whole names where a mistyped one would change what the target has."""
+        ruled: Mapping[str, Sequence[TableRule | DdlRule]] = {
+            "--form": self.forms.rules,
+            "[[consumer.event-filters]]": self.event_filters.rules,
+            "[[consumer.rows]]": self.rows.rules,
+            "[[consumer.columns]]": self.columns.rules,
+            "[[consumer.masks]]": self.masks.rules,
+            "[[consumer.ddl.rules]]": self.ddl.rules,
+        }
+        places = [("--tables", self.tables)]
+        places += [(place, rule.tables) for place, rules in ruled.items() for rule in rules]
+        return tuple(t for place, rules in places for t in named_tables(place, rules, self.case_sensitive))
 
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""

@@ -180,7 +180,7 @@ class ConsumerManager:
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
         idle = idle_notes(assembly, ledger.progress, options.starts)
-        for note in (*notes(assembly, ledger.progress, options.naming), *idle):
+        for note in (*notes(assembly, ledger.progress, options.naming, options.named), *idle):
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}

@@ -13,6 +13,7 @@ from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
 from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, LoadTarget
+from consumer.model.named import NamedTable
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.shaping import ShapingOf, unshaped
@@ -46,7 +47,7 @@ class RoundOptions:
     many moments are kept at which all tables were complete, 0 for none.
     `consistency`: which rows readers see at once; of these, `publish_bytes` bounds the change files. `starts` says
     which tables begin at a moment of their own. `memory_limit` bounds the change files of all loads that run at a
-    time. `takes_over` is that of `Others`."""
+    time. `takes_over` is that of `Others`. `named` are the tables that rules give by their whole names."""
 
     dialect: Dialect
     wanted: Callable[[TableName], bool]
@@ -69,6 +70,7 @@ class RoundOptions:
     starts: Starts = NO_STARTS
     memory_limit: int = 8 << 30
     takes_over: bool = True
+    named: tuple[NamedTable, ...] = ()
 
     @property
     def together_bytes(self) -> int:

@@ -68,7 +68,7 @@ def preview(
             *_together(options),
             *_rules(planned, options),
             *(note.text for note in begun),
-            *(note.text for note in notes(found.assembly, progress, options.naming)),
+            *(note.text for note in notes(found.assembly, progress, options.naming, options.named)),
             *(note.text for note in idle_notes(found.assembly, progress, options.starts)),
         ),
         tuple(_stopped(found, sink, options)),

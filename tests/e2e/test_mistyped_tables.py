@@ -1,0 +1,62 @@
+"""A table that a rule gives by its whole name, and that the storage does not have: a person hears of it, because the
+rule does nothing, and rows that it should leave out or mask would arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consumer import app
+from tests.support.feed import Feed, MemoryReplica
+from tests.support.observers import Recorder
+
+RULES: dict[str, tuple[str, Any]] = {
+    "tables": ("--tables", ["d.*", "{}"]),
+    "forms": ("--form", ["{} = append"]),
+    "event_filters": ("[[consumer.event-filters]]", [{"matcher": ["{}"], "ignore-event": ["delete"]}]),
+    "rows": ("[[consumer.rows]]", [{"tables": ["{}"], "where": "v IS NULL"}]),
+    "columns": ("[[consumer.columns]]", [{"tables": ["{}"], "exclude": ["v*"]}]),
+    "masks": ("[[consumer.masks]]", [{"tables": ["{}"], "columns": ["v"], "mask": "null"}]),
+    "ddl": ("[[consumer.ddl.rules]]", {"rules": [{"tables": ["{}"], "kinds": ["drop-table"], "action": "rename"}]}),
+}
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> MemoryReplica:
+    feed = Feed(tmp_path / "cdc")
+    feed.database("d", 1)
+    feed.create("d.people", 2)
+    feed.checkpoint(20)
+    return MemoryReplica(feed)
+
+
+def named(value: Any, name: str) -> Any:
+    """A rule with its table's name."""
+    if isinstance(value, dict):
+        return {key: named(inner, name) for key, inner in value.items()}
+    return [named(inner, name) for inner in value] if isinstance(value, list) else value.replace("{}", name)
+
+
+def notes(replica: MemoryReplica, setting: str, name: str) -> tuple[str, ...]:
+    return app.plan(replica.settings(**{setting: named(RULES[setting][1], name)}), Recorder()).notes
+
+
+@pytest.mark.parametrize("setting", RULES)
+def test_a_name_that_no_table_has_is_told(replica: MemoryReplica, setting: str) -> None:
+    place = RULES[setting][0]
+    said = f"{place} names d.peple, and the storage has no such table yet: is it written right?"
+    assert said in notes(replica, setting, "d.peple")
+    for right in ("D.People", "d.peple*", "`d`.`people`"):
+        assert not any("no such table" in note for note in notes(replica, setting, right))
+
+
+def test_a_run_tells_it_and_goes_on(replica: MemoryReplica) -> None:
+    result = replica.once(20, masks=named(RULES["masks"][1], "d.peple"))
+    assert result.exit_code == 0
+    assert any("[[consumer.masks]] names d.peple" in note for note in replica.seen.notes)
+
+
+def test_a_rule_that_leaves_a_table_out_need_not_meet_one(replica: MemoryReplica) -> None:
+    assert app.plan(replica.settings(tables=["d.*", "!d.peple"]), Recorder()).notes == ()
