@@ -55,6 +55,10 @@ CASES = {
     "old value": Case("`output-old-value` in [sink.csv] looks to be true", row("false,1,7\r\n"), {OLD: True}),
     "terminator": Case(r"`terminator` in [sink] is '\n' here", row('1,"7"\r\n'), {}, TEXT, wrong={"terminator": "\n"}),
     "null": Case("check that `null`", row("1,nil\r\n"), {"csv_null": "nil"}, value=None),
+    "null of a text": Case(
+        r"`null` in [sink.csv] is 'nil' here, and looks to be '\\N' in the changefeed",
+        *(row("1,\\N\r\n"), {"csv_null": "\\N"}, TEXT, {"csv_null": "nil"}, None),
+    ),
     "hex": Case(
         "`binary-encoding-method` in [sink.csv] must be the changefeed's",
         row('1,"Nw=="\r\n'),

@@ -119,9 +119,9 @@ class CsvChangeBuilder:
             if in_key and np.any(null):
                 raise records.place.key_null(column.name, records.number(int(kept[np.argmax(null)])))
         null = null | absent
-        if self._form.quote:
-            self._check_quotes(written, cells.quoted[where], null, kept, records)
         values = cells.take(where, null)
+        if self._form.quote:
+            self._check_quotes(written, cells.quoted[where], values, kept, records)
         if written.family is Family.SET and "" in (column.elements or written.elements):
             self._check_empty_sets(written, values, kept, records)
         convert = partial(canonical, written=written, target=column, form=self._form)
@@ -154,13 +154,11 @@ class CsvChangeBuilder:
                 records.number(int(kept[np.argmax(empty)])),
             )
 
-    def _check_quotes(self, column: Column, quoted: Flags, null: Flags, kept: Ints, records: RecordLookup) -> None:
-        """Columns of another order or number show themselves: texts are quoted, numbers are not."""
-        wrong = (quoted != is_quoted(column)) & ~null
+    def _check_quotes(
+        self, column: Column, quoted: Flags, values: pa.BinaryArray, kept: Ints, records: RecordLookup
+    ) -> None:
+        """Columns of another order or number show themselves: texts are quoted, numbers are not, nor is NULL."""
+        wrong = (quoted != is_quoted(column)) & values.is_valid().to_numpy(zero_copy_only=False)
         if np.any(wrong):
-            found = "a number" if is_quoted(column) else "a text"
-            raise records.place.drift(
-                f"the cell for column {column.name}, of type {column.type}, holds {found}: the rows have other columns "
-                "than their schema file",
-                records.number(int(kept[np.argmax(wrong)])),
-            )
+            at = int(np.argmax(wrong))
+            raise records.wrong_quotes(int(kept[at]), column, values[at].as_py(), self._form)

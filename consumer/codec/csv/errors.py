@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import COMMIT_TS, SETTINGS, RowForm
+from consumer.codec.csv.form import COMMIT_TS, NUMBER, SETTINGS, RowForm
 from consumer.codec.csv.lines import RecordEnds
+from consumer.codec.csv.values import is_quoted
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
 from consumer.model.afresh import FROM_A_NEW_PREFIX
+from consumer.model.columns import Column
 from consumer.model.commands import AS_FILES_SHOW
 
 _LAYOUT = (
@@ -86,6 +88,16 @@ class RecordLookup:
     def wrong_cell(self, record: int, position: int, what: str, cells: Sequence[bytes], form: RowForm) -> ConsumerError:
         message = f"expected {what} in cell {position + 1}, found {_shown(cells[position])}"
         return self.place.corrupt(message, self.number(record), suspicion(cells, form) or SETTINGS)
+
+    def wrong_quotes(self, record: int, column: Column, cell: bytes, form: RowForm) -> ConsumerError:
+        """A text without quotes, or a number with them. What has no quotes and is no number is how NULL is written."""
+        name = f"the cell for column {column.name}, of type {column.type},"
+        if is_quoted(column) and not NUMBER.fullmatch(cell):
+            message = f"{name} holds {_shown(cell)} without quotes"
+            return self.place.drift(message, self.number(record), _other("null", form.null, cell))
+        found = "a number" if is_quoted(column) else "a text"
+        message = f"{name} holds {found}: the rows have other columns than their schema file"
+        return self.place.drift(message, self.number(record))
 
     def wrong_count(self, record: int, cells: Sequence[bytes], names: Sequence[str], form: RowForm) -> ConsumerError:
         """A row with more or fewer cells than its columns need."""
