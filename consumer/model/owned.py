@@ -19,10 +19,14 @@ class Owned:
 
 
 class OwnedTables(Mapping[TableName, Owned]):
-    """`case`: whether names that differ in case alone are two tables in the target."""
+    """`case`: whether names that differ in case alone are two tables in the target. `replayed`: how far replays have
+    brought tables, which belong to none of them."""
 
-    def __init__(self, owned: Mapping[TableName, Owned], case: bool) -> None:
+    def __init__(
+        self, owned: Mapping[TableName, Owned], case: bool, replayed: Mapping[TableName, Owned] | None = None
+    ) -> None:
         self._owned, self._case = owned, case
+        self.replayed = OwnedTables(replayed, case) if replayed else {}
         self._by_key = {self._key(name): place for name, place in owned.items()}
 
     def __getitem__(self, name: TableName) -> Owned:

@@ -29,7 +29,7 @@ class Others:
     true of one that is further by now.
 
     `takes_over`: whether this one can continue tables of others. A replay cannot: no table is its own, so the other one
-    would do the same once more.
+    would do the same once more. Nor does anyone begin with a table below what a replay has applied of it.
     """
 
     def __init__(
@@ -58,6 +58,8 @@ class Others:
         others = self._of_others()
         if not statement.executed or self.leaves(statement):
             return None
+        if statement.action != Action.CREATE_TABLE and (twice := self._replayed(statement.touches)):
+            return twice[min(twice)]  # a table that is made twice shows itself
         unknown = self._unknown_in_database(statement) if statement.action == Action.DROP_SCHEMA else None
         if not others:
             return unknown
@@ -86,8 +88,9 @@ class Others:
 
     def loads(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` whose first rows are not to be loaded, and why."""
-        others = self._not_continued()
-        return self._refused((name for name in tables if not self._is_own(name, others)), others)
+        others, tables = self._not_continued(), list(tables)
+        refused = self._refused((name for name in tables if not self._is_own(name, others)), others)
+        return self._replayed(tables) | refused
 
     def foreign(self, tables: Collection[TableName]) -> dict[TableName, DdlRefused]:
         """Those of `tables` under whose names the target has what is not theirs: another table's, or another
@@ -158,6 +161,16 @@ class Others:
         starts = {self._naming.target(name): ts for name, ts in progress.starts.items()}
         return others.beyond(progress.start_ts, starts) if progress.start_ts or starts else others
 
+    def _replayed(self, tables: Iterable[TableName]) -> dict[TableName, DdlRefused]:
+        """Those of `tables` that a replay has brought further than where this consumer would begin with them."""
+        replayed, progress = self._of_others().replayed, self._progress()
+        found = ((name, replayed.get(self._naming.target(name))) for name in tables if name not in self._own)
+        return {
+            name: goes_twice(name, there, start, self._naming)
+            for name, there in found
+            if there is not None and (start := progress.start_of(name)) < there.applied_ts
+        }
+
     def _refused(self, tables: Iterable[TableName], others: OwnedTables) -> dict[TableName, DdlRefused]:
         found = {
             name: self._shared.error(name) or self._why_left(name, others, self._later.now.get(name, ()))
@@ -205,6 +218,17 @@ def belongs_to(
         f"{what} to the consumer {owned.consumer!r} of this target, and only one consumer may write to it",
         hint="give this one another --downstream-uri, or leave the table out of one of the two with --tables; where"
         f" {owned.consumer!r} is no longer used, remove its progress: {forget_command(owned.consumer)}",
+        table=str(table),
+    )
+
+
+def goes_twice(table: TableName, there: Owned, start: int, naming: Naming) -> DdlRefused:
+    """Why this consumer must not begin with `table` at `start`, which the replay `there` has brought further."""
+    return DdlRefused(
+        f"the replay {there.consumer!r} has brought {naming.shown(table)} up to {there.applied_ts} in this target, and"
+        f" this one would begin at {start}: what lies between would be applied twice",
+        hint=f"begin at {there.applied_ts} or later; where the table was made anew since that replay, remove its"
+        f" progress: {forget_command(there.consumer)}",
         table=str(table),
     )
 

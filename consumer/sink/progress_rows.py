@@ -61,24 +61,29 @@ Select = Callable[[str, str], Rows]
 """Reads columns (as in a SELECT list) of a table, those rows that belong to one consumer name."""
 
 
-def others_of(rows: Rows, consumers: Mapping[str, Progress]) -> dict[TableName, Owned]:
+def others_of(rows: Rows, consumers: Mapping[str, Progress], case: bool) -> OwnedTables:
     """`rows` of OF_OTHERS: the tables, as the target calls them, each with its consumer. Of several that have taken it
-    one from the other, it is the last one. `consumers` have their routes and moments. A replay has none."""
-    found: dict[TableName, Owned] = {}
+    one from the other, it is the last one. `consumers` have their routes and moments. A replay owns none."""
+    kept: dict[TableName, Owned] = {}
+    replayed: dict[TableName, Owned] = {}
     namings = {other: naming_from(known.routes) for other, known in consumers.items() if known.routes}
     for other, applied_ts, *table in rows:
-        if not is_replay(other):
-            name = TableName(*table)
-            owned = Owned(other, int(applied_ts), consumers[other].start_of(name))
-            last = found.setdefault(there := namings.get(other, SAME).target(name), owned)
-            found[there] = max(last, owned, key=lambda one: (one.start_ts, one.applied_ts))
-    return found
+        name = TableName(*table)
+        there, owned = (
+            namings.get(other, SAME).target(name),
+            Owned(other, int(applied_ts), consumers[other].start_of(name)),
+        )
+        if is_replay(other):
+            replayed[there] = max(replayed.get(there, owned), owned, key=lambda one: one.applied_ts)
+        else:
+            kept[there] = max(kept.get(there, owned), owned, key=lambda one: (one.start_ts, one.applied_ts))
+    return OwnedTables(kept, case, replayed)
 
 
 def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
     """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
     apart."""
-    found = others_of(
+    return others_of(
         [
             (other, place.applied_ts, table.database, table.table)
             for other, known in sorted(progress.items())
@@ -86,8 +91,8 @@ def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
             if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
         ],
         progress,
+        case=True,
     )
-    return OwnedTables(found, case=True)
 
 
 def _ran(table: TableName, progress: Progress) -> bool:

@@ -105,7 +105,7 @@ def of_others(tables: ProgressTables, name: str) -> OwnedTables:
         str(other): Progress(routes=str(routes), start_ts=int(start_ts), starts=starts_in(starts))
         for other, routes, start_ts, starts in tables.run(f"SELECT {columns} FROM storage_consumer.consumer")
     }
-    return OwnedTables(others_of(rows, consumers), case=tables.tells_case())
+    return others_of(rows, consumers, case=tables.tells_case())
 
 
 def forget(tables: ProgressTables, name: str) -> None:

@@ -256,4 +256,10 @@ def test_a_replay_keeps_no_table(target: Target, sink: Sink) -> None:
     replay.acquire(UPSTREAM)
     replay.record(ProgressChange(applied_ts=5, tables={SHOP: TableProgress(4)}))
     replay.close()
-    assert target.sink().of_others() == {}
+    later = target.sink("c.2-3")
+    later.acquire(UPSTREAM)
+    later.record(ProgressChange(applied_ts=2, start_ts=2, tables={SHOP: TableProgress(3)}))
+    later.close()
+    found = target.sink().of_others()
+    assert found == {}
+    assert found.replayed == {SHOP: Owned("c.0-470611625733521409", 4)}

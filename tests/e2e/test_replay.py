@@ -6,12 +6,14 @@ import json
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from consumer import app
 from consumer.config.load import load
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
+from consumer.model.columns import Column
 from consumer.model.names import ms_to_tso
 from tests.e2e.corpus import Case, read_cases
 from tests.e2e.targets import File, Server, Target
@@ -82,6 +84,29 @@ def test_a_replay_ends_where_it_is_told(cli: CommandLine) -> None:
     rest = cli.run("replay", "-from-ts", str(T_WIDENED - 1), "-to-ts", str(CHECKPOINT), "--json")
     assert (rest.code, rest.json["tables"]["du.t"]["ddl"]) == (0, 1)
     assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+@pytest.mark.parametrize(
+    "again", [("replay", "--from-ts", "12"), ("once", "--start-ts", "12"), ("plan", "--start-ts", "12")]
+)
+def test_what_a_replay_has_applied_is_not_applied_twice(again: tuple[str, ...], cli: CommandLine) -> None:
+    """A table without a key would have the rows twice, one with a key would go back to older values."""
+    feed = Feed(cli.storage.parent / "keyless")
+    columns = Column("id", "INT"), Column("v", "VARCHAR", length=9)
+    feed.database("d", 1)
+    feed.statement("d.t", 2, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT,`v` VARCHAR(9))", columns)
+    feed.puts("d.t", 2, {11: (1, "a"), 13: (2, "b"), 15: (3, "c")})
+    feed.checkpoint(20)
+    flags = ("--upstream-uri", f"file://{feed.folder}?protocol=canal-json", "--tables", "d.t")
+    assert cli.run("replay", "--to-ts", "14", *flags).code == 0
+    refused = cli.run(*again, *flags)
+    assert "the replay 'default.0-14' has brought d.t up to 14" in refused.out + refused.err
+    assert refused.code == (0 if again[0] == "plan" else 5)
+    assert cli.run("replay", "--from-ts", "14", *flags).code == 0
+    with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
+        assert connection.execute("FROM d.t ORDER BY 1").fetchall() == [(1, "a"), (2, "b"), (3, "c")]
+        connection.execute("DROP TABLE d.t")
+    assert cli.run("once", *flags, "--name", "new").code == 0, "a table that is made anew has nothing of the replays"
 
 
 def test_a_replay_beyond_the_checkpoint_is_for_later(cli: CommandLine) -> None:
