@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from consumer.config.table_filter import TableFilter, table_filter
+from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.model.named import NamedTable
 from consumer.model.names import TableName
 
@@ -82,14 +81,12 @@ def tables_of(rule: Mapping[str, object], key: str, place: str, optional: bool =
 
 def names_just(rules: Sequence[str], table: TableName, case_sensitive: bool) -> bool:
     """Whether one of the table rules is the name of `table`, without any wildcard."""
-    return any(table_filter((name,), case_sensitive).matches(table) for name in _whole_names(rules))
+    named = (rule for rule in rules if whole_name(rule) is not None)
+    return any(table_filter((rule,), case_sensitive).matches(table) for rule in named)
 
 
-def named_tables(setting: str, rules: Sequence[str], case_sensitive: bool) -> Iterator[NamedTable]:
+def named_tables(setting: str, rules: Sequence[str]) -> Iterator[NamedTable]:
     """The tables that some of the rules of `setting` give without any wildcard."""
-    for name in _whole_names(rules):
-        yield NamedTable(setting, name, table_filter((name,), case_sensitive).matches)
-
-
-def _whole_names(rules: Sequence[str]) -> list[str]:
-    return [rule for rule in rules if not re.search(r"[*?\\[/!]", rule)]
+    for rule in rules:
+        if (table := whole_name(rule)) is not None:
+            yield NamedTable(setting, rule, table)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, PrivateAttr
@@ -29,7 +30,7 @@ from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.forms import Form, FormKind
 from consumer.model.load import Dialect
-from consumer.model.named import NamedTable
+from consumer.model.named import NamedTables
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
 from consumer.model.shaping import ShapingOf, unshaped
@@ -342,7 +343,7 @@ class Settings(_OfProtocols):
         return merged or form
 
     @property
-    def named_tables(self) -> tuple[NamedTable, ...]:
+    def named_tables(self) -> NamedTables:
         """The tables that are given by whole names where a mistyped one would change what the target has."""
         ruled: Mapping[str, Sequence[TableRule | DdlRule]] = {
             "--form": self.forms.rules,
@@ -354,7 +355,8 @@ class Settings(_OfProtocols):
         }
         places = [("--tables", self.tables)]
         places += [(place, rule.tables) for place, rules in ruled.items() for rule in rules]
-        return tuple(t for place, rules in places for t in named_tables(place, rules, self.case_sensitive))
+        named = (named_tables(place, rules) for place, rules in places)
+        return NamedTables(tuple(chain.from_iterable(named)), self.case_sensitive)
 
     def never_splits(self, table: TableName) -> bool:
         """Whether `never_split` names `table`."""

@@ -13,7 +13,7 @@ from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
 from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, LoadTarget
-from consumer.model.named import NamedTable
+from consumer.model.named import NONE_NAMED, NamedTables
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.shaping import ShapingOf, unshaped
@@ -70,7 +70,7 @@ class RoundOptions:
     starts: Starts = NO_STARTS
     memory_limit: int = 8 << 30
     takes_over: bool = True
-    named: tuple[NamedTable, ...] = ()
+    named: NamedTables = NONE_NAMED
 
     @property
     def together_bytes(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from consumer.layout.paths import directory_of
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import DataFile, SchemaFile
-from consumer.model.named import NamedTable
+from consumer.model.named import NONE_NAMED, NamedTables
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.targets import SAME, Naming
@@ -23,7 +23,7 @@ _TWO_FEEDS = "check whether two changefeeds, or a re-created one, write to this 
 
 
 def notes(
-    assembly: Assembly, progress: Progress, naming: Naming = SAME, named: Sequence[NamedTable] = ()
+    assembly: Assembly, progress: Progress, naming: Naming = SAME, named: NamedTables = NONE_NAMED
 ) -> Iterator[Note]:
     """What differs from the storage of one changefeed, and what does not fit the progress."""
     unknown = assembly.listing.unknown
@@ -39,10 +39,9 @@ def notes(
     for route in sorted(naming.unused) if tables else ():
         text = f"the route '{route}' fits no table of the storage, as far as those before it leave some"
         yield Note(NoteKind.TABLE_RULES, text)
-    for rule in named if tables else ():
-        if not any(map(rule.fits, (*tables, *progress.tables))):
-            text = f"{rule.setting} names {rule.rule}, and the storage has no such table yet: is it written right?"
-            yield Note(NoteKind.TABLE_RULES, text)
+    for rule in named.missing((*tables, *progress.tables)) if tables else ():
+        text = f"{rule.setting} names {rule.rule}, and the storage has no such table yet: is it written right?"
+        yield Note(NoteKind.TABLE_RULES, text)
     yield from storage_notes(assembly.catalog, assembly.files)
     yield from _rewritten(assembly, progress)
     yield from _statements(assembly, progress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.config.table_filter import TableFilter
+from consumer.config.table_filter import TableFilter, table_filter, whole_name
 from consumer.model.names import TableName
 
 
@@ -59,3 +59,25 @@ def test_what_is_no_rule_is_refused_by_its_text(rule: str) -> None:
     with pytest.raises(ValueError, match=r"rule|regular expression") as caught:
         TableFilter([rule])
     assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "table"),
+    [
+        ("d.t", ("d", "t")),
+        ("`d`.t", ("d", "t")),
+        ("`a.b`.`c``d`", ("a.b", "c`d")),
+        ('"a*b"."c""d"', ("a*b", 'c"d')),
+        ("größe.t_$-1", ("größe", "t_$-1")),
+        ("d.*", None),
+        ("d.t?", None),
+        ("d.[a]", None),
+        ("d./t/", None),
+        (r"d.t\*", None),
+        ("!d.t", None),
+    ],
+)
+def test_a_rule_without_a_wildcard_is_the_name_of_one_table(rule: str, table: tuple[str, str] | None) -> None:
+    assert whole_name(rule) == (None if table is None else TableName(*table))
+    if table is not None:
+        assert table_filter((rule,), True).matches(TableName(*table))
