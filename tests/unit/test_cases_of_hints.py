@@ -443,6 +443,7 @@ FOLLOWED = {
     "test_told.py::test_a_table_that_a_replay_stops_is_offered_no_resync": [
         "app/commands.py:resync",
     ],
+    "test_replay.py::test_what_a_replay_has_applied_is_not_applied_twice": ["pipeline/others.py:goes_twice"],
     "test_tables_of_others.py::test_a_database_with_tables_of_two_names_is_dropped_by_the_last": [
         "pipeline/others.py:drops_database_of",
     ],
