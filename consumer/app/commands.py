@@ -36,7 +36,7 @@ from consumer.pipeline.manager import ConsumerManager
 from consumer.pipeline.others import Others
 from consumer.pipeline.preview import preview
 from consumer.pipeline.repair import record_as_done
-from consumer.pipeline.resync import start_over
+from consumer.pipeline.resync import check_name, start_over
 from consumer.pipeline.retry import patiently
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
@@ -192,6 +192,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         observer.tell(NowDoing("looks for files"))
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
+        check_name(table, assembly)
         others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.naming)
         if (owned := others.owned([table]).get(table)) is not None:
             raise owned

@@ -89,7 +89,7 @@ def _made_anew(
 ) -> tuple[Life, SchemaFile]:
     """The table's life and the statement that makes it; `both` are the lives upstream and in the target. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
-    _check_name(table, assembly)
+    check_name(table, assembly)
     if options.naming.merges(table):
         raise CannotBeExact(
             f"a route merges it with others in {options.naming.target(table)}, which would be emptied",
@@ -118,7 +118,9 @@ def _referred(sink: Sink) -> _Referred | None:
     return cache(sink.referred_columns) if sink.foreign_keys else None
 
 
-def _check_name(table: TableName, assembly: Assembly) -> None:
+def check_name(table: TableName, assembly: Assembly) -> None:
+    """Raises BadConfig for a table that the storage does not have, as where it is the target's name under a route, and
+    for one that the rules leave out."""
     if table not in assembly.catalog.by_table:
         raise BadConfig(
             f"there is no table {table} in the storage", hint="names are case-sensitive; `inspect` lists the tables"

@@ -10,7 +10,7 @@ import pytest
 
 import consumer.sink.mysql.sink as mysql_sink
 from consumer import app
-from consumer.errors import CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing
+from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, SchemaMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
@@ -65,6 +65,15 @@ def test_a_view_is_not_made_anew(feed: Feed, replica: MemoryReplica, later: bool
         feed.create("d.t", 40)
         feed.checkpoint(50)
     assert "resync the tables" in refused(replica, CannotBeExact, "is a view, without rows of its own")
+
+
+def test_a_table_is_named_as_upstream_names_it(feed: Feed, replica: MemoryReplica) -> None:
+    """Not as a route does."""
+    replica.routes = ("d.t -> other.t",)
+    feed.create("d.t", 2)
+    assert replica.once(10).exit_code == 0
+    with pytest.raises(BadConfig, match=r"there is no table other\.t in the storage"):
+        resync(replica, TableName("other", "t"))
 
 
 def test_plan_says_that_rows_lack_their_schema_file(feed: Feed, replica: MemoryReplica) -> None:

@@ -318,7 +318,7 @@ FOLLOWED = {
         "cli/status.py:_longest",
         "config/changefeed.py:_parse",
         "pipeline/repair.py:record_as_done",
-        "pipeline/resync.py:_check_name",
+        "pipeline/resync.py:check_name",
         "sink/duckdb/settings.py:_file",
         "sink/duckdb/settings.py:from_uri",
     ],
