@@ -5,10 +5,10 @@ that was read sorts before every greater number, however that one is padded: the
 where the width was changed or a number has outgrown it. (Folders with narrower numbers are therefore looked at whole.)
 The files of a dispatcher sort in a stretch of their own, so a new dispatcher lies outside the others'.
 
-A date folder is over once its table is two days past its end: TiCDC names it by the clock of the node that writes, in
-that node's zone. What lies between two folders that are over is over too. The newest one of a series of dates is never
-closed, so a listing always shows the last file that was read; nor is the oldest of all, which tells by its absence that
-TiCDC's clean-up was there.
+A date folder is over once its table, and the newest date of its series, are two days past its end: TiCDC names it by
+the clock of the node that writes, in that node's zone, and commit-ts can be far ahead of all of these clocks. What lies
+between two folders that are over is over too. The newest one of a series of dates is never closed, so a listing always
+shows the last file that was read; nor is the oldest of all, which tells by its absence that TiCDC's clean-up was there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
 
@@ -30,6 +30,7 @@ from consumer.model.progress import FolderProgress, Progress, State
 GRACE = timedelta(days=2)
 _Dates = dict[str, dict[Folder, FolderProgress]]
 """By date, the folders of its dispatchers."""
+_NEVER = datetime.min.replace(tzinfo=UTC) + GRACE
 _DATE_FORMATS = {"day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}
 
 
@@ -119,8 +120,17 @@ def _below_done(folder: Folder, place: FolderProgress) -> Span:
 
 def _closed(dates: _Dates, before: datetime) -> set[str]:
     """The dates that are over."""
+    before = min(before, max(map(_begin, dates)) - GRACE)
     over = (date for date in sorted(dates)[:-1] if date and date < before.strftime(_DATE_FORMATS[date_level(date)]))
     return {date for date in over if not any(place.waits for place in dates[date].values())}
+
+
+def _begin(date: str) -> datetime:
+    """When a date begins; of none, and of one that no calendar has, the beginning of time."""
+    try:
+        return datetime.strptime(date, _DATE_FORMATS[date_level(date)]).replace(tzinfo=UTC)
+    except (KeyError, ValueError):
+        return _NEVER
 
 
 def _whole_stretches(dates: _Dates, closed: set[str]) -> set[str]:

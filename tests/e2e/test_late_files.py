@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import TableName
+from consumer.model.names import TableName, ms_to_tso
 from tests.servers import MariaDb
 from tests.support.feed import Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
@@ -114,6 +115,20 @@ def test_the_last_file_of_yesterday_that_comes_late_stops_its_table(feed: Feed, 
     result = replica.once(45)
     assert result.exit_code == 3
     assert last.name in result.tables[T].error
+
+
+def test_a_node_of_another_zone_goes_on_in_yesterdays_folder_while_commit_ts_are_days_ahead(
+    feed: Feed, replica: MemoryReplica
+) -> None:
+    """PD's clock was ahead once: commit-ts never go back, and the clocks of the nodes name the folders."""
+    begin, day = (ms_to_tso(int(datetime(2026, 11, 16, tzinfo=UTC).timestamp() * 1000)), ms_to_tso(86_400_000))
+    feed.create("d.t", begin)
+    for number in range(3):
+        feed.puts("d.t", begin, {begin + number * day + 1: (number, "x")}, date=f"2026-11-{6 + number:02}")
+        assert replica.once(begin + number * day + 10).exit_code == 0
+    feed.puts("d.t", begin, {begin + 2 * day + 20: (9, "y")}, date="2026-11-07")
+    assert replica.once(begin + 2 * day + 30).exit_code == 0
+    assert replica.tables == {"d.t": {0: "x", 1: "x", 2: "x", 9: "y"}}
 
 
 def test_rows_from_before_the_rows_began_anew_are_not_missed(feed: Feed, replica: MemoryReplica) -> None:
