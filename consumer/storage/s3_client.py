@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from typing import Any
@@ -57,11 +58,13 @@ class S3Client:
         self._files.connect()
 
     def call(self, operation: str, **request: Any) -> dict[str, Any]:
-        """The answer; its ``Body``, where it has one, as bytes."""
-        from fsspec.asyn import sync
-
-        answer: dict[str, Any] = sync(self._files.loop, self._call, operation, request)
-        return answer
+        """The answer; its ``Body``, where it has one, as bytes. A request that a signal breaks off is given up."""
+        asked = asyncio.run_coroutine_threadsafe(self._call(operation, request), self._files.loop)
+        try:
+            return asked.result()
+        except BaseException:
+            asked.cancel()
+            raise
 
     async def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         client = await self._files.get_s3(request["Bucket"])

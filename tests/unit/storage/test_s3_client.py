@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import threading
+import time
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -87,6 +91,19 @@ def test_an_error_is_left_to_botocore(status: int) -> None:
 def test_an_error_is_botocores(s3: Bucket, own: S3Client) -> None:
     with pytest.raises(ClientError, match=r"NoSuchBucket|AccessDenied"):
         own.call("list_objects_v2", Bucket="nothing-there")
+
+
+def test_a_request_that_a_signal_breaks_off_is_given_up(s3: Bucket, own: S3Client) -> None:
+    """One that goes on would be told of with a trace, when the process ends."""
+    s3.proxy.fault = lambda method, path: time.sleep(5)
+    before, main = asyncio.all_tasks(own._files.loop), threading.main_thread().ident
+    threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        own.call("list_objects_v2", Bucket=BUCKET)
+    deadline = time.monotonic() + 1
+    while asyncio.all_tasks(own._files.loop) - before:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def _page(client: S3Client, request: dict[str, Any]) -> dict[str, Any]:
