@@ -72,10 +72,10 @@ def _made_right(
         parts.loader,
         observer,
         parts.options,
-        lambda name: name in tables,
-        0,
-        2,
-        Repair(parts.sink, parts.options.dialect),
+        chosen=lambda name: name in tables,
+        show=0,
+        at_a_time=2,
+        mender=Repair(parts.sink, parts.options.dialect),
     )
     checks, _ = verifier.tables(listing, progress)
     return {check.table: check for check in checks}
