@@ -184,7 +184,12 @@ class Settings(_OfProtocols):
         metavar="ZONE",
         follows=True,
     )
-    worker_count: Count = setting(16, "The maximum number of connections to the target.", metavar="N")
+    worker_count: Count = setting(
+        16,
+        "The maximum number of connections to the target that write rows at a time, and of those that execute"
+        " statements. A few more hold the lease and read.",
+        metavar="N",
+    )
     round_bytes: Annotated[int, BeforeValidator(values.size)] = setting(
         "4GiB",
         "The most bytes of change files that a table reads at a time: `256MiB`, or a plain number. In `run` at most"
