@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pymysql
 
 from consumer.ddl.changes import changes_of, counts_partitions
-from consumer.ddl.indexes import after
+from consumer.ddl.indexes import IndexChanges, after
 from consumer.ddl.partition_clauses import PartitionClause
 from consumer.ddl.partitions import PartitionedTable, altered
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
@@ -53,12 +53,13 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
         return False
     indexes = table_indexes(cursor, step.standing)
     there = _names_there(cursor, step.standing, indexes)
-    comes, goes = _names_moved(step, indexes, there)
+    said = changes_of(step.statement).indexes
+    untold = not step.indexes.whole and _leaves_names_open(said)
+    comes, goes = _names_moved(step, indexes, there, untold)
     if comes or goes:
         return not comes <= there or not goes.isdisjoint(there)
-    said = changes_of(step.statement).indexes
     moves = bool(said.renamed) or any(loss.renamed_to is not None for loss in said.losses)
-    return step.file.type in _MODIFY and not moves
+    return step.file.type in _MODIFY and not moves and not untold
 
 
 def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
@@ -68,13 +69,22 @@ def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     return bool(cursor.execute(f"SELECT 1 FROM {qualified(*step.name)} LIMIT 1"))
 
 
-def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names) -> tuple[_Names, _Names]:
-    """Those that the statement makes, and those that it takes. The target has these `indexes` and names now."""
+def _leaves_names_open(said: IndexChanges) -> bool:
+    """Whether a statement makes an index or a foreign key without a name: it gets one that no other has. What it got is
+    not known where the others of that time are not."""
+    return any(index.name is None for index in said.defined) or any(name is None for name, _ in said.foreign_keys)
+
+
+def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, untold: bool) -> tuple[_Names, _Names]:
+    """Those that the statement makes, and those that it takes. The target has these `indexes` and names now. `untold`:
+    nothing is known of the names of indexes."""
     changes = changes_of(step.statement)
-    known = step.indexes if step.indexes.whole else step.indexes.beside(indexes)
-    before = {*_of_columns(step.columns_before or ()), *_of_indexes(known)}
-    later = {*_of_indexes(after(known, changes.indexes, step.file.version))}
-    later |= set() if step.columns_before is None else {*_of_columns(step.file.columns)}
+    before = {*_of_columns(step.columns_before or ())}
+    later = set() if step.columns_before is None else {*_of_columns(step.file.columns)}
+    if not untold:
+        known = step.indexes if step.indexes.whole else step.indexes.beside(indexes)
+        before |= {*_of_indexes(known)}
+        later |= {*_of_indexes(after(known, changes.indexes, step.file.version))}
     for clause in changes.partitions.clauses:
         later |= {*_named("partition", (part.name for part in _defined(clause)))}
         before |= {*_named("partition", clause.names)}
