@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class NamedTables:
             yield from (named for named in self.named if self._compared(named.table) not in there)
 
     def _compared(self, table: TableName) -> TableName:
-        return table if self.case_sensitive else TableName(same_name(table.database), same_name(table.table))
+        return table if self.case_sensitive else table.folded
 
 
 NONE_NAMED = NamedTables()

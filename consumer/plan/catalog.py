@@ -115,11 +115,12 @@ class Catalog:
     def gone(self, progress: Progress) -> dict[str, TableName]:
         """By root, tables of which rows were read, that were not dropped, and that have no schema file any more. TiCDC
         never deletes one. Of a folder that an id names, nobody knows whose it was."""
-        dropped = {root_of(*name) for name, place in progress.tables.items() if place.state is State.DROPPED}
-        broken = {root for root, _ in self.damaged}
-        there = {*self.by_root, *broken, *dropped}
-        read = ((folder.root, folder) for folder in progress.folders if folder.root not in there)
-        return {root: self.owner(folder) for root, folder in read if not is_table_id(root)}
+        read = {folder.root: folder for folder in progress.folders if folder.root not in self.by_root}
+        if not read:
+            return {}
+        left = {root_of(*name) for name, place in progress.tables.items() if place.state is State.DROPPED}
+        left.update(root for root, _ in self.damaged)
+        return {root: self.owner(folder) for root, folder in read.items() if root not in left and not is_table_id(root)}
 
     def files_by_table(self, files: Mapping[str, Sequence[DataFile]]) -> dict[TableName, list[DataFile]]:
         """The data files of each table, in file order of their series."""

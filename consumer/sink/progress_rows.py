@@ -69,10 +69,8 @@ def others_of(rows: Rows, consumers: Mapping[str, Progress], case: bool) -> Owne
     namings = {other: naming_from(known.routes) for other, known in consumers.items() if known.routes}
     for other, applied_ts, *table in rows:
         name = TableName(*table)
-        there, owned = (
-            namings.get(other, SAME).target(name),
-            Owned(other, int(applied_ts), consumers[other].start_of(name)),
-        )
+        there = namings.get(other, SAME).target(name)
+        owned = Owned(other, int(applied_ts), consumers[other].start_of(name))
         if is_replay(other):
             replayed[there] = max(replayed.get(there, owned), owned, key=lambda one: one.applied_ts)
         else:

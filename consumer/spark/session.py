@@ -271,11 +271,11 @@ def standard_properties(settings: SparkSettings) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
         }
     else:
-        # Both stand before what the cluster's own settings say of the JVMs.
         conf |= {
+            # Both stand before what the cluster's own settings say of the JVMs.
             "spark.driver.defaultJavaOptions": _SHORT_JOBS,
             "spark.executor.defaultJavaOptions": _PASSES_ROWS_ON,
+            # Each row is a part of a bucket, of megabytes: a batch of many would grow by being copied again and again.
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
         }
-        # Each row is a part of a bucket, of megabytes: a batch of many would grow by being copied again and again.
-        conf["spark.sql.execution.arrow.maxRecordsPerBatch"] = "4"
     return conf

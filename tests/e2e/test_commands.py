@@ -17,7 +17,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlState
 from consumer.model.result import RunResult
 from tests.support.build import ID, VALUE
-from tests.support.feed import Feed, MemoryReplica
+from tests.support.feed import ENDS, Feed, MemoryReplica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
@@ -147,16 +147,11 @@ def test_resync_refuses_a_table_older_than_the_changefeed(feed: Feed, replica: M
     assert replica.tables == {"d.t": {7: "before", 1: "x"}}
 
 
-@pytest.mark.parametrize("how", ["drop", "rename", "drop database"])
+@pytest.mark.parametrize("how", ENDS)
 def test_resync_refuses_a_table_that_is_gone_upstream(how: str, feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 10)
     feed.puts("d.t", 10, {11: (1, "x")})
-    if how == "drop":
-        feed.drop("d.t", 20)
-    elif how == "rename":
-        feed.rename("d.t", "d.u", 20)
-    else:
-        feed.database("d", 20, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    feed.end("d.t", 20, how)
     replica.once(30)
     before = replica.tables, replica.sink.progress()
     with pytest.raises(BadConfig, match="dropped or renamed"):

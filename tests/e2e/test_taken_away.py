@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from consumer.model.actions import Action
 from consumer.model.files import Listing
 from consumer.model.names import TableName, ms_to_tso
 from consumer.storage.reader import FsspecReader
-from tests.support.feed import Feed, MemoryReplica, states
+from tests.support.feed import ENDS, Feed, MemoryReplica, states
 
 T = TableName("d", "t")
 
@@ -111,16 +110,11 @@ def test_a_table_whose_folder_is_gone_stops_and_goes_on_when_it_is_back(feed: Fe
     assert replica.tables == {"d.t": {1: "a", 2: "b"}, "d.u": {1: "a", 2: "b"}}
 
 
-@pytest.mark.parametrize("end", ["drop", "rename", "drop the database"])
+@pytest.mark.parametrize("end", ENDS)
 def test_the_folder_of_a_table_that_is_no_more_can_be_deleted(end: str, feed: Feed, replica: MemoryReplica) -> None:
     feed.create("d.t", 2)
     feed.puts("d.t", 2, {10: (1, "a")})
-    if end == "drop":
-        feed.drop("d.t", 20)
-    elif end == "rename":
-        feed.rename("d.t", "d.u", 20)
-    else:
-        feed.database("d", 20, "DROP DATABASE `d`", Action.DROP_SCHEMA)
+    feed.end("d.t", 20, end)
     assert replica.once(25).exit_code == 0
     rmtree(feed.folder / "d/t")
     for checkpoint in (30, 35, 40):

@@ -21,6 +21,8 @@ from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 from tests.support.written_files import render_checkpoint, render_index_file, render_schema_file
 
+ENDS = ("drop", "rename", "drop database")
+"""The ways in which a table's name ends."""
 CREATE = "CREATE TABLE `{}` (`id` INT PRIMARY KEY,`v` INT)"
 Rows = dict[int, str | None]
 
@@ -57,6 +59,15 @@ class Feed:
     def drop(self, table: str, version: int) -> Path:
         database, _, name = table.partition(".")
         return self.statement(table, version, Action.DROP_TABLE, f"DROP TABLE `{database}`.`{name}`")
+
+    def end(self, table: str, version: int, how: str) -> Path:
+        """One of ENDS; a rename is to the table ``u``."""
+        database = table.partition(".")[0]
+        if how == "rename":
+            return self.rename(table, f"{database}.u", version)
+        if how == "drop database":
+            return self.database(database, version, f"DROP DATABASE `{database}`", Action.DROP_SCHEMA)
+        return self.drop(table, version)
 
     def truncate(self, table: str, version: int, columns: tuple[Column, ...] = (ID, VALUE)) -> Path:
         query = f"TRUNCATE TABLE `{table.partition('.')[2]}`"

@@ -32,7 +32,7 @@ from consumer.sink.mysql.statements.plan import PlannedDdl, plan_ddls
 from consumer.sink.mysql.statements.preview import DdlPreview
 from consumer.sink.mysql.statements.records import Records, facts, intents
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
-from consumer.sink.mysql.tables.describe import describe, missing, referred_columns, tables_in
+from consumer.sink.mysql.tables.describe import describe, has_row, missing, referred_columns, tables_in
 from consumer.sink.mysql.tables.prepare import prepare
 from consumer.sink.mysql.waiting_room import WaitingRoom
 from consumer.sink.progress_sql import consumers, forget, load, of_others, register
@@ -230,7 +230,7 @@ class MySqlSink:
     def has_rows(self, tables: Collection[TableName]) -> Sequence[TableName]:
         def look(cursor: pymysql.cursors.Cursor) -> Sequence[TableName]:
             found = describe(cursor, tables)
-            return [name for name, target in found.items() if _has_row(cursor, target.name)]
+            return [name for name, target in found.items() if has_row(cursor, target.name)]
 
         return self._driver.read(look)
 
@@ -375,7 +375,3 @@ def _changes_keys(step: ApplyDdl) -> bool:
 
 def _named(change: ProgressChange) -> set[TableName]:
     return {table for table, place in change.tables.items() if place is not None}
-
-
-def _has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:
-    return bool(cursor.execute(f"SELECT 1 FROM {qualified(name.database, name.table)} LIMIT 1"))

@@ -46,6 +46,17 @@ def server(fresh_mariadb: SqlServer) -> SqlServer:
     return fresh_mariadb
 
 
+def begun(server: SqlServer, folder: Path, create: str = CREATE, rows: dict[int, tuple[int, str]] = ROWS) -> Replica:
+    """With one table, and its rows."""
+    feed = Feed(folder)
+    feed.database("d", 1)
+    feed.statement("d.t", 2, Action.CREATE_TABLE, create)
+    feed.puts("d.t", 2, rows)
+    replica = Replica(feed, server.url())
+    assert replica.once(15).exit_code == 0
+    return replica
+
+
 def dies_before_a_statement(replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("consumer.sink.mysql.sink.execute_ddls", Fuse(0).around(lambda: None))
@@ -68,14 +79,9 @@ def test_a_table(query: str, ran: bool, server: SqlServer, tmp_path: Path, monke
     rows = ",".join(f"({key},{value})" for key, value in ROWS.values())
     charset = "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
     server.execute(f"CREATE DATABASE o {charset}", "USE o", CREATE, f"INSERT INTO t VALUES {rows}", query, BY_HAND)
-    feed = Feed(tmp_path)
-    feed.database("d", 1)
-    feed.statement("d.t", 2, Action.CREATE_TABLE, CREATE)
-    feed.puts("d.t", 2, ROWS)
-    replica = Replica(feed, server.url())
-    assert replica.once(15).exit_code == 0
+    replica = begun(server, tmp_path)
     action, columns = STATEMENTS[query]
-    feed.statement("d.t", 20, action, query, columns)
+    replica.feed.statement("d.t", 20, action, query, columns)
     dies_before_a_statement(replica, monkeypatch)
     server.execute("USE d", *([query] if ran else []), BY_HAND)
     assert replica.once(25).exit_code == 0
@@ -83,13 +89,10 @@ def test_a_table(query: str, ran: bool, server: SqlServer, tmp_path: Path, monke
 
 
 def test_partitions_that_are_exchanged(server: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = Feed(tmp_path)
-    feed.database("d", 1)
-    feed.statement("d.t", 2, Action.CREATE_TABLE, CREATE)
-    feed.puts("d.t", 2, ROWS)
-    feed.statement("d.u", 6, Action.CREATE_TABLE, "CREATE TABLE `u` (`id` INT PRIMARY KEY,`v` INT,KEY `i`(`v`))")
-    replica = Replica(feed, server.url())
-    assert replica.once(15).exit_code == 0
+    replica = begun(server, tmp_path)
+    feed = replica.feed
+    feed.statement("d.u", 16, Action.CREATE_TABLE, "CREATE TABLE `u` (`id` INT PRIMARY KEY,`v` INT,KEY `i`(`v`))")
+    assert replica.once(18).exit_code == 0
     query = "ALTER TABLE `d`.`t` EXCHANGE PARTITION `p0` WITH TABLE `d`.`u`"
     feed.statement("d.t", 20, Action.EXCHANGE_PARTITION, query)
     feed.describe("d.u", 20)
@@ -119,13 +122,9 @@ def test_partitions_that_are_counted(
     query: str, count: int, ran: bool, server: SqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A later statement names some of them."""
-    feed = Feed(tmp_path)
-    feed.database("d", 1)
     create = "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` INT) PARTITION BY HASH (`id`) PARTITIONS 4"
-    feed.statement("d.t", 2, Action.CREATE_TABLE, create)
-    feed.puts("d.t", 2, {3 + key: (key, "1") for key in range(8)})
-    replica = Replica(feed, server.url())
-    assert replica.once(15).exit_code == 0
+    replica = begun(server, tmp_path, create, {3 + key: (key, "1") for key in range(8)})
+    feed = replica.feed
     feed.statement("d.t", 20, Action.REORGANIZE_PARTITION, f"ALTER TABLE `t` {query}")
     dies_before_a_statement(replica, monkeypatch)
     server.execute("USE d", *([f"ALTER TABLE `t` {query}"] if ran else []), "ALTER TABLE `t` ADD INDEX `own`(`v`)")

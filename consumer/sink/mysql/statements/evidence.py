@@ -16,10 +16,10 @@ from consumer.ddl.partitions import PartitionedTable, altered
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.indexes import TableIndexes
-from consumer.model.names import TableName, qualified, same_name
+from consumer.model.names import TableName, same_name
 from consumer.model.partitions import Partition
 from consumer.model.steps import ApplyDdl
-from consumer.sink.mysql.tables.describe import describe
+from consumer.sink.mysql.tables.describe import describe, has_row
 from consumer.sink.mysql.tables.indexes import table_indexes
 
 _REPEATED = frozenset(
@@ -66,7 +66,7 @@ def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     """Whether the table that `step` creates is there, and surely was made by somebody else: it has rows."""
     if step.file.type not in (Action.CREATE_TABLE, Action.CREATE_TABLES):
         return False
-    return bool(cursor.execute(f"SELECT 1 FROM {qualified(*step.name)} LIMIT 1"))
+    return has_row(cursor, step.name)
 
 
 def _leaves_names_open(said: IndexChanges) -> bool:

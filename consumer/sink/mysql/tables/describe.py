@@ -255,3 +255,8 @@ def _triggered(cursor: pymysql.cursors.Cursor, databases: Collection[str]) -> se
     if not databases:
         return set()
     return {TableName(*row) for row in _rows(cursor, _TRIGGERS_QUERY, (list(databases),))}
+
+
+def has_row(cursor: pymysql.cursors.Cursor, name: TableName) -> bool:
+    """Whether the table has any."""
+    return bool(cursor.execute(f"SELECT 1 FROM {qualified(*name)} LIMIT 1"))
