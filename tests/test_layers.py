@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -85,22 +85,33 @@ def wrong(own: str, names: Iterator[str]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path)], ids=str)
-def test_imports_go_down(path: Path) -> None:
-    assert wrong(package_of(path), imported((ROOT / path).read_text(encoding="utf-8"))) == []
+def offenders(packages: Container[str], wrong_in: Callable[[Path], Collection[str]]) -> dict[str, Collection[str]]:
+    """Of the modules in `packages`, those in which something is wrong, with what it is."""
+    found = {str(path): wrong_in(path) for path in MODULES if package_of(path) in packages}
+    return {path: wrong for path, wrong in found.items() if wrong}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) == "sink"], ids=str)
-def test_targets_share_what_is_no_targets_own(path: Path) -> None:
+def source_of(path: Path) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_imports_go_down() -> None:
+    assert offenders(LAYER_OF, lambda path: wrong(package_of(path), imported(source_of(path)))) == {}
+
+
+def test_targets_share_what_is_no_targets_own() -> None:
     """`mysql`, `duckdb` and `memory` know nothing of one another; what several need stands beside them."""
     targets = {p.parent.name for p in (ROOT / "consumer/sink").glob("*/sink.py")}
-    own = path.parts[2] if path.parts[2] in targets else ""
-    assert {name.split(".")[2] for name in imports_of(path) if name.startswith("consumer.sink.")} & targets <= {own}
+
+    def others(path: Path) -> set[str]:
+        named = {name.split(".")[2] for name in imports_of(path) if name.startswith("consumer.sink.")}
+        return (named & targets) - {path.parts[2]}
+
+    assert offenders({"sink"}, others) == {}
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) in WITHOUT_IO], ids=str)
-def test_what_decides_reads_nothing(path: Path) -> None:
-    assert imports_of(path).isdisjoint({"consumer.ports", "consumer.target"})
+def test_what_decides_reads_nothing() -> None:
+    assert offenders(WITHOUT_IO, lambda path: imports_of(path) & {"consumer.ports", "consumer.target"}) == {}
 
 
 def test_no_module_imports_one_that_imports_it() -> None:
@@ -131,9 +142,9 @@ def test_the_check_sees_what_it_forbids(own: str, source: str) -> None:
     assert wrong(own, imported(source))
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) != "codec"], ids=str)
-def test_what_a_protocol_knows_is_asked_through_its_port(path: Path) -> None:
-    assert protocols_own(imported((ROOT / path).read_text(encoding="utf-8"))) == []
+def test_what_a_protocol_knows_is_asked_through_its_port() -> None:
+    others = {package_of(path) for path in MODULES} - {"codec"}
+    assert offenders(others, lambda path: protocols_own(imported(source_of(path)))) == {}
 
 
 def protocols_own(names: Iterable[str]) -> list[str]:
@@ -166,12 +177,12 @@ def called(node: ast.expr) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) in OF_TABLES], ids=str)
-def test_one_rule_says_which_names_are_the_same(path: Path) -> None:
+def test_one_rule_says_which_names_are_the_same() -> None:
     """`same_name` does. The name of an action is no table's."""
-    found = lowered_names((ROOT / path).read_text(encoding="utf-8"))
-    allowed = {"consumer/model/names.py": ["name.lower"], "consumer/model/actions.py": ["self.name.lower"]}
-    assert found == allowed.get(str(path), [])
+    assert offenders(OF_TABLES, lambda path: lowered_names(source_of(path))) == {
+        "consumer/model/actions.py": ["self.name.lower"],
+        "consumer/model/names.py": ["name.lower"],
+    }
 
 
 def test_the_check_sees_names_in_lower_case() -> None:
@@ -189,10 +200,9 @@ def names_read(source: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if package_of(path) == "sink"], ids=str)
-def test_a_target_goes_by_its_own_names(path: Path) -> None:
+def test_a_target_goes_by_its_own_names() -> None:
     """The names of a schema file are the upstream's: a step says what its table is called in the target."""
-    assert names_read((ROOT / path).read_text(encoding="utf-8")) == []
+    assert offenders({"sink"}, lambda path: names_read(source_of(path))) == {}
 
 
 def test_the_check_sees_names_of_schema_files() -> None:
