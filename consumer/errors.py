@@ -29,8 +29,8 @@ ConsumerError
     │   │   └── RowsVary               rows have other columns than the load takes them to have
     │   ├── TableMissing           rows for a table that the target does not have
     │   ├── RowRefused             the target refuses a value
-    │   ├── TooManyBadRows         more rows are to be set aside than the settings allow
-    │   ├── RowsSetAside           bad rows must be recorded before the others are written
+    │   ├── TooManyBadRows         more rows are to be quarantined than the settings allow
+    │   ├── RowsQuarantined           bad rows must be recorded before the others are written
     │   ├── LoadFailed             its load breaks a task, or all of Spark's worker, or is too much for the target
     │   └── CannotBeExact          the files do not say enough to be right (tables with no key, coarser keys, ...)
     │       └── RowsCollide            rows meet at a unique key: only all rows of the load tell whether one is lost
@@ -222,7 +222,7 @@ class RowRefused(TableError):
 class TooManyBadRows(TableError): ...
 
 
-class RowsSetAside(TableError):
+class RowsQuarantined(TableError):
     """`rows` (of `model.bad_rows`) of a table with no key: its other rows go with the progress."""
 
     def __init__(self, message: str, *, rows: Sequence[Any] = (), **coordinates: Any) -> None:

@@ -135,7 +135,7 @@ class Loader(Protocol):
 
 
 class DeadLetters(Protocol):
-    """Where rows are kept that were set aside. Raises StorageUnavailable, BadConfig."""
+    """Where rows are kept that were quarantined. Raises StorageUnavailable, BadConfig."""
 
     def check(self, upstream: str) -> None:
         """That it can be written, and is not inside of the storage `upstream` (its identity)."""

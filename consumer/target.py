@@ -149,7 +149,7 @@ class WriteSession(Protocol):
         then the same. Values in the columns `target.own` stay. It may be called for a part of the changes unless
         `target.whole`; if `target.ordered`, for all deletes before the first put.
 
-        Raises RowRefused for a row that the target does not take (`more` has the others, if `target.aside`),
+        Raises RowRefused for a row that the target does not take (`more` has the others, if `target.quarantined`),
         SchemaDrift for a new row without a value for a column, RowsCollide if only all changes together show whether a
         row would be lost, CannotBeExact if a row would be lost in any case, LeaseHeld once the writer is locked out,
         and ProgressMoved, TargetBusy or TargetUnavailable, after which the load can be tried again.
@@ -162,9 +162,9 @@ class WriteSession(Protocol):
 
     def write_multiset(self, target: LoadTarget, changes: ArrowTable, window: Window) -> Receipt:
         """Write the net changes of a table with no key: column ``n int64`` (copies to add, or to remove when < 0),
-        then ``c0 .. cN``. One transaction, the table's progress (``window.upto``) included: applied once, however
+        then ``c0 .. cN``. One transaction, the table's progress (``window.end``) included: applied once, however
         often it is called. If a row to remove does not exist in enough copies, nothing is changed and CannotBeExact
-        is raised (RowRefused, if `target.aside`). Else it raises as `write`.
+        is raised (RowRefused, if `target.quarantined`). Else it raises as `write`.
         """
 
     def write_copies(self, target: LoadTarget, rows: ArrowTable) -> Receipt:

@@ -30,20 +30,20 @@ WHOLE_MILLISECONDS = (
 
 
 def replay(
-    settings: Settings, observer: Observer, after: str | None, upto: str | None, loader: Loader | None = None
+    settings: Settings, observer: Observer, after: str | None, end: str | None, loader: Loader | None = None
 ) -> RunResult:
-    """Apply the statements and rows with `after` < commit-ts <= `upto` (None: from the start; to the checkpoint).
+    """Apply the statements and rows with `after` < commit-ts <= `end` (None: from the start; to the checkpoint).
 
     Its progress has a name made of --name and the range: run again, it goes on where it was. Raises BadConfig for a
     range that cannot be told from the files, CheckpointBehind for one that the changefeed has not reached.
     """
     started = now()
     first = settings.tso("--from-ts", after) if after is not None else 0
-    last = settings.tso("--to-ts", upto) if upto is not None else None
+    last = settings.tso("--to-ts", end) if end is not None else None
     _check(settings, first, last)
     named = settings.model_copy(update={"name": _name(settings, first, last), "syncpoints": 0})
     with open_parts(named, loader) as parts:
-        _check_dialect(parts.options.dialect, bounded=after is not None or upto is not None)
+        _check_dialect(parts.options.dialect, bounded=after is not None or end is not None)
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         last = checkpoint if last is None else last

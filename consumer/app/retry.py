@@ -90,7 +90,7 @@ def _settled(check: TableCheck | None, rows: Mapping[str, BadRow]) -> _Settled:
         return _Settled({}, rows, sentence, "" if why is None else why.hint)
     # Of a table with no key a letter's id has the place of the row behind what the row is.
     known, refused = {key[:ROW_DIGITS] for key in rows}, {row.id[:ROW_DIGITS]: row for row in check.refused_rows}
-    bad = {row.id for row in check.counted.aside}
+    bad = {row.id for row in check.counted.quarantined}
     doubt = _doubt(check, len(refused))
     gone = {row.path for row in rows.values() if row.path} - check.files
     unread = gone | check.counted.later
@@ -134,7 +134,7 @@ def _record(parts: Parts, found: Mapping[TableName, _Settled], progress: Progres
         new[name] = {row.id: row for row in rows}
     done = {name: list(one.done) for name, one in found.items() if one.done}
     change = ProgressChange(
-        set_aside={name: rows for name, rows in new.items() if rows},
+        quarantined={name: rows for name, rows in new.items() if rows},
         taken_in=done,
         folders=_read_again(parts, found, progress, listing),
     )

@@ -154,7 +154,7 @@ def _check(check: TableCheck) -> dict[str, Any]:
     }
 
 
-_NOT_NUMBERS = ("shown", "unknown", "aside", "later")
+_NOT_NUMBERS = ("shown", "unknown", "quarantined", "later")
 
 
 def _counted(counted: Counted) -> dict[str, Any]:

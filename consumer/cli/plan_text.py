@@ -18,7 +18,7 @@ def print_plan(result: PlanResult, options: str) -> None:
     stopped = {row.table for row in result.stopped}
     for step in result.steps[:MOST_ROWS]:
         mark = " (stopped now, is tried again)" if step.table in stopped else ""
-        table = table_text(step.table, step.target_table) + (f", {step.form}" if step.form else "") + mark
+        table = table_text(step.table, step.target_table) + (f", {step.mode}" if step.mode else "") + mark
         out(*(_load_lines(step, table) if step.kind == "load" else _statement_lines(step, table)))
     if len(result.steps) > MOST_ROWS:
         out(f"... and {len(result.steps) - MOST_ROWS:,} more steps (all of them with --json)")

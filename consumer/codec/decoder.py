@@ -10,10 +10,10 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.aside import SettingAside, first_line
 from consumer.codec.batches import Flags, Origin
 from consumer.codec.lines import Block, SliceLines
 from consumer.codec.packs import decode_pack, packs
+from consumer.codec.quarantine import Quarantining, first_line
 from consumer.codec.registry import protocol_of
 from consumer.codec.rows import BlockRows, RowFile
 from consumer.codec.shaped import shaped
@@ -45,7 +45,7 @@ class SliceDecoder:
         self._reader, self._piece, self._block_bytes = reader, piece, block_bytes
         self._target, self._clock = target, dialect.clock
         self._open = partial(protocol_of(dialect).opened, reader, piece, target, dialect, layout)
-        self._most = target.aside
+        self._most = target.quarantined
         """Of bad lines; None: none."""
         self.stat = FileStat(piece.path, 0, 0, 0)
         """What has been read so far: complete once `batches` is exhausted."""
@@ -62,19 +62,21 @@ class SliceDecoder:
                     yield changes
 
     def _decoded(self, block: Block) -> Iterator[tuple[pa.Table | None, FileStat]]:
-        aside = self._aside
+        quarantined = self._quarantined
         try:
-            rows = self._file.rows(block, self.line_at if aside is None else first_line, blame=aside is None)
+            rows = self._file.rows(
+                block, self.line_at if quarantined is None else first_line, blame=quarantined is None
+            )
             found = None if rows is None else self._changes(rows)
         except TableError as error:
-            if aside is None:
+            if quarantined is None:
                 raise
-            if not aside.takes(error):
-                raise aside.placed(error, block) from error
-            yield from aside.around(block, self.stat.rows)
+            if not quarantined.takes(error):
+                raise quarantined.placed(error, block) from error
+            yield from quarantined.around(block, self.stat.rows)
             return
-        if aside is not None:
-            aside.passed(block, rows)
+        if quarantined is not None:
+            quarantined.passed(block, rows)
         if found is not None:
             yield found
 
@@ -102,10 +104,10 @@ class SliceDecoder:
         return True
 
     @cached_property
-    def _aside(self) -> SettingAside | None:
+    def _quarantined(self) -> Quarantining | None:
         if self._most is None:
             return None
-        return SettingAside(self._most, self._piece, self._file, self.line_at, self._shaped)
+        return Quarantining(self._most, self._piece, self._file, self.line_at, self._shaped)
 
     def _shaped(self, rows: BlockRows, inside: Flags, origin: Origin) -> pa.Table:
         return shaped(rows, inside, origin, self._target, self._clock)

@@ -22,7 +22,7 @@ def windowed(pieces: Sequence[FileSlice], rows: BlockRows, counts: Ints) -> tupl
         found = zip(pieces, counts.tolist(), strict=True)
         return np.ones(len(rows.ts), np.bool_), [FileStat(piece.path, count, 0, 0) for piece, count in found]
     early = rows.ts <= _of_rows([(piece.exact.after, piece.coarse.after) for piece in pieces], rows.exact, counts)
-    late = rows.ts > _of_rows([(piece.exact.upto, piece.coarse.upto) for piece in pieces], rows.exact, counts)
+    late = rows.ts > _of_rows([(piece.exact.end, piece.coarse.end) for piece in pieces], rows.exact, counts)
     inside, timed, starts = ~(early | late), ~late, np.cumsum(counts) - counts
     numbers = {
         "rows": counts,

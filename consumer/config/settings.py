@@ -17,24 +17,24 @@ from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
 from consumer.config.column_rules import ColumnRules, column_rules
 from consumer.config.ddl_rules import DdlRule, DdlRules, ddl_rules
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
-from consumer.config.form_rules import FormRules, form_rules
 from consumer.config.mask_rules import MaskRules, mask_rules, with_masks
 from consumer.config.rule_values import TableRule, named_tables
 from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter_rules, row_filter_rules, shaping_of
 from consumer.config.start_rules import StartRules, start_rules
 from consumer.config.table_filter import TableFilter, table_filter
+from consumer.config.table_mode_rules import FormRules, form_rules
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
 from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf
-from consumer.model.forms import Form, FormKind
 from consumer.model.load import Dialect
 from consumer.model.named import NamedTables
 from consumer.model.names import TableName
 from consumer.model.routes import Route, naming_of
 from consumer.model.shaping import ShapingOf, unshaped
 from consumer.model.starts import Starts
+from consumer.model.table_modes import ModeKind, TableMode
 from consumer.model.targets import Naming
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
@@ -334,12 +334,12 @@ class Settings(_OfProtocols):
         """The compiled form of `routes` and `forms`."""
         naming = naming_of(self.routes)
         rules = self.forms.rules or self.columns.rules
-        return replace(naming, forms=cache(partial(self._form_of, naming))) if rules else naming
+        return replace(naming, modes=cache(partial(self._form_of, naming))) if rules else naming
 
-    def _form_of(self, routed: Naming, table: TableName) -> Form | None:
-        merged = routed.form(table)
+    def _form_of(self, routed: Naming, table: TableName) -> TableMode | None:
+        merged = routed.mode(table)
         form, chosen = self.forms.of(table, self.case_sensitive), self.columns.of(table, self.case_sensitive)
-        form = form if chosen is None else replace(form or Form(FormKind.CHOSEN), chosen=chosen)
+        form = form if chosen is None else replace(form or TableMode(ModeKind.CHOSEN), chosen=chosen)
         if merged is not None and form is not None:
             raise BadConfig(
                 f"a route merges {table} with others, and a rule gives it the form {form}",

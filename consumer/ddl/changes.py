@@ -16,9 +16,9 @@ from consumer.ddl.references import Role, TableReference
 from consumer.model.actions import TAKING_ACTIONS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.forms import Form
 from consumer.model.indexes import Charset
 from consumer.model.names import TableName
+from consumer.model.table_modes import TableMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ def changes_of(file: SchemaFile) -> Changes:
     return file.once(_compiled)
 
 
-def columns_said(file: SchemaFile, form: Form | None, before: Iterable[Column]) -> Definitions:
+def columns_said(file: SchemaFile, mode: TableMode | None, before: Iterable[Column]) -> Definitions:
     """What the file's statement declares of columns, in the names that a table of `form` has in the target; `before`
     are its columns before the statement, in these names."""
     found = changes_of(file).columns
-    called = found if form is None or form.chosen is None else found.called(form.chosen)
+    called = found if mode is None or mode.chosen is None else found.called(mode.chosen)
     return called.beside(column.name for column in before)
 
 

@@ -1,4 +1,4 @@
-"""Rows that are set aside, so that their table can go on without them."""
+"""Rows that are quarantined, so that their table can go on without them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from consumer.errors import RowsSetAside, TooManyBadRows
+from consumer.errors import RowsQuarantined, TooManyBadRows
 from consumer.model.names import MAX_TSO, TableName
 
 ROW_DIGITS = 16
@@ -28,9 +28,10 @@ STOP = BadRowAction()
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
-    """A table whose bad rows are set aside, `most` of them. `uneven`: some of its rows lack columns that others have;
-    those are bad, else the load is planned again without the columns. `known`: only lines with these ids are set aside;
+class Quarantine:
+    """A table whose bad rows are quarantined, `most` of them. `uneven`: some of its rows lack columns that others have;
+    those are bad, else the load is planned again without the columns. `known`: only lines with these ids are
+    quarantined;
     None: all. `kept`: only rows with ids that begin so are recorded already, and nothing is written while there are
     others; None: that comes with the load."""
 
@@ -40,9 +41,9 @@ class Aside:
     kept: frozenset[str] | None = None
 
     def check_kept(self, rows: Collection[BadRow]) -> None:
-        """Raises RowsSetAside where some of the rows are to be recorded first."""
+        """Raises RowsQuarantined where some of the rows are to be recorded first."""
         if self.kept is not None and any(row.id[:ROW_DIGITS] not in self.kept for row in rows):
-            raise RowsSetAside("bad rows are recorded before the others are written", rows=tuple(rows))
+            raise RowsQuarantined("bad rows are recorded before the others are written", rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def first_of(rows: Collection[BadRow]) -> str:
 
 
 def too_many(most: int, last: BadRow) -> TooManyBadRows:
-    """The error of a table that has more bad rows than may be set aside; `last` is one of them."""
+    """The error of a table that has more bad rows than may be quarantined; `last` is one of them."""
     return TooManyBadRows(
         f"more than {most} of its rows are bad, which is what max-bad-rows allows; this is one: {last.reason}",
         hint="mend what the reason names; or raise max-bad-rows in [consumer] of the file of --config, then run again",

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from consumer.errors import CannotBeExact, ConsumerError, Retryable, TargetDiffers, from_dict
 from consumer.model.bad_rows import BadRow
-from consumer.model.forms import FormKind
 from consumer.model.load import LoadTarget, LoadTask
 from consumer.model.names import TableName
+from consumer.model.table_modes import ModeKind
 
 
 class Origin(enum.Enum):
@@ -42,12 +42,12 @@ class Era:
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
+class Modes:
     """What makes the rows of a table that is no mirror from upstream's changes. `key` are the positions of upstream's
     key in the target, `added` says by position which of the columns that the form adds is there. `ends` are the
     TRUNCATE TABLEs that ended its rows: version, and the table's name then."""
 
-    kind: FormKind
+    kind: ModeKind
     key: tuple[int, ...]
     added: Mapping[int, int]
     ends: tuple[tuple[int, str], ...] = ()
@@ -64,12 +64,12 @@ class CheckTask:
     whole: bool
     show: int
     mending: bool = False
-    forms: Forms | None = None
+    modes: Modes | None = None
 
     @property
     def upstream_key(self) -> tuple[int, ...]:
         """The columns that say whose changes rows are of: all of one value come to one bucket."""
-        return self.target.key if self.forms is None else self.forms.key
+        return self.target.key if self.modes is None else self.modes.key
 
     @property
     def bytes(self) -> int:
@@ -111,7 +111,8 @@ class Counted:
     of these `missing`, `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought:
     whether they are there is no difference. `moving`: rows that differ, which the storage changed above the watermark,
     so the other server may have a later state of them: no differences either. `untold`: rows of the target that the
-    storage does not tell of. `unknown` are values, by column, that nobody tells. `aside` are quarantined lines that
+    storage does not tell of. `unknown` are values, by column, that nobody tells. `quarantined` are quarantined lines
+    that
     still cannot be decoded; `later` are files, of a table with quarantined rows, that have rows above its watermark
     too."""
 
@@ -125,7 +126,7 @@ class Counted:
     moving: int = 0
     unknown: Mapping[str, int] = field(default_factory=dict)
     shown: tuple[Difference, ...] = ()
-    aside: tuple[BadRow, ...] = ()
+    quarantined: tuple[BadRow, ...] = ()
     later: frozenset[str] = frozenset()
 
     @property
@@ -139,8 +140,8 @@ class Counted:
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
         shown = sorted((*self.shown, *other.shown), key=repr)[:show]
-        aside, later = self.aside + other.aside, self.later | other.later
-        return Counted(**sums, unknown=unknown, shown=tuple(shown), aside=aside, later=later)
+        quarantined, later = self.quarantined + other.quarantined, self.later | other.later
+        return Counted(**sums, unknown=unknown, shown=tuple(shown), quarantined=quarantined, later=later)
 
 
 @dataclass(frozen=True, slots=True)

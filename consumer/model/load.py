@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from consumer.errors import ConsumerError
-from consumer.model.bad_rows import Aside, BadRow
+from consumer.model.bad_rows import BadRow, Quarantine
 from consumer.model.clock import UTC_CLOCK, Clock
 from consumer.model.columns import Column, Family
-from consumer.model.forms import Form
 from consumer.model.names import TableName
 from consumer.model.shaping import Shaping
 from consumer.model.steps import Window
+from consumer.model.table_modes import TableMode
 
 _LARGE = ("MEDIUMTEXT", "LONGTEXT", "MEDIUMBLOB", "LONGBLOB", "JSON")
 """Types with values of more than 64 KB."""
@@ -68,7 +68,8 @@ class LoadTarget:
     says would be lost. `virtual` are columns that the target has as virtual generated ones, in upstream's or its own
     spelling. `table` is
     the upstream's name, by which progress and messages know it; `routed` the target's, None where it is the same.
-    `aside`: its bad rows are set aside, None where they stop it. `events`: each change is wanted as it was, not only
+    `quarantined`: its bad rows are quarantined, None where they stop it. `events`: each change is wanted as it was,
+    not only
     what it leaves: it has a commit-ts, all values also of a row that is gone, and says whether it is of an UPDATE.
     `shaping` are the rules about its changes. `ending`: a delete removes no row. It ends the version of its row that is
     current and began before the delete's commit-ts, and may have the key of a put: the version that begins then.
@@ -86,7 +87,7 @@ class LoadTarget:
     computed: tuple[str, ...] = ()
     virtual: tuple[str, ...] = ()
     routed: TableName | None = None
-    aside: Aside | None = None
+    quarantined: Quarantine | None = None
     events: bool = False
     shaping: Shaping | None = None
     ending: Ending | None = None
@@ -115,7 +116,7 @@ class Forming:
     upstream's columns and key. `places` are the positions there of the written target's columns; those behind the last
     are the columns that `form` adds, in their order. `versions` are the table's, rising."""
 
-    form: Form
+    mode: TableMode
     source: LoadTarget
     places: tuple[int, ...]
     versions: tuple[int, ...]
@@ -189,12 +190,14 @@ class LoadTask:
 @dataclass(frozen=True, slots=True)
 class FileStat:
     """What reading one slice found: rows in all, rows at or below the window (dropped), and `next_ts`, the lowest
-    commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows inside
-    the window that have no commit-ts, 0 for none; `coarse_aside` is that of lines that were set aside. `lost_texts` and
+    commit-ts above the window (0: none, the slice is done). `coarse_ts` is the greatest ``es << 18`` of the rows
+    inside
+    the window that have no commit-ts, 0 for none; `coarse_quarantined` is that of lines that were quarantined.
+    `lost_texts` and
     `doubled_times` count values of a task's slices that cannot be proven, in one of its statistics: texts in which
     TiCDC wrote U+FFFD for bytes, TIMESTAMPs that are two moments on the changefeed's clock. `first_ts` and `last_ts`
     are the least and the greatest commit-ts up to the window's end, `unseen_ts` the least of a dropped row outside of
-    the slice's `seen`; each 0 for none. `aside` are lines that were set aside; `rows` counts them too.
+    the slice's `seen`; each 0 for none. `quarantined` are lines that were quarantined; `rows` counts them too.
     """
 
     path: str
@@ -202,40 +205,42 @@ class FileStat:
     dropped: int
     next_ts: int
     coarse_ts: int = 0
-    coarse_aside: int = 0
+    coarse_quarantined: int = 0
     lost_texts: int = 0
     doubled_times: int = 0
     first_ts: int = 0
     last_ts: int = 0
     unseen_ts: int = 0
-    aside: tuple[BadRow, ...] = ()
+    quarantined: tuple[BadRow, ...] = ()
 
     def __add__(self, other: FileStat) -> FileStat:
         """The sum of two statistics of different rows of one slice."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         least = {name: min(filter(None, (getattr(self, name), getattr(other, name))), default=0) for name in _LEAST}
         greatest = {name: max(getattr(self, name), getattr(other, name)) for name in _GREATEST}
-        return FileStat(self.path, **sums, **least, **greatest, aside=self.aside + other.aside)
+        return FileStat(self.path, **sums, **least, **greatest, quarantined=self.quarantined + other.quarantined)
 
 
 _SUMS, _LEAST = ("rows", "dropped", "lost_texts", "doubled_times"), ("next_ts", "first_ts", "unseen_ts")
-_GREATEST = ("coarse_ts", "coarse_aside", "last_ts")
+_GREATEST = ("coarse_ts", "coarse_quarantined", "last_ts")
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """One write that the target has taken: how many puts and deletes. `puts` is below zero in a receipt that takes back
-    what another one counted, once rows of it were refused. `staged` names what must still be published by the driver
+    what another one counted, once rows of it were refused. `staged` names what must still be published by the
+    driver
     ("" for none). `defaulted` are puts that were new in the target and took its defaults in columns that the rows lack.
-    `proofs` are what its transactions left in the target; it proves later that the target has not lost them. `aside`
-    are rows that the target refuses, and that were set aside. `seconds` is how long the target took to answer."""
+    `proofs` are what its transactions left in the target; it proves later that the target has not lost them.
+    `quarantined`
+    are rows that the target refuses, and that were quarantined. `seconds` is how long the target took to answer."""
 
     puts: int
     deletes: int
     staged: str = ""
     defaulted: int = 0
     proofs: tuple[int, ...] = field(default=(), compare=False)
-    aside: tuple[BadRow, ...] = ()
+    quarantined: tuple[BadRow, ...] = ()
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -276,9 +281,9 @@ class LoadOutcome:
         return sum(stat.dropped for stat in self.files)
 
     @property
-    def aside(self) -> dict[str, BadRow]:
-        """The rows that were set aside, by their ids."""
-        found = (*(part.aside for part in self.files), *(part.aside for part in self.receipts))
+    def quarantined(self) -> dict[str, BadRow]:
+        """The rows that were quarantined, by their ids."""
+        found = (*(part.quarantined for part in self.files), *(part.quarantined for part in self.receipts))
         return {row.id: row for rows in found for row in rows}
 
     @property

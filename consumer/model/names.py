@@ -1,6 +1,6 @@
 """Names of upstream tables, and TSO arithmetic.
 
-In all packages, whole numbers called ``.._ts``, `version`, `watermark`, `checkpoint`, `after` and `upto` are TSOs (see
+In all packages, whole numbers called ``.._ts``, `version`, `watermark`, `checkpoint`, `after` and `end` are TSOs (see
 `tso_to_ms`), and `bytes` and `size` are bytes; `seconds` are seconds, and `modified` is in ns since 1970.
 """
 

@@ -173,8 +173,8 @@ class ProgressChange:
     No table goes back by it, unless it is a `rewind`: a change that moves a table back was made from outdated progress,
     and must not be recorded (see `check`). `by_hand` are tables, as the target calls them, of which it records
     statements that were not executed here: somebody may have changed them by hand. `moved_bad`: where the
-    rows of these tables that were set aside are missing now, which can be nowhere; then `set_aside` are added, by table
-    and id, and of the tables in `taken_in` those ids are forgotten. `syncpoint`: all
+    rows of these tables that were quarantined are missing now, which can be nowhere; then `quarantined` are added, by
+    table and id, and of the tables in `taken_in` those ids are forgotten. `syncpoint`: all
     tables are at `applied_ts` now, which outside checkers are told; so many of the newest rows are kept. `leaves`:
     from now on they are no longer.
     """
@@ -190,10 +190,10 @@ class ProgressChange:
     rewind: bool = False
     by_hand: tuple[TableName, ...] = ()
     routes: str | None = None
-    forms: str | None = None
+    modes: str | None = None
     filters: str | None = None
     moved_bad: Mapping[TableName, Collection[TableName]] = field(default_factory=dict)
-    set_aside: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
+    quarantined: Mapping[TableName, Mapping[str, BadRow]] = field(default_factory=dict)
     taken_in: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     syncpoint: int = 0
     leaves: bool = False
@@ -204,7 +204,7 @@ class ProgressChange:
         applied = [change.applied_ts for change in changes if change.applied_ts is not None]
         starts = [change.start_ts for change in changes if change.start_ts is not None]
         routes = [change.routes for change in changes if change.routes is not None]
-        forms = [change.forms for change in changes if change.forms is not None]
+        modes = [change.modes for change in changes if change.modes is not None]
         filters = [change.filters for change in changes if change.filters is not None]
         return ProgressChange(
             applied_ts=applied[-1] if applied else None,
@@ -218,10 +218,10 @@ class ProgressChange:
             rewind=any(change.rewind for change in changes),
             by_hand=tuple(name for change in changes for name in change.by_hand),
             routes=routes[-1] if routes else None,
-            forms=forms[-1] if forms else None,
+            modes=modes[-1] if modes else None,
             filters=filters[-1] if filters else None,
             moved_bad={old: new for change in changes for old, new in change.moved_bad.items()},
-            set_aside={name: rows for change in changes for name, rows in change.set_aside.items()},
+            quarantined={name: rows for change in changes for name, rows in change.quarantined.items()},
             taken_in={name: ids for change in changes for name, ids in change.taken_in.items()},
             syncpoint=max(change.syncpoint for change in changes),
             leaves=any(change.leaves for change in changes),
@@ -255,9 +255,9 @@ class Progress:
     `start_ts`: the target was filled with the upstream's state at that commit-ts, including every statement up to it; 0
     for a target that began empty. `starts`: the same for some tables, by the names that they had then, with a commit-ts
     that is not below `start_ts`. `time_zone` is the changefeed's, "" where that was not recorded. `bad_rows` are those
-    that were set aside, also of tables that are gone and that RECOVER TABLE could bring back (`ddl_policy.trash_name`).
-    `routes` are those by which its tables have their names (see `Naming`), `forms` what
-    its tables are that are no mirrors (see `consumer.plan.forms`), `filters` the rules of its tables (see
+    that were quarantined, also of tables that are gone and that RECOVER TABLE could bring back
+    (`ddl_policy.trash_name`). `routes` are those by which its tables have their names (see `Naming`), `forms` what
+    its tables are that are no mirrors (see `consumer.plan.table_modes`), `filters` the rules of its tables (see
     `consumer.plan.shaping`).
     """
 
@@ -271,7 +271,7 @@ class Progress:
     time_zone: str = field(default="", compare=False)
     bad_rows: BadRows = field(default_factory=dict)
     routes: str = ""
-    forms: str = ""
+    modes: str = ""
     filters: str = ""
 
     @property
@@ -333,13 +333,13 @@ class Progress:
             ddls=ddls,
             bad_rows=self._bad_rows(change),
             routes=self.routes if change.routes is None else change.routes,
-            forms=self.forms if change.forms is None else change.forms,
+            modes=self.modes if change.modes is None else change.modes,
             filters=self.filters if change.filters is None else change.filters,
         )
 
     def _bad_rows(self, change: ProgressChange) -> BadRows:
         found = moved(self.bad_rows, change.moved_bad)
-        for name, rows in change.set_aside.items():
+        for name, rows in change.quarantined.items():
             found[name] = found.get(name, {}) | {key: row.record for key, row in rows.items()}
         for name, ids in change.taken_in.items():
             found[name] = {key: row for key, row in found.get(name, {}).items() if key not in ids}

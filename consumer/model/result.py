@@ -13,8 +13,9 @@ class TableResult:
     """One table in a run's summary. `changes` are the row changes read from the files, those dropped or left for a
     later round among them; `rows` = `puts` + `deletes` are what the target was given, once the changes of each key were
     folded. `state` is ok, stopped, waits or dropped; `hint` says what brings it back; `version` is that of the
-    statement that stopped it, 0 for none. `resync`: the storage can make it again. `quarantined` are rows that were set
-    aside, by earlier runs too; `bad_row` is the first of them. `target_table` is its name in the target, "" where that
+    statement that stopped it, 0 for none. `resync`: the storage can make it again. `quarantined` are rows that were
+    quarantined, by earlier runs too; `bad_row` is the first of them. `target_table` is its name in the target, ""
+    where that
     is upstream's. `target_seconds`: how long its writes, commits and statements waited for the target, those of several
     connections added up."""
 
@@ -96,7 +97,7 @@ class PlannedStep:
     destructive: bool = False
     target: TargetDdl | None = None
     target_table: str = ""
-    form: str = ""
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from consumer.model.forms import SOURCE, Form, FormKind
 from consumer.model.names import NAME_LIMIT, TableName, same_name
+from consumer.model.table_modes import SOURCE, ModeKind, TableMode
 from consumer.model.targets import SAME, Naming
 
 _PART = r"(?:`(?:[^`]|``)+`|[0-9A-Za-z_$*\-\u0080-\U0010ffff]+)"
@@ -106,11 +106,11 @@ def naming_of(routes: Sequence[Route]) -> Naming:
     unused, goals = {route.text for route in routes}, [_pattern(route.sides[1][0]) for route in routes]
 
     @cache
-    def found(name: TableName) -> tuple[TableName, Form | None]:
+    def found(name: TableName) -> tuple[TableName, TableMode | None]:
         for route in compiled:
             if (target := route.target(name)) is not None:
                 unused.discard(route.text)
-                return target, route.form
+                return target, route.mode
         return name, None
 
     def leads_to(database: str) -> bool:
@@ -121,7 +121,7 @@ def naming_of(routes: Sequence[Route]) -> Naming:
         json.dumps([route.text for route in routes]),
         unused,
         leads_to,
-        (lambda name: found(name)[1]) if any(route.form for route in compiled) else None,
+        (lambda name: found(name)[1]) if any(route.mode for route in compiled) else None,
     )
 
 
@@ -134,15 +134,15 @@ class _Compiled:
     table: re.Pattern[str]
     after: _Side
     whole: bool
-    form: Form | None
+    mode: TableMode | None
 
     @classmethod
     def of(cls, route: Route) -> _Compiled:
         (database, table), after = route.sides
         whole = not route.merge and table == _ANY and len(database) == len(after[0])
         names = ((SOURCE, route.merge),) if route.merge != SOURCE else ()
-        form = Form(FormKind.MERGE, names) if route.merge else None
-        return cls(route.text, _pattern(database), _pattern(table), after, whole, form)
+        mode = TableMode(ModeKind.MERGE, names) if route.merge else None
+        return cls(route.text, _pattern(database), _pattern(table), after, whole, mode)
 
     def target(self, name: TableName) -> TableName | None:
         """None where it does not fit."""
@@ -150,8 +150,8 @@ class _Compiled:
         if first is None or second is None or not (name.table or self.whole):
             return None
         texts = iter((*first, *second))
-        database = _filled(self.after[0], iter(first) if self.form else texts)
-        table = _filled(self.after[1], iter(second) if self.form else texts) if name.table else ""
+        database = _filled(self.after[0], iter(first) if self.mode else texts)
+        table = _filled(self.after[1], iter(second) if self.mode else texts) if name.table else ""
         return TableName(database, table) if database and bool(table) == bool(name.table) else None
 
 

@@ -9,19 +9,19 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
-from consumer.model.forms import FormedDdl
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
+from consumer.model.table_modes import FormedDdl
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Rows with `after` < commit-ts <= `upto`."""
+    """Rows with `after` < commit-ts <= `end`."""
 
     after: int
-    upto: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class PlannedFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadRows:
-    """Bring one table from ``window.after`` to ``window.upto``. No files: only progress moves."""
+    """Bring one table from ``window.after`` to ``window.end``. No files: only progress moves."""
 
     table: TableName
     window: Window
@@ -117,7 +117,7 @@ class ApplyDdl:
     @property
     def merged(self) -> FormedDdl | None:
         """`formed`, of a table that others are merged with: it can be done again until it is recorded."""
-        return self.formed if self.formed is not None and self.formed.form.merges else None
+        return self.formed if self.formed is not None and self.formed.mode.merges else None
 
     @property
     def id(self) -> DdlId:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from consumer.model.forms import Form
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, ProgressChange
+from consumer.model.table_modes import TableMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Naming:
     routes: str = ""
     unused: Collection[str] = ()
     leads_to: Callable[[str], bool] = lambda database: False
-    forms: Callable[[TableName], Form | None] | None = None
+    modes: Callable[[TableName], TableMode | None] | None = None
 
     def target(self, name: TableName) -> TableName:
         return name if self.rename is None else self.rename(name)
@@ -31,19 +31,19 @@ class Naming:
     def targets(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
         return tuple(names) if self.rename is None else tuple(map(self.rename, names))
 
-    def form(self, name: TableName) -> Form | None:
+    def mode(self, name: TableName) -> TableMode | None:
         """The form of a table, None for a mirror, or a database."""
-        return None if self.forms is None or not name.table else self.forms(name)
+        return None if self.modes is None or not name.table else self.modes(name)
 
     def keeps_ended(self, name: TableName) -> bool:
         """Whether rows of the table stay that upstream has no more."""
-        form = self.form(name)
-        return form is not None and form.keeps_ended
+        mode = self.mode(name)
+        return mode is not None and mode.keeps_ended
 
     def merges(self, name: TableName) -> bool:
         """Whether the target's table has rows of other tables too."""
-        form = self.form(name)
-        return form is not None and form.merges
+        mode = self.mode(name)
+        return mode is not None and mode.merges
 
     def other(self, name: TableName) -> str:
         """The target's name where it is another than upstream's, else ""."""

@@ -42,11 +42,11 @@ class AbsentColumns:
         left = self._left.get(load.table)
         return left is not None and left.uneven and left.after == load.window.after
 
-    def learn(self, load: LoadRows, error: RowsVary, set_aside: bool = False) -> bool:
+    def learn(self, load: LoadRows, error: RowsVary, quarantined: bool = False) -> bool:
         """Whether planning `load` again may help. This ends, because a column is found once and a guess dropped once.
-        `set_aside`: rows that lack columns which others have may be."""
+        `quarantined`: rows that lack columns which others have may be."""
         left = self._of(load)
-        if set_aside and not left.uneven and set(error.carried) & left.found:
+        if quarantined and not left.uneven and set(error.carried) & left.found:
             left.found, left.guessed, left.uneven = set(), set(), True
             return True
         new = set(error.absent) - left.found - left.guessed

@@ -47,7 +47,7 @@ class _Place:
     state: State = State.AWAY
     prospect: Prospect | None = None
     part: Part | ConsumerError | None = None
-    upto: int = 0
+    end: int = 0
     share: Share | None = None
     recorded: ProgressChange | ConsumerError | None = None
     why: ConsumerError | None = None
@@ -82,12 +82,12 @@ class Group:
                 raise place.part
             return place.part
 
-    def commit(self, name: str, upto: int, share: Share) -> ProgressChange:
-        """Commit rows up to the moment `upto` with those of all others that have come to it. Raises what is the matter
+    def commit(self, name: str, last: int, share: Share) -> ProgressChange:
+        """Commit rows up to the moment `last` with those of all others that have come to it. Raises what is the matter
         with `share`, and Held where another one has ended or failed."""
         with self._changed:
             place = self._places[name]
-            place.state, place.upto, place.share, place.recorded = State.COMMITS, upto, share, None
+            place.state, place.end, place.share, place.recorded = State.COMMITS, last, share, None
             self._changed.notify_all()
             while place.recorded is None:
                 if self._broken is not None:
@@ -147,8 +147,8 @@ class Group:
         """Of those that wait, all that have come to the lowest moment. The lock is held meanwhile: nobody else has
         anything to do."""
         waiting = [place for place in self._places.values() if place.state is State.COMMITS]
-        lowest = min(place.upto for place in waiting)
-        now = [place for place in waiting if place.upto == lowest]
+        lowest = min(place.end for place in waiting)
+        now = [place for place in waiting if place.end == lowest]
         try:
             recorded = self.commit_together([place.share for place in now if place.share is not None])
             for place, change in zip(now, recorded, strict=True):
@@ -163,18 +163,18 @@ class Group:
 
 def parts_of(prospects: Mapping[str, Prospect]) -> dict[str, Part]:
     """What each does next. Who is behind comes to where the first one is, alone; then all go together."""
-    upto = min(prospect.upto for prospect in prospects.values())
+    last = min(prospect.end for prospect in prospects.values())
     first = max(prospect.after for prospect in prospects.values())
-    goal = min(first, upto)
+    goal = min(first, last)
     if any(one.after < goal for one in prospects.values()):
         return {
             name: Part(one.after, end_of_parts([one], one.after, goal) if one.after < goal else one.after)
             for name, one in prospects.items()
         }
-    if first >= upto:
-        return {name: Part(one.after, max(one.after, upto), last=True) for name, one in prospects.items()}
-    end = end_of_parts([*prospects.values()], first, upto)
-    return dict.fromkeys(prospects, Part(first, end, last=end >= upto))
+    if first >= last:
+        return {name: Part(one.after, max(one.after, last), last=True) for name, one in prospects.items()}
+    end = end_of_parts([*prospects.values()], first, last)
+    return dict.fromkeys(prospects, Part(first, end, last=end >= last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +187,8 @@ class Member:
     def agree(self, prospect: Prospect) -> Part:
         return self.group.agree(self.name, prospect)
 
-    def commit(self, upto: int, share: Share) -> ProgressChange:
-        return self.group.commit(self.name, upto, share)
+    def commit(self, last: int, share: Share) -> ProgressChange:
+        return self.group.commit(self.name, last, share)
 
     def over(self) -> None:
         self.group.over(self.name)

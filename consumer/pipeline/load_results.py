@@ -10,7 +10,7 @@ from consumer.errors import (
     LoadFailed,
     Retryable,
     RowsCollide,
-    RowsSetAside,
+    RowsQuarantined,
     RowsVary,
     StagingUnseen,
     TableError,
@@ -23,7 +23,7 @@ from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import LoadRows
 from consumer.model.timekeeper import now
-from consumer.pipeline import refused_rows, set_aside
+from consumer.pipeline import quarantine, refused_rows
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.load_notes import notes_of
 from consumer.pipeline.together import check_rows, refused_together
@@ -52,7 +52,7 @@ class LoadResults:
     def record(self, outcomes: Sequence[LoadOutcome], seconds: float) -> None:
         """Commit what is loaded, or keep it for `publish`. The tables of the other outcomes stop or are planned again,
         but those that failed for now (Retryable) stay expected. `seconds`: how long the loads ran."""
-        done = [set_aside.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
+        done = [quarantine.behind(self._open[o.task.number], o) for o in outcomes if o.error is None]
         check_rows(self._context.options, done)
         self._context.settled([outcome.table for outcome in done], seconds)
         timed = [(outcome, seconds) for outcome in done]
@@ -61,8 +61,8 @@ class LoadResults:
         else:
             self._publish(timed)
         for outcome in outcomes:
-            if isinstance(outcome.error, RowsSetAside):
-                self._set_aside_first(self._open.pop(outcome.task.number), outcome.task, outcome.error)
+            if isinstance(outcome.error, RowsQuarantined):
+                self._quarantined_first(self._open.pop(outcome.task.number), outcome.task, outcome.error)
             elif outcome.error is not None and not isinstance(outcome.error, Retryable):
                 self._failed(self._open.pop(outcome.task.number), outcome.task.target, outcome.error)
 
@@ -71,9 +71,9 @@ class LoadResults:
         something."""
         if not self._held:
             return False
-        end = min(outcome.task.window.upto for outcome, _ in self._held)
-        now = [held for held in self._held if held[0].task.window.upto == end]
-        self._held = [held for held in self._held if held[0].task.window.upto != end]
+        end = min(outcome.task.window.end for outcome, _ in self._held)
+        now = [held for held in self._held if held[0].task.window.end == end]
+        self._held = [held for held in self._held if held[0].task.window.end != end]
         self._publish(now)
         return True
 
@@ -89,15 +89,15 @@ class LoadResults:
         for note in notes_of(done, context.options.dialect, context.options.key_loss):
             context.tell(note)
 
-    def _set_aside_first(self, load: LoadRows, task: LoadTask, error: RowsSetAside) -> None:
+    def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
         """Record bad rows, then plan the load again."""
         try:
-            aside = set_aside.of_task(self._context, task, error.rows)
-            letters = set_aside.keep(self._context, load, aside)
+            quarantined = quarantine.of_task(self._context, task, error.rows)
+            letters = quarantine.keep(self._context, load, quarantined)
         except TooManyBadRows as too_many:
             self._context.stop(load.table, too_many)
             return
-        self._context.ledger.record(ProgressChange(set_aside={load.table: letters}))
+        self._context.ledger.record(ProgressChange(quarantined={load.table: letters}))
         self._release(load)
 
     def _failed(self, load: LoadRows, target: LoadTarget, error: ConsumerError) -> None:
@@ -118,7 +118,7 @@ class LoadResults:
         """Whether planning `load` again helps: with other columns, or with more of the rows in one task."""
         context = self._context
         if isinstance(error, RowsVary):
-            return context.lessons.absent.learn(load, error, target.aside is not None)
+            return context.lessons.absent.learn(load, error, target.quarantined is not None)
         if not isinstance(error, RowsCollide):
             return False
         state = context.consumers[load.table].state
@@ -159,7 +159,7 @@ class LoadResults:
                 wrong = [outcome for outcome in done if str(outcome.table) == error.table]
                 if not wrong:
                     raise
-                if (left := set_aside.without(context, wrong[0], error)) is not None:
+                if (left := quarantine.without(context, wrong[0], error)) is not None:
                     done = [left if outcome is wrong[0] else outcome for outcome in done]
                     continue
                 self._open.pop(wrong[0].task.number)
@@ -167,7 +167,7 @@ class LoadResults:
                 done = [outcome for outcome in done if outcome is not wrong[0]]
                 continue
             context.ledger.believe(recorded)
-            set_aside.tell(context, done)
+            quarantine.tell(context, done)
             break
         return done
 
@@ -176,16 +176,17 @@ class LoadResults:
         if group is None:
             return sink.commit(done, change)
         self._context.tell(NowDoing("waits for the other upstreams (together)"))
-        return group.commit(done[0].task.window.upto, (sink, done, change))
+        return group.commit(done[0].task.window.end, (sink, done, change))
 
     def _keep(self, done: list[LoadOutcome]) -> tuple[list[LoadOutcome], dict[int, dict[str, BadRow]]]:
-        """Keep the rows that were set aside; what to record of them by the tasks' numbers. Tables that have too many of
+        """Keep the rows that were quarantined; what to record of them by the tasks' numbers. Tables that have too many
+        of
         them are stopped, and not among the outcomes any more."""
         kept, letters = [], {}
         for outcome in done:
             number = outcome.task.number
             try:
-                letters[number] = set_aside.keep(self._context, self._open[number], outcome)
+                letters[number] = quarantine.keep(self._context, self._open[number], outcome)
                 kept.append(outcome)
             except TooManyBadRows as error:
                 self._open.pop(number)

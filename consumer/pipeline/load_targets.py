@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from consumer.errors import CannotBeExact, ConsumerError
-from consumer.model.bad_rows import ROW_DIGITS, Aside
+from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import MAX_TSO
@@ -39,7 +39,7 @@ def targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[T
         if (refusal := _refusal(context, version, target)) is not None:
             context.stop(table, refusal)
         else:
-            found.append((version, replace(target, aside=_aside(context, version.load, target))))
+            found.append((version, replace(target, quarantined=_quarantined(context, version.load, target))))
     return found
 
 
@@ -82,7 +82,7 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
 def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadTarget) -> ConsumerError | None:
     """Why rows of this table cannot be applied exactly."""
     load = version.load
-    if not target.key and load.window.upto == MAX_TSO:
+    if not target.key and load.window.end == MAX_TSO:
         return keyless_without_checkpoint(load.table)
     try:
         context.options.check_rules(version.source(target), version.keys, version.had)
@@ -101,12 +101,12 @@ def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
     return next(names, None)
 
 
-def _aside(context: RoundContext, load: LoadRows, target: LoadTarget) -> Aside | None:
-    """How many bad rows may be set aside, if any."""
+def _quarantined(context: RoundContext, load: LoadRows, target: LoadTarget) -> Quarantine | None:
+    """How many bad rows may be quarantined, if any."""
     action = context.options.bad_row_action(load.table)
-    if context.options.naming.form(load.table) is not None:
+    if context.options.naming.mode(load.table) is not None:
         return None  # a letter names a row by upstream's key, of which such a table has many
     if context.ports.letters is None or not action.quarantines:
         return None
     known = frozenset(row[:ROW_DIGITS] for row in context.progress.bad_rows.get(load.table, ()))
-    return Aside(action.most, context.lessons.absent.uneven(load), kept=None if target.key else known)
+    return Quarantine(action.most, context.lessons.absent.uneven(load), kept=None if target.key else known)

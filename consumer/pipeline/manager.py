@@ -113,8 +113,8 @@ class ConsumerManager:
         if self.ports.group is not None:
             self.ports.observer.tell(NowDoing("waits for the other upstreams (together)"))
             return self.ports.group.agree(prospect)
-        end = end_of_parts([prospect], prospect.after, prospect.upto)
-        return Part(prospect.after, end, last=end >= prospect.upto)
+        end = end_of_parts([prospect], prospect.after, prospect.end)
+        return Part(prospect.after, end, last=end >= prospect.end)
 
     def _run_part(self, listing: Listing, seconds: float, since: float | None, together: int | None) -> bool:
         """A round. `together`: the moment from which on all tables go to its end together, None where none looks at

@@ -20,7 +20,6 @@ from consumer.model.shaping import ShapingOf, unshaped
 from consumer.model.starts import NO_STARTS, Starts
 from consumer.model.targets import SAME, Naming
 from consumer.plan.assembly import Accepts, Assembly
-from consumer.plan.forms import keeping, recorded
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
@@ -29,6 +28,7 @@ from consumer.plan.shaping import check_shaping, shaping_refusal
 from consumer.plan.shaping import recorded as recorded_rules
 from consumer.plan.starting import check_exchanged, starting
 from consumer.plan.statement import Statement, refusal
+from consumer.plan.table_modes import keeping, recorded
 from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader
 
@@ -134,9 +134,9 @@ class RoundOptions:
                     hint="leave the table out of the route, or out of the filters and masks",
                     table=str(target.table),
                 )
-            if (form := self.naming.form(target.table)) is not None and form.keeps_ended:
+            if (mode := self.naming.mode(target.table)) is not None and mode.keeps_ended:
                 raise CannotBeExact(
-                    f"it has the form {form}, and filters or masks, which are for mirrors only",
+                    f"it has the form {mode}, and filters or masks, which are for mirrors only",
                     hint="leave the table out of [[consumer.forms]], or out of the filters and masks",
                     table=str(target.table),
                 )
@@ -170,8 +170,8 @@ class RoundOptions:
         """The rules of tables, where others are recorded."""
         if self.naming.routes != progress.routes:
             yield ProgressChange(routes=self.naming.routes)
-        if (told := recorded(self.naming, assembly.catalog.by_table)) != progress.forms:
-            yield ProgressChange(forms=told)
+        if (told := recorded(self.naming, assembly.catalog.by_table)) != progress.modes:
+            yield ProgressChange(modes=told)
         rules = "" if self.shaping_of is unshaped else recorded_rules(self.shaping_of, assembly.catalog.by_table)
         if rules != progress.filters:
             yield ProgressChange(filters=rules)

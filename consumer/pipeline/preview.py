@@ -56,9 +56,9 @@ def preview(
     planned = list(found.steps())
     executed = [s for _, s in planned if s and s.executed and options.refusal(s) is None and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
-    other, form = options.naming.other, options.naming.form
+    other, mode = options.naming.other, options.naming.mode
     steps = (
-        replace(p, target=targets.get(id(s)), target_table=other(p.table), form=str(form(p.table) or ""))
+        replace(p, target=targets.get(id(s)), target_table=other(p.table), mode=str(mode(p.table) or ""))
         for p, s in planned
     )
     return PlanResult(
@@ -202,8 +202,8 @@ class _Preview:
     def _left(self, load: LoadRows) -> Iterator[tuple[str, int]]:
         for planned in load.files:
             bounds = self._bounds.get(planned.file.path)
-            later = bounds is not None and bounds.last > load.window.upto
-            yield planned.file.path, load.window.upto + 1 if later else 0
+            later = bounds is not None and bounds.last > load.window.end
+            yield planned.file.path, load.window.end + 1 if later else 0
 
     def _files(self, name: TableName) -> Sequence[DataFile]:
         return self.assembly.files.get(name, ()) if self.assembly.wanted(name) else ()
@@ -224,4 +224,4 @@ def _ddl(kind: str, statement: Statement) -> PlannedStep:
 
 
 def _load(load: LoadRows) -> PlannedStep:
-    return PlannedStep("load", load.table, load.window.after, load.window.upto, files=len(load.files), bytes=load.bytes)
+    return PlannedStep("load", load.table, load.window.after, load.window.end, files=len(load.files), bytes=load.bytes)

@@ -28,8 +28,8 @@ def load(
 
 
 def placed(outcome: LoadOutcome, reader: RangeReader) -> LoadOutcome:
-    """`outcome` with the lines of the rows that were set aside because the target refuses them."""
-    names = {row.identity for row in outcome.aside.values() if row.identity is not None and not row.path}
+    """`outcome` with the lines of the rows that were quarantined because the target refuses them."""
+    names = {row.identity for row in outcome.quarantined.values() if row.identity is not None and not row.path}
     if not names:
         return outcome
     from consumer.pipeline.find_row import Found, find_rows  # brings pyarrow, which an idle round does not need
@@ -47,7 +47,7 @@ def placed(outcome: LoadOutcome, reader: RangeReader) -> LoadOutcome:
         name = row.id if outcome.task.target.key else f"{row.id[:16]}{_digest(line.path, line.offset)}"
         return replace(row, id=name, path=line.path, line=line.line or 0, offset=line.offset, raw=line.raw)
 
-    receipts = (replace(receipt, aside=tuple(map(told, receipt.aside))) for receipt in outcome.receipts)
+    receipts = (replace(receipt, quarantined=tuple(map(told, receipt.quarantined))) for receipt in outcome.receipts)
     return replace(outcome, receipts=tuple(receipts))
 
 

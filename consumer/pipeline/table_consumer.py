@@ -46,14 +46,15 @@ class TableConsumer:
         self.state = TableState(name, position, unread, round_bytes, settled=settled)
 
     def change(
-        self, load: LoadRows, outcome: LoadOutcome, progress: Progress, aside: Mapping[str, BadRow]
+        self, load: LoadRows, outcome: LoadOutcome, progress: Progress, quarantined: Mapping[str, BadRow]
     ) -> ProgressChange:
-        """What to record with the rows of `load`, of which `aside` were set aside. Without a checkpoint W stays."""
+        """What to record with the rows of `load`, of which `quarantined` were quarantined. Without a checkpoint W
+        stays."""
         return ProgressChange(
-            tables={} if load.window.upto == MAX_TSO else {self.name: TableProgress(load.window.upto)},
+            tables={} if load.window.end == MAX_TSO else {self.name: TableProgress(load.window.end)},
             folders=self._folders(self.read(load, outcome), progress.folders, outcome.files, load.window.after),
             audit=(self._audit(load, outcome),),
-            set_aside={self.name: aside} if aside else {},
+            quarantined={self.name: quarantined} if quarantined else {},
         )
 
     def count(self, load: LoadRows, outcome: LoadOutcome, seconds: float) -> AuditRow:
@@ -69,7 +70,7 @@ class TableConsumer:
 
     def _audit(self, load: LoadRows, outcome: LoadOutcome) -> AuditRow:
         return AuditRow(
-            "load", self.name, load.window.after, load.window.upto,
+            "load", self.name, load.window.after, load.window.end,
             outcome.rows, outcome.puts, outcome.deletes, outcome.dropped_rows,
         )  # fmt: skip
 
@@ -82,7 +83,7 @@ class TableConsumer:
         left: dict[str, int] = {}
         for stat in outcome.files:
             next_ts = stat.next_ts
-            coarse_ts = max(stat.coarse_ts, stat.coarse_aside)
+            coarse_ts = max(stat.coarse_ts, stat.coarse_quarantined)
             if coarse_ts and self._splits_millisecond(load.window, coarse_ts):
                 next_ts = coarse_ts
             known = left.get(stat.path, 0)
@@ -90,8 +91,8 @@ class TableConsumer:
         return left
 
     def _splits_millisecond(self, window: Window, coarse_ts: int) -> bool:
-        boundary = window.upto in self.state.boundaries or window.upto == MAX_TSO
-        return not boundary and not ends_with_millisecond(window.upto) and coarse_ts + (1 << 18) > window.upto
+        boundary = window.end in self.state.boundaries or window.end == MAX_TSO
+        return not boundary and not ends_with_millisecond(window.end) and coarse_ts + (1 << 18) > window.end
 
     def _folders(
         self,
@@ -114,10 +115,10 @@ class TableConsumer:
         found = {}
         for folder, group in groupby(self.files, key=lambda file: file.folder):
             if folder in times:
-                files, upto = list(group), self._goes_on.get(folder)
+                files, end = list(group), self._goes_on.get(folder)
                 # One that begins with a greater number than 1 has lost its head, and was found to be right so.
                 place = folders.get(folder) or FolderProgress(files[0].index - 1)
-                after = folder_after(place, files, read, unread, upto).with_rows(times[folder], position)
+                after = folder_after(place, files, read, unread, end).with_rows(times[folder], position)
                 anew = were_others((file for file in files if file.path in above), place)
                 gone_ts = max(place.gone_ts, position) if anew else place.gone_ts
                 found[folder] = replace(after, index=self._stamp(folder), gone_ts=gone_ts)

@@ -63,16 +63,16 @@ def too_much(
     """Why a table's load is not published in one transaction; None if it is. `bounds` are of its files, as far as they
     are known. Where rows collide its round may have grown to `round_bytes`."""
     window = load.window
-    if options.consistency is not Consistency.TABLE or window.upto <= window.after:
+    if options.consistency is not Consistency.TABLE or window.end <= window.after:
         return None  # in an empty window files are looked at, and no row is written
     sizes = [
-        Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.upto) if file in bounds else file.size
+        Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.end) if file in bounds else file.size
         for file in (planned.file for planned in load.files)
     ]
     if not is_too_much(sizes, max(options.publish_bytes, round_bytes)):
         return None
     return LoadFailed(
-        f"the rows up to {window.upto} can only be applied together, and have about {sum(sizes)} bytes of change files,"
+        f"the rows up to {window.end} can only be applied together, and have about {sum(sizes)} bytes of change files,"
         f" more than publish-bytes ({options.publish_bytes})",
         hint=f"set publish-bytes to {sum(sizes)} or more, or use --consistency row, then run again",
         table=str(load.table),
@@ -93,7 +93,7 @@ def part_of(listing: Listing, end: int) -> Listing:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What a consumer could apply between `after`, where its tables are, and `upto`, its checkpoint. `known` are the
+    """What a consumer could apply between `after`, where its tables are, and `last`, its checkpoint. `known` are the
     bounds of files, and gets what is learnt of them. `waits`: tables that did not go on with the others. `stopped`:
     tables that stopped with rows left; nothing is known of these rows, as there may be very many."""
 
@@ -103,7 +103,7 @@ class Prospect:
     known: dict[DataFile, Bounds]
     most: int
     after: int
-    upto: int
+    end: int
     waits: Collection[TableName] = ()
     stopped: Collection[TableName] = ()
 
@@ -120,8 +120,8 @@ class Prospect:
         stopped = [name for name in unread if progress.table(name).state is State.STOPPED]
         stopped = [name for name in stopped if unread.pop(name)]
         waits = {name for name in unread if progress.table(name).state is State.WAITS}
-        after, upto, most = reached(progress), assembly.checkpoint, options.publish_bytes
-        return cls(reader, assembly.timeline, unread, known, most, after, upto, waits, stopped)
+        after, last, most = reached(progress), assembly.checkpoint, options.publish_bytes
+        return cls(reader, assembly.timeline, unread, known, most, after, last, waits, stopped)
 
     @property
     def size(self) -> int:
@@ -130,26 +130,26 @@ class Prospect:
     def versions(self, after: int) -> list[int]:
         return seen_versions(self.timeline, after)
 
-    def stretches(self, after: int, upto: int) -> list[Stretch]:
+    def stretches(self, after: int, last: int) -> list[Stretch]:
         # Once a stopped table goes on, its rows are seen with the others' too: they can be anywhere.
-        anywhere = [Stretch(name, 0, after + 1, upto) for name in self.stopped]
-        return [*_stretches(self.reader, self.unread, after, upto, self.known), *anywhere]
+        anywhere = [Stretch(name, 0, after + 1, last) for name in self.stopped]
+        return [*_stretches(self.reader, self.unread, after, last, self.known), *anywhere]
 
 
-def end_of_parts(prospects: Sequence[Prospect], after: int, upto: int) -> int:
-    """Where the part ends in which all tables of these consumers go from `after` on, `upto` at most. Raises BadConfig
+def end_of_parts(prospects: Sequence[Prospect], after: int, last: int) -> int:
+    """Where the part ends in which all tables of these consumers go from `after` on, `last` at most. Raises BadConfig
     where the rows of the next transaction are more than one of the target's is to have."""
-    if upto <= after:
-        return upto
+    if last <= after:
+        return last
     most = min(prospect.most for prospect in prospects)
     versions = sorted({version for prospect in prospects for version in prospect.versions(after)})
     if not versions and sum(prospect.size for prospect in prospects) <= most:
-        return upto
-    found = [(stretch, one) for one in prospects for stretch in one.stretches(after, upto)]
+        return last
+    found = [(stretch, one) for one in prospects for stretch in one.stretches(after, last)]
     going = [stretch for stretch, one in found if stretch.table not in one.waits]
     # What a table that waits has to read may wait longer, so it counts only where there is a moment with it.
     for rows in ([stretch for stretch, _ in found], going):
-        end = next_moment(rows, versions, after, upto, most)
+        end = next_moment(rows, versions, after, last, most)
         if end > after:
             return end
     sizes = Counter[TableName]()
@@ -173,14 +173,14 @@ def _stretches(
     reader: StorageReader,
     unread: Mapping[TableName, Sequence[Unread]],
     after: int,
-    upto: int,
+    last: int,
     known: dict[DataFile, Bounds],
 ) -> Iterator[Stretch]:
     """A file of which the ends are not known can have rows anywhere."""
     files = [entry.file for entries in unread.values() for entry in entries if entry.file not in known]
     found = reader.bounds(files)
     known.update((file, bounds) for file in files if isinstance(bounds := found.get(file.path), Bounds))
-    anywhere = Bounds(after + 1, upto, exact=True)
+    anywhere = Bounds(after + 1, last, exact=True)
     for name, entries in unread.items():
         for entry in entries:
             bounds = known.get(entry.file, anywhere)

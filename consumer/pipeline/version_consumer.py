@@ -14,15 +14,15 @@ from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
 from consumer.model.files import Folder, SchemaFile
-from consumer.model.forms import COMMIT_TS, IS_CURRENT, VALID_TO, Form, FormKind
 from consumer.model.indexes import KeyColumns
 from consumer.model.load import POSITION_BITS, Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.model.table_modes import COMMIT_TS, IS_CURRENT, VALID_TO, ModeKind, TableMode
 from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog, schema_missing
-from consumer.plan.forms import form_columns, stored_columns
 from consumer.plan.late import Stretches
+from consumer.plan.table_modes import form_columns, stored_columns
 from consumer.target import LoadRequest
 
 SLICE_BYTES = 32 << 20
@@ -54,10 +54,10 @@ class TableVersionConsumer:
         """`absent` are columns that the rows lack; `collided`: parts of the load met RowsCollide. Raises SchemaMissing
         when a folder's schema file is not there, CannotBeExact where the table cannot have its form."""
         self.check_schemas()
-        table, form = self.load.table, self.naming.form(self.load.table)
+        table, mode = self.load.table, self.naming.mode(self.load.table)
         columns, shape = self._described
-        if form is not None:
-            return self._formed(form, columns, shape, absent, collided)
+        if mode is not None:
+            return self._formed(mode, columns, shape, absent, collided)
         return LoadRequest(
             table,
             columns,
@@ -80,36 +80,36 @@ class TableVersionConsumer:
         return history[-1].columns, self.catalog.shape(statements[-1]) if statements else Shape()
 
     def _formed(
-        self, form: Form, columns: Sequence[Column], shape: Shape, absent: tuple[str, ...], collided: bool
+        self, mode: TableMode, columns: Sequence[Column], shape: Shape, absent: tuple[str, ...], collided: bool
     ) -> LoadRequest:
         """For a table that has no key but its primary one, in the target."""
         table = self.load.table
-        if form.chosen is not None:
-            self._check_chosen(form.chosen, absent)
-        if form.merges and not any(file.type in _MADE for file in self._history(table)):
+        if mode.chosen is not None:
+            self._check_chosen(mode.chosen, absent)
+        if mode.merges and not any(file.type in _MADE for file in self._history(table)):
             raise CannotBeExact(
                 "its CREATE TABLE is not in the storage, so its columns were not compared with those of the tables that"
                 " a route merges it with",
                 hint="leave the table out of the route",
                 table=str(table),
             )
-        if self.dialect.timeless and form.keeps_ended:
+        if self.dialect.timeless and mode.keeps_ended:
             raise CannotBeExact(
-                f"rows of this CSV changefeed do not say when they were committed, and the form {form} needs that",
+                f"rows of this CSV changefeed do not say when they were committed, and the form {mode} needs that",
                 hint=f"set {protocol_of(self.dialect).commit_ts}, {FROM_A_NEW_PREFIX}",
                 table=str(table),
             )
         labels = self._labels(columns, shape)
         return LoadRequest(
             table,
-            form_columns(form, table, columns, shape),
+            form_columns(mode, table, columns, shape),
             absent=absent,
-            labels={same_name(form.called(name)): found for name, found in labels.items() if form.keeps(name)},
+            labels={same_name(mode.called(name)): found for name, found in labels.items() if mode.keeps(name)},
             together=self.load.bytes <= TOGETHER_BYTES,
             collided=collided,
             routed=self._routed,
-            merged=form.merges,
-            added=same_names(column.name for column in form.added),
+            merged=mode.merges,
+            added=same_names(column.name for column in mode.added),
             formed=True,
         )
 
@@ -173,7 +173,7 @@ class TableVersionConsumer:
         slices = [piece for planned in self.load.files for piece in self._slices(planned, whole, numbers)]
         forming = self._forming(target)
         if forming is not None:
-            _check_written(forming.form, target)
+            _check_written(forming.mode, target)
         source = target if forming is None else forming.source
         layouts = protocol.layouts(schemas, self.catalog.declared, source, self.dialect)
         window, never_split = self.load.window, self.never_split
@@ -192,38 +192,38 @@ class TableVersionConsumer:
         )
 
     def _forming(self, target: LoadTarget) -> Forming | None:
-        form = self.naming.form(self.load.table)
-        if form is None:
+        mode = self.naming.mode(self.load.table)
+        if mode is None:
             return None
-        usual = {same_name(form.name(usual)): at for at, usual in enumerate(form.usual)}
+        usual = {same_name(mode.name(usual)): at for at, usual in enumerate(mode.usual)}
         own = {position: column for position, column in enumerate(target.names) if same_name(column) not in usual}
-        upstream = self._upstream(form, target, own)
+        upstream = self._upstream(mode, target, own)
         places = {position: at for at, (position, _, _) in enumerate(upstream) if position is not None}
         source = replace(
             target,
             columns=tuple(column for _, column, _ in upstream),
             names=tuple(name for _, _, name in upstream),
             key=tuple(places[position] for position in target.key if position in own),
-            events=form.keeps_ended,
+            events=mode.keeps_ended,
         )
         found = (places.get(n, len(upstream) + usual.get(same_name(name), 0)) for n, name in enumerate(target.names))
-        return self.forming(form, source, tuple(found))
+        return self.forming(mode, source, tuple(found))
 
-    def forming(self, form: Form, source: LoadTarget, places: tuple[int, ...]) -> Forming:
+    def forming(self, mode: TableMode, source: LoadTarget, places: tuple[int, ...]) -> Forming:
         """How changes decoded for `source` become rows; see `Forming` for `places`."""
         versions = sorted(file.version for file in self._history(self.load.table))
-        return Forming(form, source, places, tuple(versions))
+        return Forming(mode, source, places, tuple(versions))
 
     def _upstream(
-        self, form: Form, target: LoadTarget, own: Mapping[int, str]
+        self, mode: TableMode, target: LoadTarget, own: Mapping[int, str]
     ) -> Sequence[tuple[int | None, Column, str]]:
         """The columns to decode, each with its position in the target, None where the target does not have it."""
-        if form.chosen is None:
+        if mode.chosen is None:
             return [(position, target.columns[position], name) for position, name in own.items()]
         there = {same_name(name): position for position, name in own.items()}
         found: list[tuple[int | None, Column, str]] = []
         for column in stored_columns(*self._described):
-            position = there.get(same_name(form.called(column.name))) if form.chosen.keeps(column.name) else None
+            position = there.get(same_name(mode.called(column.name))) if mode.chosen.keeps(column.name) else None
             if position is None:
                 found.append((None, column, column.name))
             else:
@@ -280,12 +280,12 @@ class TableVersionConsumer:
         by_position = protocol_of(self.dialect).by_position(self.dialect)
         if schema is None or not by_position or not schema.query or not self.catalog.reordered(schema):
             return window
-        return replace(window, after=max(window.after, min(schema.version, window.upto)))
+        return replace(window, after=max(window.after, min(schema.version, window.end)))
 
     def _history(self, table: TableName) -> Sequence[SchemaFile]:
         """Those that the table has when the load is written: not the one that ends a window with rows."""
         files, window = self.catalog.by_table.get(table, ()), self.load.window
-        return [file for file in files if file.version < window.upto or file.version <= window.after]
+        return [file for file in files if file.version < window.end or file.version <= window.after]
 
     def _schemas(self) -> list[SchemaFile]:
         """The schema files of the load's folders, each once."""
@@ -294,12 +294,12 @@ class TableVersionConsumer:
         return [schema for schema in found.values() if schema is not None]
 
 
-def _check_written(form: Form, target: LoadTarget) -> None:
+def _check_written(mode: TableMode, target: LoadTarget) -> None:
     there = same_names(target.names)
-    if computed := [name for name in map(form.name, form.usual) if same_name(name) not in there]:
+    if computed := [name for name in map(mode.name, mode.usual) if same_name(name) not in there]:
         names = ", ".join(computed)
         raise SchemaDrift(
-            f"the target computes {names} itself, which the form {form.kind} writes",
+            f"the target computes {names} itself, which the form {mode.kind} writes",
             hint=f"make it a plain column in {target.name}, then run again",
             table=str(target.table),
         )
@@ -307,8 +307,8 @@ def _check_written(form: Form, target: LoadTarget) -> None:
 
 def _ending(forming: Forming | None, target: LoadTarget) -> Ending | None:
     """Where a version's end is written."""
-    if forming is None or forming.form.kind is not FormKind.HISTORY:
+    if forming is None or forming.mode.kind is not ModeKind.HISTORY:
         return None
     places = {same_name(name): position for position, name in enumerate(target.names)}
-    began, ended, current = (places[same_name(forming.form.name(n))] for n in (COMMIT_TS, VALID_TO, IS_CURRENT))
+    began, ended, current = (places[same_name(forming.mode.name(n))] for n in (COMMIT_TS, VALID_TO, IS_CURRENT))
     return Ending(began, ended, current)

@@ -215,9 +215,9 @@ class Assembly:
 
     def check_places(self, name: TableName, files: Iterable[DataFile], progress: Progress) -> CannotBeExact | None:
         """Why rows without a time in the `files` of a table cannot be put in their place; None where they can."""
-        upto = progress.table(name).applied_ts
-        begun = self._begun(name, upto)
-        history = [file for file in self.catalog.by_table.get(name, ()) if file.version <= upto]
+        end = progress.table(name).applied_ts
+        begun = self._begun(name, end)
+        history = [file for file in self.catalog.by_table.get(name, ()) if file.version <= end]
         files = [file for file in files if file.folder.version >= begun]
         return check_places(name, files, progress.folders, history)
 

@@ -43,7 +43,7 @@ def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progre
     unread `files`. None where there are no such tables."""
     moved = {name: place.applied_ts for name, place in progress.tables.items() if place.moved_by_writer}
     folders: dict[Folder, FolderProgress] = {}
-    for name, upto in moved.items():
+    for name, end in moved.items():
         # A folder that nobody has recorded may have lost its head: the writer's own round found that to be right.
         unread = unread_files(files.get(name, ()), progress.folders)
         first = {entry.file.folder: entry.file.index for entry in reversed(unread)}
@@ -51,9 +51,9 @@ def settle_moved(files: Mapping[TableName, Sequence[DataFile]], progress: Progre
         read = max((place.last_ts for folder, place in progress.folders.items() if folder.root in roots), default=0)
         for folder, index in first.items():
             known = progress.folders.get(folder) or FolderProgress(index - 1)
-            folders[folder] = known.with_rows((min(read + 1, upto), upto), upto)
+            folders[folder] = known.with_rows((min(read + 1, end), end), end)
     return (
-        ProgressChange(tables={n: TableProgress(upto) for n, upto in moved.items()}, folders=folders) if moved else None
+        ProgressChange(tables={n: TableProgress(end) for n, end in moved.items()}, folders=folders) if moved else None
     )
 
 

@@ -54,8 +54,8 @@ class Life:
 def given_at(life: Life, progress: Progress) -> int:
     """The commit-ts at which the target was given just this table; 0 where it was not."""
     times = zip(life.names, life.since, (*life.since[1:], MAX_TSO), strict=True)
-    starts = ((progress.starts.get(name, -1), since, upto) for name, since, upto in times)
-    return max((ts for ts, since, upto in starts if since <= ts < upto), default=0)
+    starts = ((progress.starts.get(name, -1), since, end) for name, since, end in times)
+    return max((ts for ts, since, end in starts if since <= ts < end), default=0)
 
 
 class Lives:

@@ -34,9 +34,9 @@ class Stretch:
     def of(cls, table: TableName, file: DataFile, bounds: Bounds, lowest: int = 0) -> Stretch:
         return cls(table, file.size, bounds.first, max(bounds.first, bounds.last), lowest)
 
-    def bytes_in(self, after: int, upto: int) -> int:
-        """About how many bytes its rows above `after` and up to `upto` have: as if they came evenly."""
-        begin, end = max(self.first, after + 1), min(self.last, upto)
+    def bytes_in(self, after: int, last: int) -> int:
+        """About how many bytes its rows above `after` and up to `last` have: as if they came evenly."""
+        begin, end = max(self.first, after + 1), min(self.last, last)
         return self.size * (end - begin + 1) // (self.last - self.first + 1) if begin <= end else 0
 
 
@@ -62,14 +62,14 @@ def _only_makes(statement: Statement, live: Collection[TableName]) -> bool:
     return statement.action in _MAKING and not any(name in live for name in statement.touches)
 
 
-def next_moment(stretches: Sequence[Stretch], versions: Sequence[int], after: int, upto: int, most: int) -> int:
-    """The end of the round that begins at `after` and may go to `upto`. It has one of the statements `versions` at
+def next_moment(stretches: Sequence[Stretch], versions: Sequence[int], after: int, last: int, most: int) -> int:
+    """The end of the round that begins at `after` and may go to `last`. It has one of the statements `versions` at
     most, and that before all rows. The rows have about `most` bytes; the end is `after` itself where the very next
     transaction has more."""
     rows = [stretch for stretch in stretches if stretch.last > after]
-    first = min((max(stretch.first, stretch.lowest, after + 1) for stretch in rows), default=upto + 1)
+    first = min((max(stretch.first, stretch.lowest, after + 1) for stretch in rows), default=last + 1)
     behind = versions if versions and first < versions[0] else versions[1:]
-    end = min([upto, *(version - 1 for version in behind[:1])])
+    end = min([last, *(version - 1 for version in behind[:1])])
 
     def fits(moment: int) -> bool:
         return sum(stretch.bytes_in(after, moment) for stretch in rows) <= most

@@ -135,9 +135,9 @@ class Queue:
                 yield number, not statement.heals or statement.overtakes(self._pending[number])
 
     def _on_former_names(self, statement: Statement) -> Iterator[int]:
-        for name, upto in statement.former:
+        for name, end in statement.former:
             for number in self._by_name.get(name, {}):
-                if self._pending[number].version > upto:
+                if self._pending[number].version > end:
                     break
                 yield number
 

@@ -146,7 +146,7 @@ class Round:
                 loads.append(load)
                 self._held.add(state.name)
             else:
-                self._move(state, load.window.upto)
+                self._move(state, load.window.end)
         return loads
 
     def _load(self, state: TableState, window: Window) -> LoadRows:
@@ -208,7 +208,7 @@ class Round:
             for entry in state.unread
             if read.get(entry.file.path) != 0
         ]
-        self._move(state, load.window.upto)
+        self._move(state, load.window.end)
 
     def stopped(self, table: TableName, error: ConsumerError) -> None:
         """`table` goes no further in this round."""

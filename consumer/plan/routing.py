@@ -17,8 +17,8 @@ from consumer.model.progress import DdlState, Progress, State
 from consumer.model.routes import naming_from
 from consumer.model.targets import Naming
 from consumer.plan.assembly import Assembly
-from consumer.plan.forms import check_forms
 from consumer.plan.statement import Statement
+from consumer.plan.table_modes import check_modes
 
 
 def begun(assembly: Assembly, progress: Progress) -> Iterator[TableName]:
@@ -64,9 +64,9 @@ def check_begun(naming: Naming, assembly: Assembly, progress: Progress) -> None:
             " has is not known",
             hint="leave that route out, or fill the target from the storage under another --name",
         )
-    if naming.forms is not None or progress.forms:
+    if naming.modes is not None or progress.modes:
         there = (name for name in names if progress.table(name).state is not State.DROPPED)
-        check_forms(naming, progress.forms, there)
+        check_modes(naming, progress.modes, there)
 
 
 class SharedNames:
@@ -81,8 +81,8 @@ class SharedNames:
         if self._naming.rename is None:
             return None
         there = (other for other in self._known.get(self._key(name), ()) if other.folded != name.folded)
-        form = self._naming.form(name) if self._naming.merges(name) else None
-        others = [other for other in there if form is None or self._naming.form(other) != form]
+        mode = self._naming.mode(name) if self._naming.merges(name) else None
+        others = [other for other in there if mode is None or self._naming.mode(other) != mode]
         if not others or (name.folded in self._begun and self._begun.isdisjoint(other.folded for other in others)):
             return None
         return DdlRefused(

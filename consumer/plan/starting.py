@@ -127,8 +127,8 @@ class _Starting:
         if begun and not (left_out and asked >= place.applied_ts):
             known = self._progress.starts.get(name)
             where = f"began at --start-ts {known}" if known else "began without a --start-ts of its own"
-            upto = f", and is complete up to {place.applied_ts}" if left_out else ""
-            raise _refused(name, f"it {where}{upto}, and {asked} is another moment", "to go on")
+            end = f", and is complete up to {place.applied_ts}" if left_out else ""
+            raise _refused(name, f"it {where}{end}, and {asked} is another moment", "to go on")
         return asked
 
     def _follows_another(self, name: TableName, life: Life) -> bool:

@@ -14,15 +14,15 @@ from consumer.model.columns import Column
 from consumer.model.commands import skip_ddl_command, statement_refused
 from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.files import SchemaFile
-from consumer.model.forms import FormedDdl
 from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.partitions import Partitioning
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import FormedDdl
 from consumer.model.targets import SAME, Naming
 from consumer.model.texts import cut
-from consumer.plan.forms import check_beside, formed
+from consumer.plan.table_modes import check_beside, formed
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
@@ -123,14 +123,14 @@ class Statement:
             return name in self.touches
         names = (self.file.name, *(former for former, _ in self.former))
         since = (*(version for _, version in self.former), self.begun)
-        upto = (self.version, *since)
-        return any(name == own and other.within(own, *times) for own, *times in zip(names, since, upto, strict=False))
+        end = (self.version, *since)
+        return any(name == own and other.within(own, *times) for own, *times in zip(names, since, end, strict=False))
 
-    def within(self, name: TableName, since: int, upto: int) -> bool:
-        """Whether it is about the table that had `name` from the statement at `since` up to the RENAME at `upto`."""
+    def within(self, name: TableName, since: int, end: int) -> bool:
+        """Whether it is about the table that had `name` from the statement at `since` up to the RENAME at `end`."""
         if self.version == since:
             return self.file.name == name
-        return since < self.version < upto or (self.version == upto and self.old_name == name)
+        return since < self.version < end or (self.version == end and self.old_name == name)
 
     def until(self, name: TableName) -> int:
         """The version up to which `name` is the statement's own table."""

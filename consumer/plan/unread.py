@@ -22,11 +22,11 @@ class Unread:
     next_ts: int
     read_to: int | None = None
 
-    def needed(self, bounds: Bounds | None, after: int, upto: int) -> bool:
+    def needed(self, bounds: Bounds | None, after: int, end: int) -> bool:
         """Whether rows of it are in the window, as far as is known."""
         lowest = max(self.next_ts, bounds.first if bounds else 0)
         old = self.read_to is not None and bounds is not None and bounds.ends_by(min(after, self.read_to))
-        return lowest <= upto and not old
+        return lowest <= end and not old
 
 
 def unread_files(
@@ -104,13 +104,13 @@ def folder_after(
     files: Iterable[DataFile],
     read: Mapping[str, int],
     unread: Collection[str] = (),
-    upto: int | None = None,
+    end: int | None = None,
 ) -> FolderProgress:
     """`folder` once the paths in `read` were read; `read` maps a path to its lowest commit-ts not applied, 0 for none.
 
     `files` are all listed files of the folder, in order: `done` moves over numbers that the storage no longer has, and
     back below a done file that was rewritten and has rows left, or is among `unread`, the paths that this round must
-    still read. Files that were read must not hide those. `done` moves no further than to number `upto`, from which on
+    still read. Files that were read must not hide those. `done` moves no further than to number `end`, from which on
     files may be written anew, or to the end of a hole behind it, which was accepted, and back to there.
     """
     listed = list(files)
@@ -119,9 +119,9 @@ def folder_after(
     entries = {entry.index: entry for entry in folder.open if entry.next_ts or entry.index not in later}
     again = (file.index for file in listed if read.get(file.path) or file.index in later)
     left = next((index for index in again if index <= done), None)
-    if upto is not None and upto < done:
+    if end is not None and end < done:
         # A number that is not there yet is not done: all files can have been taken away, and the first ones be anew.
-        left = min(left or done, 1 + max((file.index for file in listed if file.index <= upto), default=0))
+        left = min(left or done, 1 + max((file.index for file in listed if file.index <= end), default=0))
     if left is not None:
         below = next((file for file in listed if file.index == left - 1), None)
         known = [f for f in listed if left <= f.index <= done and f.path not in read and f.index not in later]
@@ -134,14 +134,14 @@ def folder_after(
             size, stamp = file.size, file.stamp
         else:
             entries[file.index] = OpenFile(file.index, read[file.path], file.size, file.stamp)
-    if upto is not None:
+    if end is not None:
         numbers = pairwise(sorted([done, *(index for index in entries if index > done)]))
-        upto = max([upto, *(later for number, later in numbers if later > number + 1)])
+        end = max([end, *(later for number, later in numbers if later > number + 1)])
     for file in listed:
         if file.index <= done:
             continue
         entry = entries.get(file.index)
-        if entry is None or entry.next_ts or (upto is not None and file.index > upto):
+        if entry is None or entry.next_ts or (end is not None and file.index > end):
             break
         done, size, stamp = file.index, file.size, file.stamp
     rest = tuple(sorted(entry for entry in entries.values() if entry.index > done))

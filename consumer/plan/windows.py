@@ -23,19 +23,19 @@ def plan_load(
     date_order: str = "",
     publish_bytes: int = 0,
 ) -> LoadRows:
-    """The load that brings `table` towards ``window.upto``: all files with rows in it, or what `round_bytes` allows.
+    """The load that brings `table` towards ``window.end``: all files with rows in it, or what `round_bytes` allows.
 
     `boundaries` are the versions of the table's own statements. Where `bounds` does not know a file it is read.
     `date_order` is as in RoundOptions. `publish_bytes`: rows of the window are written in one transaction, of about so
     many bytes or `round_bytes`, and files can be read for several of them; 0: in any number of transactions.
     """
-    needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.upto)]
+    needed = [e.file for e in unread if e.needed(bounds.get(e.file.path), window.after, window.end)]
     if sum(file.size for file in needed) > round_bytes and all(file.path in bounds for file in needed):
-        bounded, upto = _bounded(needed, window, bounds, round_bytes)
+        bounded, end = _bounded(needed, window, bounds, round_bytes)
         most = max(publish_bytes, round_bytes)
         if publish_bytes and is_too_much([file.size for file in bounded], most, most):
-            bounded, upto = _divided(table, needed, window, bounds, most)
-        needed, window = bounded, Window(window.after, upto)
+            bounded, end = _divided(table, needed, window, bounds, most)
+        needed, window = bounded, Window(window.after, end)
     return LoadRows(table, window, _planned(needed, window, boundaries, date_order))
 
 
@@ -47,7 +47,7 @@ def plan_timeless_load(
     A statement's own folder holds rows behind it, the checkpoint's own folder is due. There are no bounded rounds:
     nothing tells where all series of files have come equally far. Whoever lets such files in has asked check_dates.
     """
-    below = window.upto if window.upto in boundaries else window.upto + 1
+    below = window.end if window.end in boundaries else window.end + 1
     files = [entry.file for entry in unread if entry.file.folder.version < below]
     return LoadRows(table, window, _planned(files, window, boundaries, date_order or "date"))
 
@@ -64,10 +64,10 @@ def _bounded(
     size = 0
     for count, file in enumerate(queue[:-1], 1):
         size += file.size
-        end = min(bounds[queue[count].path].first - 1, window.upto)
+        end = min(bounds[queue[count].path].first - 1, window.end)
         if size >= round_bytes and end > window.after:
             return queue[:count], end
-    return queue, window.upto
+    return queue, window.end
 
 
 def _divided(
@@ -76,8 +76,8 @@ def _divided(
     """The files that have rows up to where they have about `most` bytes, and that moment; the next transaction alone,
     where that has more."""
     rows = [Stretch.of(table, file, bounds[file.path]) for file in files]
-    upto = max(next_moment(rows, (), window.after, window.upto, most), window.after + 1)
-    return [file for file in files if bounds[file.path].first <= upto], upto
+    end = max(next_moment(rows, (), window.after, window.end, most), window.after + 1)
+    return [file for file in files if bounds[file.path].first <= end], end
 
 
 def _planned(
@@ -103,9 +103,9 @@ def coarse_window(window: Window, file: DataFile, boundaries: Collection[int]) -
     rows in folders of that version or later came after it.
     """
     first = ms_to_tso(tso_to_ms(window.after))
-    last = ms_to_tso(tso_to_ms(window.upto))
+    last = ms_to_tso(tso_to_ms(window.end))
     below = window.after in boundaries and file.folder.version < window.after
-    above = window.upto in boundaries and file.folder.version >= window.upto
+    above = window.end in boundaries and file.folder.version >= window.end
     return Window(first if below or ends_with_millisecond(window.after) else first - 1, last - 1 if above else last)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from consumer.model.columns import Column
-from consumer.model.forms import (
+from consumer.model.names import TableName, tso_to_text
+from consumer.model.table_modes import (
     COMMIT_TS,
     DELETED_AT,
     IS_CURRENT,
@@ -14,9 +15,8 @@ from consumer.model.forms import (
     VALID_TO,
     VERSION,
     FormedDdl,
-    FormKind,
+    ModeKind,
 )
-from consumer.model.names import TableName, tso_to_text
 
 _LAST = "__storage_consumer_last"
 
@@ -36,16 +36,16 @@ def closing(
     """The statement that ends the rows of `there`, a table's name in SQL, at `version`; `table` is upstream's name. It
     can run again. `own` writes a column of the key so that the target tells its values apart as they are;
     `stays` are the assignments that keep columns as they are which the target would change by itself."""
-    form = formed.form
-    names = {usual: quote(form.name(usual)) for usual in form.usual}
+    mode = formed.mode
+    names = {usual: quote(mode.name(usual)) for usual in mode.usual}
     also = f"{''.join(f', {assigned}' for assigned in stays)} WHERE"
-    if form.kind is FormKind.SOFT_DELETE:
+    if mode.kind is ModeKind.SOFT_DELETE:
         deleted = names[DELETED_AT]
         return f"UPDATE {there} SET {deleted} = {literal(tso_to_text(version))}{also} {deleted} IS NULL"
-    if form.kind is FormKind.HISTORY:
+    if mode.kind is ModeKind.HISTORY:
         ended, current = names[VALID_TO], names[IS_CURRENT]
         return f"UPDATE {there} SET {ended} = {literal(tso_to_text(version))}, {current} = 0{also} {ended} IS NULL"
-    upstream = [quote(column.name) for column in formed.after[: -len(form.added)]]
+    upstream = [quote(column.name) for column in formed.after[: -len(mode.added)]]
     key = ", ".join(own(column) for column in formed.after if column.name in formed.key)
     gone = f"{names[OP]} = 'D'"
     # At one commit-ts a row comes behind the one that gave it its key.

@@ -13,4 +13,4 @@ def completed(outcome: LoadOutcome, defaulted: int) -> Iterator[AuditRow]:
     if defaulted:
         target, window = outcome.task.target, outcome.task.window
         text = f"rows new in the target, with its defaults in: {', '.join(target.own)}"
-        yield AuditRow("complete", target.table, window.after, window.upto, puts=defaulted, statement=text)
+        yield AuditRow("complete", target.table, window.after, window.end, puts=defaulted, statement=text)

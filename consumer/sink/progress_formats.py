@@ -28,7 +28,7 @@ ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {
         ("consumer", "written_by"): "''",
         ("consumer", "time_zone"): "''",
         ("consumer", "routes"): "''",
-        ("consumer", "forms"): "''",
+        ("consumer", "modes"): "''",
         ("consumer", "filters"): "''",
         ("consumer", "starts"): "''",
         ("folder_progress", "index_stamp"): "''",

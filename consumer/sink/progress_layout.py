@@ -28,7 +28,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
         "written_by": "text",
         "time_zone": 64,
         "routes": "long text",
-        "forms": "long text",
+        "modes": "long text",
         "filters": "long text",
         "starts": "long text",
     },
@@ -59,7 +59,7 @@ COLUMNS: Mapping[str, Mapping[str, Kind]] = {
     },
     # Every table that rows or statements went to: `table_progress` only holds the exceptions.
     "known_table": _TABLE,
-    # The rows that were set aside; their letters tell more.
+    # The rows that were quarantined; their letters tell more.
     "bad_row": {
         **_TABLE,
         "id": 32,

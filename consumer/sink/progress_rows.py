@@ -52,7 +52,7 @@ OF_OTHERS = (
 )
 """Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
 is in order, or has come to a stop behind a statement of its own."""
-_OF_CONSUMER = ("upstream", "applied_ts", "start_ts", "time_zone", "routes", "forms", "filters")
+_OF_CONSUMER = ("upstream", "applied_ts", "start_ts", "time_zone", "routes", "modes", "filters")
 _HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
@@ -117,7 +117,7 @@ def _progress_of(select: Select) -> Progress:
     (row,) = select("consumer", own_columns("consumer"))
     known = dict(zip(own_columns("consumer").split(", "), row, strict=True))
     check_format(known["format"], known["written_by"])
-    for column in ("routes", "forms", "filters"):
+    for column in ("routes", "modes", "filters"):
         _json(known[column] or "null")
     tables, folders, rows, ddls = (
         select(table, own_columns(table)) for table in ("table_progress", "folder_progress", "bad_row", "ddl")

@@ -157,7 +157,7 @@ def store(
         )
         old = f"finished < {tables.now} - INTERVAL {AUDIT_DAYS} DAY"
         tables.run(f"DELETE FROM storage_consumer.audit WHERE name = ? AND {old}", name)
-    rules = (("routes", change.routes), ("forms", change.forms), ("filters", change.filters))
+    rules = (("routes", change.routes), ("modes", change.modes), ("filters", change.filters))
     for column, value in (("start_ts", change.start_ts), *rules):
         if value is not None:
             tables.run(f"UPDATE storage_consumer.consumer SET {column} = ? WHERE name = ?", value, name)
@@ -225,7 +225,7 @@ def _store_bad_rows(tables: ProgressTables, name: str, change: ProgressChange) -
         for old, places in change.moved_bad.items():
             for new in places:
                 tables.put("bad_row", [_row("bad_row", name, *new, *row[2:]) for row in there[old]])
-    for table, found in change.set_aside.items():
+    for table, found in change.quarantined.items():
         tables.put("bad_row", [_bad_row(name, table, row) for row in found.values()])
     for table, ids in change.taken_in.items():
         tables.remove("bad_row", [_key("bad_row", name, *table, key) for key in ids])

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 from consumer.codec.batches import META, change_schema
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError
-from consumer.fold.forms import folded, net_rows
+from consumer.fold.table_modes import folded, net_rows
 from consumer.model.check import CheckTask, Counted, Era, Origin
 from consumer.model.columns import Family
 from consumer.model.load import FileSlice, FileStat, LoadPart
 from consumer.ports import Found, Moved, RangeReader, Told, unheard
-from consumer.spark.check_forms import formed_eras
+from consumer.spark.check_modes import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.failures import first_error
 from consumer.spark.folding import decode_files, decode_folded
@@ -28,7 +28,7 @@ from consumer.spark.tasks import FAILED, of_table
 from consumer.target import Comparer
 from consumer.types.json_texts import json_form
 
-ASIDE = -3
+QUARANTINED = -3
 """Instead of a bucket: what is counted of quarantined lines in the files."""
 
 
@@ -47,8 +47,8 @@ def told_buckets(
             stats, rows = decode_folded(pieces, era.task, reader)
         else:
             stats, rows = _images(era, reader) if era.origin is Origin.LATER else _net(era, reader)
-        if era.task.target.aside is not None:
-            yield ASIDE, pickle.dumps(_aside(stats, last=number == len(task.eras) - 1))
+        if era.task.target.quarantined is not None:
+            yield QUARANTINED, pickle.dumps(_quarantined(stats, last=number == len(task.eras) - 1))
         now = _as_now(rows, era, task)
         told = comparer.expected(now)
         moved(LoadPart(sum(piece.length for piece in pieces) // 2, changes=rows.num_rows))
@@ -87,8 +87,8 @@ def _alike(rows: pa.Table, task: CheckTask) -> pa.Table:
     for position, column in enumerate(task.target.columns):
         if column.family is Family.JSON:
             coded = pc.dictionary_encode(rows.column(f"c{position}").combine_chunks())
-            forms = [None if text is None else json_form(text) for text in coded.dictionary.to_pylist()]
-            values = pa.array(forms, pa.large_string()).take(coded.indices)
+            modes = [None if text is None else json_form(text) for text in coded.dictionary.to_pylist()]
+            values = pa.array(modes, pa.large_string()).take(coded.indices)
             rows = rows.set_column(rows.column_names.index(f"c{position}"), f"c{position}", values)
     return rows
 
@@ -126,13 +126,13 @@ def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table
 def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], meeting: Meeting) -> Compared | ConsumerError:
     """`compare_bucket` for all parts of one partition, which has one bucket."""
     failed = [pickle.loads(body) for bucket, body in parts if bucket == FAILED]
-    aside = [pickle.loads(body) for bucket, body in parts if bucket == ASIDE]
-    bodies = [body for bucket, body in parts if bucket != ASIDE]
+    quarantined = [pickle.loads(body) for bucket, body in parts if bucket == QUARANTINED]
+    bodies = [body for bucket, body in parts if bucket != QUARANTINED]
     try:
         if (error := first_error(failed)) is not None:
             return error
         counted, rows = compare_bucket(bodies, meeting) if bodies else (Counted(), None)
-        for more in aside:
+        for more in quarantined:
             counted = counted.plus(more, meeting.task.show)
         return counted, rows
     except Exception as error:
@@ -159,7 +159,7 @@ def compare_alone(
             raise pickle.loads(body)
         parts.setdefault(bucket, []).append(body)
     counted = Counted()
-    for body in parts.pop(ASIDE, []):
+    for body in parts.pop(QUARANTINED, []):
         counted = counted.plus(pickle.loads(body), task.show)
     for bucket in sorted(parts):
         more, rows = compare_bucket(map(pa.py_buffer, parts.pop(bucket)), meeting)
@@ -169,10 +169,10 @@ def compare_alone(
     return counted
 
 
-def _aside(stats: Sequence[FileStat], last: bool) -> Counted:
+def _quarantined(stats: Sequence[FileStat], last: bool) -> Counted:
     """`last`: the era ends at the table's watermark."""
     later = frozenset(stat.path for stat in stats if stat.next_ts) if last else frozenset()
-    return Counted(aside=tuple(row for stat in stats for row in stat.aside), later=later)
+    return Counted(quarantined=tuple(row for stat in stats for row in stat.quarantined), later=later)
 
 
 def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:

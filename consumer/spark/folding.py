@@ -9,8 +9,8 @@ import pyarrow as pa
 from consumer.codec.batches import change_schema
 from consumer.codec.decoder import decoded, decoder_for, in_whole_files
 from consumer.codec.unproven import with_unproven
-from consumer.fold.forms import fold
 from consumer.fold.late_deletes import files_of, without_late_deletes
+from consumer.fold.table_modes import fold
 from consumer.model.load import FileSlice, FileStat, LoadTask
 from consumer.ports import RangeReader
 

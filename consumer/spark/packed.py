@@ -16,10 +16,10 @@ import pyarrow as pa
 from consumer.codec.shaped import fitting
 from consumer.codec.unproven import with_unproven
 from consumer.codec.windows import refuse_late
-from consumer.fold.forms import formed, net_rows
+from consumer.fold.table_modes import formed, net_rows
 from consumer.model.load import LoadTarget, LoadTask, Receipt
 from consumer.ports import RangeReader
-from consumer.spark import set_aside
+from consumer.spark import quarantine
 from consumer.spark.folding import decode_files, decode_folded
 from consumer.spark.tasks import Result, of_table
 from consumer.target import Writer, WriteSession
@@ -113,7 +113,7 @@ def _written(table: _Table, receipt: Receipt | None, session: WriteSession, read
             return _load_keyless(task, session, reader)
         if table.changes is None:
             return table.results
-        return [*table.results, *set_aside.write(session, task.target, table.changes)]
+        return [*table.results, *quarantine.write(session, task.target, table.changes)]
     except Exception as error:
         return [*table.results, of_table(error, task.target)]
 
@@ -136,12 +136,12 @@ def _load_keyless(task: LoadTask, session: WriteSession, reader: RangeReader) ->
     """A table without a key is read, compared and written on its own."""
     files, stats = decode_files(task, reader)
     refuse_late(stats, task)
-    if task.target.aside is not None:
-        task.target.aside.check_kept([row for stat in stats for row in stat.aside])
+    if task.target.quarantined is not None:
+        task.target.quarantined.check_kept([row for stat in stats for row in stat.quarantined])
     written = pa.concat_tables([table for _, _, table in files])
     results: list[Result] = [*with_unproven(stats, written, task.target, task.dialect.clock.doubled)]
     net = net_rows(files, task)
     net = fitting(net, task.target, task.dialect.clock)
     if net.num_rows:
-        results += set_aside.write_multiset(session, task.target, net, task.window)
+        results += quarantine.write_multiset(session, task.target, net, task.window)
     return results

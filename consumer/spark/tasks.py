@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 
 from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
-from consumer.fold.forms import fold, formed
 from consumer.fold.keyed import split_by_bucket
+from consumer.fold.table_modes import fold, formed
 from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
 from consumer.ports import Moved, RangeReader, unheard
-from consumer.spark import set_aside
+from consumer.spark import quarantine
 from consumer.spark.exchange import SHUFFLED, Exchange
 from consumer.spark.folding import Folding
 from consumer.spark.waiting import Waiting
@@ -101,10 +101,10 @@ def write_buckets(
                     is_put = folded.column("put")
                     puts.add(folded.filter(is_put))
                     folded = folded.filter(pc.invert(is_put))
-                for number, receipt in enumerate(set_aside.write(session, task.target, folded)):
+                for number, receipt in enumerate(quarantine.write(session, task.target, folded)):
                     yield _written(receipt, moved, 0 if number else size)
             for waiting in puts:
-                for receipt in set_aside.write(session, task.target, waiting):
+                for receipt in quarantine.write(session, task.target, waiting):
                     yield _written(receipt, moved, 0)
     except Exception as error:
         yield pickle.dumps(of_table(error, task.target))

@@ -1,4 +1,4 @@
-"""Rows that were set aside, as files of a folder or a bucket: one a row, a JSON object in one line."""
+"""Rows that were quarantined, as files of a folder or a bucket: one a row, a JSON object in one line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 200
 """Characters of a folder's name: file systems take 255."""
 _ABOUT = "about.txt"
 _TEXT = (
-    "Rows that the TiCDC storage-sink consumer has set aside (on-bad-row = quarantine).\n"
+    "Rows that the TiCDC storage-sink consumer has quarantined (on-bad-row = quarantine).\n"
     "A folder for each consumer name and table, one JSON object for each row.\n"
 )
 

@@ -57,9 +57,9 @@ class Against(Verifier):
         return self.server
 
     def incomparable(self, name: TableName) -> CannotBeExact | None:
-        form = self.options.naming.form(name)
-        return None if form is None else CannotBeExact(
-            f"it is of the form {form} in the target, and only mirrors can be compared with another server",
+        mode = self.options.naming.mode(name)
+        return None if mode is None else CannotBeExact(
+            f"it is of the form {mode} in the target, and only mirrors can be compared with another server",
             hint="compare it with the storage: `verify` without --against",
             table=str(name),
         )  # fmt: skip
@@ -68,7 +68,7 @@ class Against(Verifier):
         if isinstance(answer, ConsumerError):
             return super().compared(history, answer)
         self._check_comparable(history)
-        moment = history.upto if self.has_past else 0
+        moment = history.end if self.has_past else 0
         there = self._other.prepare(replace(self.version(history).request(), routed=None, reading=True), moment)
         if isinstance(there, ConsumerError):
             raise _told(there, history.name, self._other.address)
@@ -100,7 +100,7 @@ class Against(Verifier):
                 hint="name another server in --against",
                 table=str(history.name),
             )
-        if self.has_past and history.upto == MAX_TSO:
+        if self.has_past and history.end == MAX_TSO:
             raise CannotBeExact("the storage has no checkpoint, so its moment is not known", table=str(history.name))
         _check_nothing_pending(history, self.has_past)
 
@@ -174,7 +174,7 @@ def _check_nothing_pending(history: TableHistory, at_the_watermark: bool = False
     """Raises SchemaDrift where the other server, as it is now or `at_the_watermark`, may have columns or rows of a
     statement that the target has not."""
     statement = history.statements.pending
-    if statement is not None and (statement.version <= history.upto or not at_the_watermark):
+    if statement is not None and (statement.version <= history.end or not at_the_watermark):
         raise SchemaDrift(
             f"the statement of version {statement.version} has not run in the target, and may have on the other server",
             hint="run `once`, then verify again",
@@ -201,7 +201,7 @@ def _told(error: ConsumerError, name: TableName, address: str) -> ConsumerError:
 
 def _nothing(history: TableHistory, target: LoadTarget) -> LoadTask:
     """A load of no files: the rows come from elsewhere."""
-    return LoadTask(0, target, Window(history.upto, history.upto + 1), (), history.options.dialect)
+    return LoadTask(0, target, Window(history.end, history.end + 1), (), history.options.dialect)
 
 
 def _places(target: LoadTarget, there: LoadTarget) -> tuple[int, ...]:

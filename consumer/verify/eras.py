@@ -10,15 +10,15 @@ from itertools import count
 
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
-from consumer.model.bad_rows import Aside
-from consumer.model.check import Era, Forms, Origin
+from consumer.model.bad_rows import Quarantine
+from consumer.model.check import Era, Modes, Origin
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, SchemaFile
-from consumer.model.forms import Form
 from consumer.model.load import LoadTarget
 from consumer.model.names import MAX_TSO, TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
+from consumer.model.table_modes import TableMode
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
@@ -28,9 +28,9 @@ from consumer.plan.unread import Unread
 from consumer.plan.windows import plan_load, plan_timeless_load
 from consumer.ports import StorageReader
 from consumer.verify.files import TableFiles
-from consumer.verify.forms import added_places, forms_of, known_now, upstream_key
 from consumer.verify.known import Known
 from consumer.verify.statements import TableStatements, takes_rows_away
+from consumer.verify.table_modes import added_places, forms_of, known_now, upstream_key
 
 _ALL = 1 << 62
 """More bytes than a table has: an era is read in one load."""
@@ -38,11 +38,11 @@ _ALL = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The time between two of the table's statements: rows with `after` < commit-ts <= `upto`."""
+    """The time between two of the table's statements: rows with `after` < commit-ts <= `end`."""
 
     name: TableName
     after: int
-    upto: int
+    end: int
     columns: tuple[Column, ...]
     opening: SchemaFile | None
     known: Known
@@ -51,12 +51,12 @@ class _Span:
 
 @dataclass(frozen=True)
 class TableHistory:
-    """One table of the target, whose `life` the executed statements tell, complete up to `upto`. `unread` is the
+    """One table of the target, whose `life` the executed statements tell, complete up to `end`. `unread` is the
     assembly of the same listing for one who has read nothing, `moving` has the statements that exchange partitions."""
 
     name: TableName
     life: Life
-    upto: int
+    end: int
     assembly: Assembly
     unread: Assembly
     moving: Catalog
@@ -69,16 +69,16 @@ class TableHistory:
     """The paths of the statements that have run there."""
 
     @property
-    def form(self) -> Form | None:
+    def mode(self) -> TableMode | None:
         """What the table is in the target, None for a mirror."""
-        return self.options.naming.form(self.name)
+        return self.options.naming.mode(self.name)
 
     @cached_property
     def statements(self) -> TableStatements:
         """Those that the table's rows went through."""
-        keeps_ended = self.form is not None and self.form.keeps_ended
+        keeps_ended = self.mode is not None and self.mode.keeps_ended
         known = (self.assembly.catalog, self.moving, self.progress, self.executed)
-        return TableStatements(self.name, self.life, self.upto, keeps_ended, *known)
+        return TableStatements(self.name, self.life, self.end, keeps_ended, *known)
 
     @cached_property
     def files(self) -> TableFiles:
@@ -116,7 +116,7 @@ class TableHistory:
 
     def request_load(self) -> LoadRows:
         """A load of nothing that asks for the table as the last statement that has run left it."""
-        end = self.statements.waits or self.upto + 1
+        end = self.statements.waits or self.end + 1
         return LoadRows(self.name, Window(end - 1, end), ())
 
     def eras(self, target: LoadTarget, absent: Mapping[int, tuple[str, ...]]) -> tuple[Era, ...]:
@@ -130,16 +130,16 @@ class TableHistory:
             for number, span in enumerate(spans)
         )
 
-    def forms(self, target: LoadTarget) -> Forms | None:
+    def modes(self, target: LoadTarget) -> Modes | None:
         """How the rows of a table that is no mirror are made."""
-        return forms_of(self.form, target, self.statements.all)
+        return forms_of(self.mode, target, self.statements.all)
 
     def later(self, target: LoadTarget, absent: tuple[str, ...] = ()) -> Era | None:
         """What the storage has of the table above its watermark, None for nothing; no statement is `pending`."""
-        if self.upto == MAX_TSO:
+        if self.end == MAX_TSO:
             return None
-        opening = self.statements.before(self.upto + 1)
-        span = self._span(self.upto, MAX_TSO, opening, Known.now(target.columns), True)
+        opening = self.statements.before(self.end + 1)
+        span = self._span(self.end, MAX_TSO, opening, Known.now(target.columns), True)
         era = self._era(span, target, self.files.bounds([span.name]), 1, absent)
         # Only keys count, so what the era knows is no combination of columns that rows to mend could have.
         return replace(era, origin=Origin.LATER, known=(True,) * len(era.known)) if era.task.slices else None
@@ -147,24 +147,24 @@ class TableHistory:
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""
         after = self.files.after
-        known = known_now(self.form, target, self.statements.columns(self.statements.before(self.upto + 1)))
-        upto, kept = self.upto, True
+        known = known_now(self.mode, target, self.statements.columns(self.statements.before(self.end + 1)))
+        end, kept = self.end, True
         cuts = [file for file in self.statements.cuts if file.version > after]
         for file in reversed(cuts):
             own = self.statements.is_own(file)
             opening = file if own else self.statements.before(file.version)
-            if file.version < upto or upto == self.upto:
-                yield self._span(file.version, upto, opening, known, kept)
-                upto = file.version
+            if file.version < end or end == self.end:
+                yield self._span(file.version, end, opening, known, kept)
+                end = file.version
             if own:
                 known = known.before(file, self.statements.columns(self.statements.before(file.version)))
             kept = kept and not takes_rows_away(file)
-        first = cuts[0].version if cuts else self.upto + 1
-        yield self._span(after, upto, self.statements.before(first), known, kept)
+        first = cuts[0].version if cuts else self.end + 1
+        yield self._span(after, end, self.statements.before(first), known, kept)
 
-    def _span(self, after: int, upto: int, opening: SchemaFile | None, known: Known, kept: bool) -> _Span:
+    def _span(self, after: int, end: int, opening: SchemaFile | None, known: Known, kept: bool) -> _Span:
         name, columns = self.statements.name_at(after), self.statements.columns(opening)
-        return _Span(name, after, upto, columns, opening, known, kept)
+        return _Span(name, after, end, columns, opening, known, kept)
 
     def _era(
         self,
@@ -185,16 +185,16 @@ class TableHistory:
         )
         place = {same_name(column.name): position for position, column in enumerate(stored)}
         places = tuple(place.get(same_name(name), -1) if name else -1 for name in span.known.names)
-        own_added = added_places(self.form, target)
+        own_added = added_places(self.mode, target)
         known = tuple(
             is_known and (at >= 0 or n in span.known.added or n in own_added)
             for n, (is_known, at) in enumerate(zip(span.known.known, places, strict=True))
         )
-        upstream = upstream_key(self.form, target)
+        upstream = upstream_key(self.mode, target)
         for position in upstream:
             if places[position] < 0 or not known[position]:
                 raise CannotBeExact(
-                    f"its key was changed at {span.upto}: older rows do not show which of the target's rows they are"
+                    f"its key was changed at {span.end}: older rows do not show which of the target's rows they are"
                 )
         key = tuple(places[position] for position in upstream)
         stored = tuple(
@@ -209,10 +209,10 @@ class TableHistory:
             names,
             key,
             absent=absent,
-            computed=target.computed if last and self.form is None else (),
+            computed=target.computed if last and self.mode is None else (),
             virtual=hidden,
-            aside=self._aside,
-            events=self.form is not None and self.form.keeps_ended,
+            quarantined=self._quarantined,
+            events=self.mode is not None and self.mode.keeps_ended,
             shaping=self.options.shaping_of(self.name),
         )
         load = self._load(span, bounds)
@@ -221,18 +221,18 @@ class TableHistory:
         )
         self.options.check_rules(own, version.keys, version.had)
         version.check_schemas()
-        forming = None if self.form is None else version.forming(self.form, own, places)
+        forming = None if self.mode is None else version.forming(self.mode, own, places)
         return Era(replace(version.task(number, own), forming=forming), places, known, span.known.added, span.kept)
 
     @property
-    def _aside(self) -> Aside | None:
+    def _quarantined(self) -> Quarantine | None:
         """Also lines of tables that had one of its names before or have it now: a bad line does not tell its time."""
         names = {self.name, *self.life.names}
         known = frozenset(row for name in names for row in self.progress.bad_rows.get(name, ()))
-        return Aside(len(known), uneven=True, known=known) if known else None
+        return Quarantine(len(known), uneven=True, known=known) if known else None
 
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
-        window, order = Window(span.after, span.upto), self.options.date_order
+        window, order = Window(span.after, span.end), self.options.date_order
         boundaries = {file.version for file in self.statements.all}
         files = self.files.of(span.name)
         if self.options.dialect.timeless:

@@ -34,7 +34,7 @@ class TableFiles:
     def gone(self) -> int:
         """The commit-ts up to which changes may be gone from the storage that the target has, 0 for none: nothing up to
         there is compared."""
-        gone = gone_upto(self._all, self._folders, self.statements.upto, self.reader.bounds)
+        gone = gone_upto(self._all, self._folders, self.statements.end, self.reader.bounds)
         return gone if gone > self.statements.begins else 0
 
     @property
@@ -75,7 +75,7 @@ class TableFiles:
     @property
     def _by_progress(self) -> bool:
         """Whether only the progress, by file, tells how far the target is."""
-        return self.timeless or self.statements.upto == MAX_TSO
+        return self.timeless or self.statements.end == MAX_TSO
 
     @cached_property
     def _folders(self) -> Mapping[Folder, FolderProgress]:

@@ -19,7 +19,7 @@ from consumer.model.names import MAX_TSO, same_name, same_names
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.steps import Window
 from consumer.pipeline.version_consumer import TableVersionConsumer
-from consumer.spark import set_aside
+from consumer.spark import quarantine
 from consumer.spark.mending import ANEW, INSERT, UPDATE
 from consumer.target import Sink, WriteSession
 from consumer.verify.differing import Differing
@@ -54,7 +54,7 @@ class Repair:
             LoadOutcome(LoadTask(group, target, window, (), self.dialect), (), tuple(receipts[group]))
             for group, target in targets.items()
         ]
-        refused = [row for outcome in outcomes for row in outcome.aside.values()]
+        refused = [row for outcome in outcomes for row in outcome.quarantined.values()]
         while True:
             puts, deletes = sum(outcome.puts for outcome in outcomes), sum(outcome.deletes for outcome in outcomes)
             done = AuditRow("repair", targets[0].table, watermark, watermark, puts=puts, deletes=deletes)
@@ -62,7 +62,7 @@ class Repair:
                 self.sink.commit(outcomes, ProgressChange(audit=(done,)))
                 break
             except RowRefused as error:
-                if targets[0].aside is None or not error.rows:
+                if targets[0].quarantined is None or not error.rows:
                     raise
                 keyed = bool(targets[0].key)
                 refused += [refused_row(reason, row, put, keyed) for row, put, reason in error.rows]
@@ -155,9 +155,9 @@ def _key(target: LoadTarget) -> set[str]:
 def _written(session: WriteSession, rows: Differing, group: int, target: LoadTarget) -> list[Receipt]:
     """The deletes go with group 0, before all puts."""
     if not target.key:
-        return [receipt for part in rows.copies(target) for receipt in set_aside.write_copies(session, target, part)]
+        return [receipt for part in rows.copies(target) for receipt in quarantine.write_copies(session, target, part)]
     parts: Iterable[pa.Table] = chain(() if group else rows.removed(target), rows.written(group, target))
     if target.whole:
         every = list(parts)
         parts = [pa.concat_tables(every)] if every else []
-    return [receipt for part in parts for receipt in set_aside.write(session, target, part)]
+    return [receipt for part in parts for receipt in quarantine.write(session, target, part)]

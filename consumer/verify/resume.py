@@ -21,7 +21,7 @@ from consumer.verify.mend import writing
 
 _FORMAT = 1
 _BEGINS = b'{"verified"'
-_LEFT_OUT = ("shown", "aside", "later")
+_LEFT_OUT = ("shown", "quarantined", "later")
 """Of what was counted: there is none of it where nothing differs, or it is for `retry`."""
 
 

@@ -24,13 +24,13 @@ from consumer.plan.statement import action_of
 
 @dataclass(frozen=True)
 class TableStatements:
-    """Those of the table `name`, with this `life`, up to `upto`. `moving` has the statements that exchange partitions.
+    """Those of the table `name`, with this `life`, up to `end`. `moving` has the statements that exchange partitions.
     A table that `keeps_ended` rows in the target is not emptied by a TRUNCATE TABLE. `executed` has the paths of all
     statements that have run."""
 
     name: TableName
     life: Life
-    upto: int
+    end: int
     keeps_ended: bool
     catalog: Catalog
     moving: Catalog
@@ -40,7 +40,7 @@ class TableStatements:
     @cached_property
     def all(self) -> list[SchemaFile]:
         """Without each TRUNCATE TABLE that a policy has ignored: the rows must be there."""
-        return [file for file in self.life.statements if file.version <= self.upto and not self._is_ignored(file)]
+        return [file for file in self.life.statements if file.version <= self.end and not self._is_ignored(file)]
 
     @cached_property
     def begins(self) -> int:
@@ -57,7 +57,7 @@ class TableStatements:
     @cached_property
     def moves(self) -> list[SchemaFile]:
         """Statements behind the beginning that brought rows from another table."""
-        found = exchanges(self.moving, self.life, self.upto)
+        found = exchanges(self.moving, self.life, self.end)
         return [file for file in found if file.version > self.begins]
 
     @cached_property
@@ -86,7 +86,7 @@ class TableStatements:
     @property
     def pending(self) -> SchemaFile | None:
         """The first statement that has not run and is about the table, or about all tables of its database."""
-        waiting = (file for file in self.catalog.files if file.version > self.upto or file.path not in self.executed)
+        waiting = (file for file in self.catalog.files if file.version > self.end or file.path not in self.executed)
         return min((file for file in waiting if _is_about(file, self.name)), key=_version, default=None)
 
     @property
@@ -95,7 +95,7 @@ class TableStatements:
         or waits for others of its moment. The watermark can be that version."""
         own = (file for file in self.catalog.by_table.get(self.name, ()) if self.life.since[-1] < file.version)
         waiting = (file.version for file in own if file.query and file.path not in self.executed)
-        return min((version for version in waiting if version <= self.upto), default=0)
+        return min((version for version in waiting if version <= self.end), default=0)
 
     def is_own(self, file: SchemaFile) -> bool:
         """Whether the statement tells columns of this table, and not of one that it exchanged a partition with."""

@@ -21,7 +21,7 @@ from consumer.errors import (
 )
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
-from consumer.model.bad_rows import Aside, BadRow, first_of
+from consumer.model.bad_rows import BadRow, Quarantine, first_of
 from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.files import Listing
@@ -40,9 +40,9 @@ from consumer.ports import Loader, Observer, StorageReader, Told
 from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
 from consumer.verify.eras import TableHistory
-from consumer.verify.forms import columns_of_all, merged_with, own_rows, with_others
 from consumer.verify.mend import Mender, defaulted, write_targets
 from consumer.verify.resume import Resumed
+from consumer.verify.table_modes import columns_of_all, merged_with, own_rows, with_others
 
 _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 
@@ -99,12 +99,12 @@ class Verifier:
         for name, life in sorted(there.items()):
             place = progress.table(name)
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
-            upto = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
-            told = any(file.version <= upto for file in assembly.catalog.by_table.get(name, ()))
+            end = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
+            told = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
             if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or name in foreign:
                 continue
             known = (assembly, unread, exchanges, progress, self.options, self.reader)
-            found.append(TableHistory(name, life, upto, *known, alive, executed))
+            found.append(TableHistory(name, life, end, *known, alive, executed))
         return found
 
     def is_chosen(self, name: TableName) -> bool:
@@ -143,7 +143,7 @@ class Verifier:
 
     def _found(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         """What is known of it from an earlier call, or found now."""
-        known = None if self.resumed is None else self.resumed.known(history.name, history.upto)
+        known = None if self.resumed is None else self.resumed.known(history.name, history.end)
         if known is not None:
             return known
         found = self._checked(history, answer)
@@ -160,19 +160,19 @@ class Verifier:
             raise
         except (TableError, Retryable) as error:
             why = hidden(error, self.options.shaping_of(history.name))
-            found = TableCheck(history.name, history.upto, error=why)
+            found = TableCheck(history.name, history.end, error=why)
         return replace(found, seconds=now() - started)
 
     def compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
-        if history.upto > history.assembly.checkpoint:
+        if history.end > history.assembly.checkpoint:
             raise CheckpointBehind(
-                f"it is at {history.upto}, above the checkpoint {history.assembly.checkpoint} of the storage",
+                f"it is at {history.end}, above the checkpoint {history.assembly.checkpoint} of the storage",
                 hint="try again once the changefeed is past it",
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
             refused = self.incomparable(history.name) is None
-            return TableCheck(history.name, history.upto, error=answer, refused=refused)
+            return TableCheck(history.name, history.end, error=answer, refused=refused)
         if another := history.files.another:
             raise CannotBeExact(
                 f"{another} is another file than was read, and nothing tells which of its rows were applied",
@@ -219,11 +219,11 @@ class Verifier:
         return with_others(answer, request, others, lambda asked: self.sink.prepare([asked])[0])
 
     def _comparer(self, history: TableHistory, target: LoadTarget) -> Comparer:
-        form = history.form
-        if form is None or not form.merges:
+        mode = history.mode
+        if mode is None or not mode.merges:
             return self.sink.comparer(target)
         tables = merged_with(history.name, self.options.naming, history.there)
-        return self.sink.comparer(target, own_rows(self.sink, form, target, tables))
+        return self.sink.comparer(target, own_rows(self.sink, mode, target, tables))
 
     def version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
@@ -233,7 +233,7 @@ class Verifier:
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
     ) -> CheckTask:
         eras, mending = history.eras(target, absent or {}), self.mender is not None
-        return CheckTask(target, eras, whole, self.show, mending, history.forms(target))
+        return CheckTask(target, eras, whole, self.show, mending, history.modes(target))
 
     def run(
         self,
@@ -253,7 +253,7 @@ class Verifier:
                     bad = history.progress.bad_rows.get(history.name, {})
                     notes = (*self.said(task, counted, untold), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
-                    found = TableCheck(history.name, history.upto, counted, notes, files=files, gone=history.files.gone)
+                    found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
                 if not self.learnt(absent, error, task):
@@ -288,7 +288,9 @@ class Verifier:
         try:
             targets = write_targets(self.sink, self.version(history), task, rows.groups)
             place = history.progress.table(history.name).applied_ts
-            targets = {group: replace(target, aside=self._aside(history)) for group, target in targets.items()}
+            targets = {
+                group: replace(target, quarantined=self._quarantined(history)) for group, target in targets.items()
+            }
             refused = self.mender.mend(rows, targets, place)
         except (LeaseHeld, ProgressMoved):
             raise
@@ -300,10 +302,10 @@ class Verifier:
             found = replace(again, repaired=found.counted, refused_rows=tuple(refused))
         return replace(found, notes=(*found.notes, *defaulted(rows, targets)))
 
-    def _aside(self, history: TableHistory) -> Aside | None:
+    def _quarantined(self, history: TableHistory) -> Quarantine | None:
         """Rows that the target refuses stay quarantined: the others are written."""
         most = self.options.bad_row_action(history.name).most or len(history.progress.bad_rows.get(history.name, {}))
-        return Aside(most) if most else None
+        return Quarantine(most) if most else None
 
     def _moved(self, work: Work, part: LoadPart) -> None:
         self.observer.tell(WorkMoved(work, part))

@@ -114,11 +114,11 @@ def outcome(target: LoadTarget, receipts: Sequence[Receipt], window: Window) -> 
 
 def load(sink: Sink, target: LoadTarget, *tables: pa.Table, window: Window = WINDOW) -> None:
     receipts = write(sink.writer(), target, *tables)
-    sink.commit([outcome(target, receipts, window)], ProgressChange(tables={target.table: TableProgress(window.upto)}))
+    sink.commit([outcome(target, receipts, window)], ProgressChange(tables={target.table: TableProgress(window.end)}))
 
 
 def load_net(sink: Sink, target: LoadTarget, table: pa.Table, window: Window) -> Receipt:
     with sink.writer().session() as session:
         receipt = session.write_multiset(target, table, window)
-    sink.commit([outcome(target, [receipt], window)], ProgressChange(tables={LOG: TableProgress(window.upto)}))
+    sink.commit([outcome(target, [receipt], window)], ProgressChange(tables={LOG: TableProgress(window.end)}))
     return receipt

@@ -101,7 +101,7 @@ def test_of_each_row_there_are_as_many_copies_as_asked_for(target: Target, sink:
         with writer.session() as session:
             receipt = session.write_copies(answer, asked)
         sink.end(writer)
-        sink.commit([outcome(answer, [receipt], Window(WINDOW.upto, MAX_TSO))], ProgressChange())
+        sink.commit([outcome(answer, [receipt], Window(WINDOW.end, MAX_TSO))], ProgressChange())
     sink.rest()
     assert copies(sink.comparer(answer)) == {("1", "x"): 1, ("2", "y"): 4, ("3", "z"): 2}
     assert sink.progress() == after

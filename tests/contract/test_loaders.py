@@ -14,10 +14,10 @@ import pytest
 
 import consumer.spark.load as spark_load
 from consumer.errors import BadConfig, CannotBeExact, ConsumerError, LeaseHeld, TableError, TargetUnavailable
-from consumer.model.check import CheckTask, Era, Forms, Origin
-from consumer.model.forms import Form, FormKind
+from consumer.model.check import CheckTask, Era, Modes, Origin
 from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
+from consumer.model.table_modes import ModeKind, TableMode
 from consumer.ports import Loader, Stored
 from consumer.sink.columnar.table import ColumnarTarget
 from consumer.sink.columnar.table import Held as HeldAs
@@ -231,10 +231,10 @@ def test_rows_that_differ_are_found_wherever_they_are(loader: Loader) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", [FormKind.APPEND, FormKind.SOFT_DELETE, FormKind.HISTORY])
-def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Loader, kind: FormKind) -> None:
+@pytest.mark.parametrize("kind", [ModeKind.APPEND, ModeKind.SOFT_DELETE, ModeKind.HISTORY])
+def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Loader, kind: ModeKind) -> None:
     """A statement of version 15 ends all rows."""
-    files, form, own = storage(), Form(kind), replace(target(TABLES[0]), events=True)
+    files, form, own = storage(), TableMode(kind), replace(target(TABLES[0]), events=True)
     columns = (ID, NAME, *form.added)
     key = tuple(position for position, column in enumerate(columns) if column.is_pk)
     written = replace(target_of(columns, key, TABLES[0]), settings=None)
@@ -242,17 +242,17 @@ def test_rows_of_a_form_are_made_where_all_changes_of_their_key_are(loader: Load
     added = {2 + at: at for at in range(len(form.added))}
     era = Era(reading, (0, 1, *[-1] * len(added)), (True,) * len(columns))
     asked = CheckTask(
-        written, (era,), whole=True, show=10, forms=Forms(kind, (0,), added, ((15, "d.t0"),)), mending=True
+        written, (era,), whole=True, show=10, modes=Modes(kind, (0,), added, ((15, "d.t0"),)), mending=True
     )
     epoch = "1970-01-01 00:00:00.000000"
-    held: dict[FormKind, list[tuple[str | None, ...]]] = {
-        FormKind.APPEND: [
+    held: dict[ModeKind, list[tuple[str | None, ...]]] = {
+        ModeKind.APPEND: [
             *((str(n), "0", "I", str(9 + n), "d.t0", "1") for n in (1, 2, 3)),
             *((str(n), "0", "D", "15", "d.t0", "15") for n in (1, 2, 3)),
             ("1", "0 again", "U", "20", "d.t0", "15"), ("2", "0", "D", "21", "d.t0", "15"),
         ],
-        FormKind.SOFT_DELETE: [("1", "0 again", None), ("2", "0", epoch), ("3", "0", epoch)],
-        FormKind.HISTORY: [
+        ModeKind.SOFT_DELETE: [("1", "0 again", None), ("2", "0", epoch), ("3", "0", epoch)],
+        ModeKind.HISTORY: [
             *((str(n), "0", epoch, epoch, "0", str(9 + n)) for n in (1, 2, 3)),
             ("1", "0 again", epoch, None, "1", "20"),
         ],

@@ -61,7 +61,7 @@ CHANGE = ProgressChange(
     audit=(AuditRow("load", SHOP, 1, 2, 3, 4, 5, 6, "text"),),
     start_ts=470611625733521408,
     starts={SHOP: 470611625733521409, LOG: 1 << 62},
-    set_aside={
+    quarantined={
         SHOP: {
             "a" * 32: BadRow(
                 "a" * 32, "it's \\ no\nrow — 数据", "shop/item/2/CDC1.json", 7, 5_000_000_000, 2, 1 << 62, "c/l"
@@ -96,7 +96,7 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
         folders={FOLDER: None, Folder("shop/log", 2): FolderProgress(1, 2, "x")},
         ddls=(DdlRecord(DdlId("shop", "item", 2, 1), DdlState.DONE),),
         forget_ddls=(DdlId("shop", "", 1, 0),),
-        set_aside={SHOP: {"b" * 32: BadRow("b" * 32, "again", line=3)}},
+        quarantined={SHOP: {"b" * 32: BadRow("b" * 32, "again", line=3)}},
         taken_in={SHOP: ["a" * 32, "c" * 32]},
     )
     sink.record(second)
@@ -114,11 +114,11 @@ def test_later_progress_replaces_and_removes(sink: Sink) -> None:
         {SHOP: (LOG, SHOP), LOG: (LOG, SHOP)},
     ],
 )
-def test_rows_that_were_set_aside_go_with_their_table(
+def test_rows_that_were_quarantined_go_with_their_table(
     sink: Sink, moves: dict[TableName, tuple[TableName, ...]]
 ) -> None:
     rows = {SHOP: {"a" * 32: BadRow("a" * 32, "1")}, LOG: {"b" * 32: BadRow("b" * 32, "2")}}
-    sink.record(ProgressChange(set_aside=rows))
+    sink.record(ProgressChange(quarantined=rows))
     sink.record(ProgressChange(moved_bad=moves))
     wanted: dict[TableName, dict[str, BadRow]] = {}
     for name, found in rows.items():

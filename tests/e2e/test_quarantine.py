@@ -1,4 +1,4 @@
-"""Lines that cannot be decoded are set aside: each is told once, and the rest is as if they were not there."""
+"""Lines that cannot be decoded are quarantined: each is told once, and the rest is as if they were not there."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_bad_line(storage: Storage, target: str, damage: str, place: str) -> N
 
 
 def test_values_that_are_none(storage: Storage, target: str) -> None:
-    """A row that is read has its time, so it is set aside with the window that it is in."""
+    """A row that is read has its time, so it is quarantined with the window that it is in."""
     first, second = storage.line((10, "1", "1", "a")), storage.line((20, "2", "xyz", "b"))
     bad = second.replace(b'"s":"b"', b'"s":5')
     storage.file(first, bad, storage.line((30, "3", "3", "c")))

@@ -1,4 +1,4 @@
-"""Rows that were set aside: runs that die, checkpoints that go back, statements that move or remove their table."""
+"""Rows that were quarantined: runs that die, checkpoints that go back, statements that move or remove their table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that a target refuses are set aside: each is told once, and the others are written."""
+"""Rows that a target refuses are quarantined: each is told once, and the others are written."""
 
 from __future__ import annotations
 

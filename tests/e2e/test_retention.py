@@ -245,8 +245,8 @@ def test_status_tells_how_long_unread_files_will_be_there(feed: Feed, replica: M
 # First contact: nothing was read before, so nothing shows how far the clean-up went
 
 
-def replay(replica: MemoryReplica, after: int, upto: int, **flags: object) -> RunResult:
-    return app.replay(replica.settings(tz="UTC", **flags), Recorder(), str(after), str(upto), InlineLoader())
+def replay(replica: MemoryReplica, after: int, end: int, **flags: object) -> RunResult:
+    return app.replay(replica.settings(tz="UTC", **flags), Recorder(), str(after), str(end), InlineLoader())
 
 
 def test_a_first_run_finds_the_storage_without_its_oldest_days(feed: Feed) -> None:
@@ -306,12 +306,12 @@ def test_a_replay_over_days_that_were_deleted_is_refused(days: int | None, feed:
     clean_up(feed, before=6)
     feed.checkpoint(at(14))
     told = {} if days is None else {"file_expiration_days": days}
-    for after, upto, code in ((at(2), at(4), 5), (at(2), at(6, 18), 5), (at(7), at(13), 0)):
+    for after, end, code in ((at(2), at(4), 5), (at(2), at(6, 18), 5), (at(7), at(13), 0)):
         target = MemoryReplica(feed)
-        target._downstream += f"-{after}-{upto}"
+        target._downstream += f"-{after}-{end}"
         label = target._downstream.removeprefix("memory://")
         MemorySink(label, "default")._store.tables[T] = MemoryTable((ID, VALUE))
-        assert replay(target, after, upto, **told).exit_code == code
+        assert replay(target, after, end, **told).exit_code == code
 
 
 @pytest.mark.parametrize("days", [None, 3])

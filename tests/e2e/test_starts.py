@@ -73,11 +73,11 @@ def test_a_first_run_with_some_tables_of_a_snapshot(replica: MemoryReplica) -> N
 def test_later_tables_of_a_pattern_begin_with_their_create(replica: MemoryReplica) -> None:
     replica.holds("d.t", (1, "s"))
     replica.holds("d.a", (1, "s"))
-    for flags, upto in (("d.*=20", 40), ("d.*=now", 60)):
-        replica.feed.create(f"d.n{upto}", upto - 5)
-        replica.feed.puts(f"d.n{upto}", upto - 5, {upto - 4: (1, "n")})
-        assert replica.once(upto, start_ts=(flags,)).exit_code == 0
-        assert replica.tables[f"d.n{upto}"] == {1: "n"}
+    for flags, end in (("d.*=20", 40), ("d.*=now", 60)):
+        replica.feed.create(f"d.n{end}", end - 5)
+        replica.feed.puts(f"d.n{end}", end - 5, {end - 4: (1, "n")})
+        assert replica.once(end, start_ts=(flags,)).exit_code == 0
+        assert replica.tables[f"d.n{end}"] == {1: "n"}
     assert replica.tables["d.t"] == {1: "s", 2: "between", 3: "new"}
     assert replica.sink.progress().starts == {T: 20, TableName("d", "a"): 20}
 

@@ -132,7 +132,7 @@ def test_run_lets_go_of_one_that_is_refused(bank: Consumer) -> None:
     beside = Beside(bank.config)
     beside.until(lambda: seen(bank) == dict.fromkeys(NAMES, 100))
     asia = bank.feeds["asia"].folder
-    asia.rename(asia.with_name("aside"))
+    asia.rename(asia.with_name("quarantined"))
     asia.write_text("no folder any more", encoding="utf-8")
     bank.move(70, "eu", "us", 30)
     bank.checkpoints(eu=100, us=100)

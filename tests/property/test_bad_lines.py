@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from consumer.codec.csv.form import CsvFormat
 from consumer.codec.decoder import SliceDecoder
-from consumer.model.bad_rows import Aside
+from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column
 from consumer.model.load import Dialect
 from consumer.model.names import MAX_TSO
@@ -23,7 +23,7 @@ from tests.support.csv_rows import record
 from tests.support.examples import examples
 
 COLUMNS = (ID, Column("v", "INT"), Column("s", "VARCHAR"))
-TARGET = replace(target_of(COLUMNS), aside=Aside(100))
+TARGET = replace(target_of(COLUMNS), quarantined=Quarantine(100))
 CSV = CsvFormat(include_commit_ts=True)
 DIALECTS = [
     *(Dialect("canal-json", terminator) for terminator in (b"\r\n", b"\n")),
@@ -55,25 +55,25 @@ def files(draw: Callable[..., Any], dialect: Dialect) -> tuple[list[bytes], set[
 def test_every_other_line_decodes(data: st.DataObject, dialect: Dialect) -> None:
     lines, bad = data.draw(files(dialect))
     content = b"".join(line + dialect.terminator for line in lines)
-    upto = data.draw(st.sampled_from([MAX_TSO, 30, 16]))
-    window = Window(0, upto)
+    end = data.draw(st.sampled_from([MAX_TSO, 30, 16]))
+    window = Window(0, end)
     piece = replace(whole(content, window, window), position=0)
     cuts = sorted({0, len(content), *data.draw(st.lists(st.integers(0, len(content)), max_size=3))})
     pieces = [replace(piece, offset=a, length=b - a, position=a) for a, b in pairwise(cuts)]
     size = data.draw(st.integers(1, 400))
     decoders = [SliceDecoder(MemoryReader(content), p, TARGET, dialect, COLUMNS, block_bytes=size) for p in pieces]
     found = [row for decoder in decoders for row in as_rows(list(decoder.batches()))]
-    wanted = [number for number in range(len(lines)) if number not in bad and 10 + number <= upto]
+    wanted = [number for number in range(len(lines)) if number not in bad and 10 + number <= end]
     assert [row[4] for row in found] == [str(number) for number in wanted]
-    told = [row for decoder in decoders for row in decoder.stat.aside]
+    told = [row for decoder in decoders for row in decoder.stat.quarantined]
     assert len({row.id for row in told}) == len(told)
     starts = list(accumulate((len(line) + len(dialect.terminator) for line in lines), initial=0))
     covered = [[n for n, at in enumerate(starts[:-1]) if row.offset <= at < row.offset + len(row.raw)] for row in told]
     assert all(content[row.offset : row.offset + len(row.raw)] == row.raw for row in told)
     # Where a quote is open, nothing tells whether the line goes on: such a one can be told with the bad one behind it.
     assert {n for of_row in covered for n in of_row} <= bad
-    assert {n for of_row in covered for n in of_row} >= {n for n in bad if 10 + n <= upto}
+    assert {n for of_row in covered for n in of_row} >= {n for n in bad if 10 + n <= end}
     if all(len(of_row) == 1 for of_row in covered):
         assert [row.line - 1 for row in told] == [n for of_row in covered for n in of_row]
-        if len(told) == len(bad):  # above `upto` nothing is told, and two such lines can be one as well
+        if len(told) == len(bad):  # above `end` nothing is told, and two such lines can be one as well
             assert sum(decoder.stat.rows for decoder in decoders) == len(lines)

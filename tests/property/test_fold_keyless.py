@@ -47,8 +47,8 @@ def history(drawn: Sequence[Sequence[tuple[str, int]]], distinct: bool = False) 
     return made
 
 
-def upstream(transactions: Sequence[Sequence[Line]], after: int = 0, upto: int = 1000) -> Counter[object]:
-    return replay_keyless(change for lines in transactions for ts, change in lines if after < ts <= upto)
+def upstream(transactions: Sequence[Sequence[Line]], after: int = 0, last: int = 1000) -> Counter[object]:
+    return replay_keyless(change for lines in transactions for ts, change in lines if after < ts <= last)
 
 
 def file_changes(series: int, ordinal: int, lines: Sequence[Line]) -> FileChanges:
@@ -69,9 +69,9 @@ def counted(files: Sequence[FileChanges], parts: Sequence[int] = ()) -> dict[obj
     return dict(zip(folded.column("c0").to_pylist(), folded.column("n").to_pylist(), strict=True))
 
 
-def in_window(file: FileChanges, after: int, upto: int) -> FileChanges:
+def in_window(file: FileChanges, after: int, last: int) -> FileChanges:
     series, ordinal, table = file
-    inside = [after < ts <= upto for ts in table.column("ts").to_pylist()]
+    inside = [after < ts <= last for ts in table.column("ts").to_pylist()]
     return series, ordinal, table.filter(pa.array(inside, pa.bool_()))
 
 
@@ -125,12 +125,12 @@ def test_the_count_is_the_upstreams_or_refused(
         assume(not any(cut_into_equal_halves(incarnation) for incarnation in incarnations))
         files += in_files(number, incarnations)
     middle, end = random.randint(9, 9 + len(transactions)), 9 + len(transactions)
-    for after, upto in ((0, middle), (middle, end)):
+    for after, last in ((0, middle), (middle, end)):
         try:
-            net = counted([in_window(file, after, upto) for file in files])
+            net = counted([in_window(file, after, last) for file in files])
         except CannotBeExact:
             continue
-        assert net == upstream(transactions, after, upto)
+        assert net == upstream(transactions, after, last)
 
 
 def partition_of(line: Line, partitions: int) -> int:
@@ -190,7 +190,7 @@ def test_under_never_split_each_restart_is_a_series_of_its_own(
             parts.append(partition)
         random.shuffle(restarts)
     middle, end = random.randint(9, 9 + len(transactions)), 9 + len(transactions)
-    for after, upto in ((0, middle), (middle, end)):
-        seen = [in_window(file, after, upto) for file in files]
+    for after, last in ((0, middle), (middle, end)):
+        seen = [in_window(file, after, last) for file in files]
         if not any(cut_in_doubt([file for file in seen if file[0] == number]) for number in range(len(parts))):
-            assert counted(seen, parts) == upstream(transactions, after, upto)
+            assert counted(seen, parts) == upstream(transactions, after, last)

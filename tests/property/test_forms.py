@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec.batches import change_schema
-from consumer.fold.forms import fold, formed
-from consumer.model.forms import Form, FormKind
+from consumer.fold.table_modes import fold, formed
 from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask
 from consumer.model.names import tso_to_time
 from consumer.model.steps import Window
+from consumer.model.table_modes import ModeKind, TableMode
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import TABLE
 from tests.support.examples import examples
@@ -91,8 +91,8 @@ def cuts(draw: st.DrawFn) -> tuple[History, list[list[_Row]]]:
     return history, parts
 
 
-def task_of(kind: FormKind) -> LoadTask:
-    form = Form(kind)
+def task_of(kind: ModeKind) -> LoadTask:
+    form = TableMode(kind)
     columns = (ID, VALUE, *form.added)
     names = tuple(column.name for column in columns)
     source = LoadTarget(TABLE, (ID, VALUE), ("id", "v"), (0,), events=True)
@@ -101,7 +101,7 @@ def task_of(kind: FormKind) -> LoadTask:
     return LoadTask(0, target, Window(0, 100 * MS), (), Dialect(), forming=forming)
 
 
-def rows_of(parts: Sequence[Sequence[_Row]], kind: FormKind) -> list[tuple[str | None, ...]]:
+def rows_of(parts: Sequence[Sequence[_Row]], kind: ModeKind) -> list[tuple[str | None, ...]]:
     task = task_of(kind)
     schema = change_schema(task.source)
     folded = []
@@ -126,7 +126,7 @@ def test_append_keeps_each_change_once(found: tuple[History, list[list[_Row]]]) 
         (key, value, op, str(ts), str(TABLE), str(max(version for version in VERSIONS if version < ts)))
         for key, value, op, ts in history.events
     ]
-    assert rows_of(parts, FormKind.APPEND) == sorted(wanted, key=repr)
+    assert rows_of(parts, ModeKind.APPEND) == sorted(wanted, key=repr)
 
 
 @EXAMPLES
@@ -137,4 +137,4 @@ def test_soft_delete_keeps_the_last_row_of_each_key(found: tuple[History, list[l
     wanted += [
         (key, value, tso_to_time(ts).strftime("%Y-%m-%d %H:%M:%S.%f")) for key, (value, ts) in history.ended.items()
     ]
-    assert rows_of(parts, FormKind.SOFT_DELETE) == sorted(wanted, key=repr)
+    assert rows_of(parts, ModeKind.SOFT_DELETE) == sorted(wanted, key=repr)

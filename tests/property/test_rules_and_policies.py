@@ -71,11 +71,11 @@ class TwoDatabases:
         """As it was then."""
         return next((state for ts, state in reversed(self.states) if ts <= moment), {})
 
-    def write(self, upto: int) -> None:
+    def write(self, end: int) -> None:
         for moment, write in self._unwritten:
-            if moment <= upto:
+            if moment <= end:
                 write()
-        self._unwritten = [(moment, write) for moment, write in self._unwritten if moment > upto]
+        self._unwritten = [(moment, write) for moment, write in self._unwritten if moment > end]
 
     def _create_database(self, name: str) -> None:
         self.databases.add(name)

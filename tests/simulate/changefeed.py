@@ -80,13 +80,13 @@ class Changefeed:
         """Write rows of some tables, up to the next statement that touches them; the paths."""
         paths: list[str] = []
         for table in random.sample(sorted(tables), len(tables)):
-            upto = min([self.original.now, *(s.ts for s in self._ahead() if touches(s, table))])
-            due = [change for change in self._unsent() if change.table == table and change.ts <= upto]
+            end = min([self.original.now, *(s.ts for s in self._ahead() if touches(s, table))])
+            due = [change for change in self._unsent() if change.table == table and change.ts <= end]
             if due and not whole:
-                upto = random.choice(due).ts
-                due = [change for change in due if change.ts <= upto]
+                end = random.choice(due).ts
+                due = [change for change in due if change.ts <= end]
             paths += self._write_rows(random, table, due)
-            self.sent[table] = max(self.sent.get(table, 0), upto)
+            self.sent[table] = max(self.sent.get(table, 0), end)
         return paths
 
     def execute(self, random: Random) -> Statement | None:
@@ -104,9 +104,9 @@ class Changefeed:
         self.executed += 1
         return statement
 
-    def publish(self, upto: int | None = None) -> int:
+    def publish(self, end: int | None = None) -> int:
         """Write `metadata`."""
-        self.checkpoint = self.resolved() if upto is None else min(upto, self.resolved())
+        self.checkpoint = self.resolved() if end is None else min(end, self.resolved())
         self.bucket.put("metadata", render_checkpoint(self.checkpoint))
         return self.checkpoint
 

@@ -54,9 +54,9 @@ class SimulatedSession(MemorySession):
         rows = changes.to_pylist()
         added = sum(max(row["n"], 0) for row in rows)
         known = server.progress
-        if known.table(target.table).applied_ts < window.upto:
+        if known.table(target.table).applied_ts < window.end:
             merge_multiset(table, target, rows)
-            place = TableProgress(window.upto, reason=MOVED_BY_WRITER)
+            place = TableProgress(window.end, reason=MOVED_BY_WRITER)
             server.store.progress["default"] = known.after(ProgressChange(tables={target.table: place}))
         return Receipt(added, added - sum(row["n"] for row in rows), proofs=self._proofs())
 

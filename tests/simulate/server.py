@@ -94,7 +94,7 @@ class Server:
 
     def has(self, mark: int) -> bool:
         """Whether what was written with `mark` is still there."""
-        return not any(after < mark <= upto for after, upto in self.lost)
+        return not any(after < mark <= end for after, end in self.lost)
 
     def fail_over(self, writes: int) -> None:
         """The last `writes` never happened, as far as they are remembered."""

@@ -95,12 +95,12 @@ def decode_slowly(lines: Sequence[Line], piece: FileSlice, target: LoadTarget) -
         exact = "_tidb" in row
         ts = row["_tidb"]["commitTs"] if exact else row["es"] << 18
         window = piece.exact if exact else piece.coarse
-        timed += [ts] if ts <= window.upto else []
+        timed += [ts] if ts <= window.end else []
         stretches = zip(piece.seen[::2], piece.seen[1::2], strict=True)
         unseen += [ts] if piece.seen and ts <= window.after and not any(b <= ts < e for b, e in stretches) else []
         if ts <= window.after:
             dropped += 1
-        elif ts > window.upto:
+        elif ts > window.end:
             above.append(ts)
         else:
             coarse_ts = coarse_ts if exact else max(coarse_ts, ts)

@@ -236,7 +236,7 @@ class JsonLinesSink:
         return change
 
     def _publish(self, outcome: LoadOutcome, tables: Tables, progress: Progress) -> None:
-        target, upto = outcome.task.target, outcome.task.window.upto
+        target, end = outcome.task.target, outcome.task.window.end
         paths = [
             staged_file(self._staging, self._held(), path) for path in {r.staged for r in outcome.receipts if r.staged}
         ]
@@ -245,7 +245,7 @@ class JsonLinesSink:
         changes = [change for path in paths for change in pq.read_table(path).to_pylist()]
         if target.key:
             merge(tables[target.name], target, changes)
-        elif upto == MAX_TSO or progress.table(target.table).applied_ts < upto:
+        elif end == MAX_TSO or progress.table(target.table).applied_ts < end:
             merge_multiset(tables[target.name], target, changes)
 
     # One writer, one transaction

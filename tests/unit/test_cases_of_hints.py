@@ -55,7 +55,7 @@ FOLLOWED = {
         "plan/rewrites.py:check_places",
     ],
     "test_columns.py::test_rules_that_the_table_cannot_follow_stop_it": [
-        "plan/forms.py:_check_chosen",
+        "plan/table_modes.py:_check_chosen",
     ],
     "test_columns.py::test_rows_that_lack_columns_are_not_for_a_rule": [
         "pipeline/version_consumer.py:_check_chosen",
@@ -250,10 +250,12 @@ FOLLOWED = {
         "observe/profiling.py:serving",
     ],
     "test_forms_by_hand.py::test_a_clash_goes_away_with_another_name": [
-        "plan/forms.py:form_columns",
-        "plan/forms.py:formed",
+        "plan/table_modes.py:form_columns",
+        "plan/table_modes.py:formed",
     ],
-    "test_forms_by_hand.py::test_a_form_stays_as_it_was_for_a_table_that_has_begun": ["plan/forms.py:check_forms"],
+    "test_forms_by_hand.py::test_a_form_stays_as_it_was_for_a_table_that_has_begun": [
+        "plan/table_modes.py:check_modes"
+    ],
     "test_history.py::test_a_column_of_the_form_that_the_target_computes_stops_its_table_by_name": [
         "pipeline/version_consumer.py:_check_written"
     ],
@@ -262,7 +264,9 @@ FOLLOWED = {
         "codec/errors.py:delete_lacking",
         "codec/errors.py:event_without_ts",
     ],
-    "test_forms_by_hand.py::test_statements_of_others_that_name_the_table_are_refused": ["plan/forms.py:check_beside"],
+    "test_forms_by_hand.py::test_statements_of_others_that_name_the_table_are_refused": [
+        "plan/table_modes.py:check_beside"
+    ],
     "test_hints_of_usage.py::test_a_range_that_is_not_there_yet": [
         "app/replay.py:replay",
     ],
@@ -273,9 +277,9 @@ FOLLOWED = {
         "config/settings.py:_form_of",
     ],
     "test_merged_routes.py::test_a_column_that_all_have_otherwise_by_now_is_changed_by_hand": [
-        "plan/forms.py:_check_columns",
+        "plan/table_modes.py:_check_columns",
     ],
-    "test_merged_routes.py::test_a_rename_can_be_done_by_hand": ["plan/forms.py:_check_merged"],
+    "test_merged_routes.py::test_a_rename_can_be_done_by_hand": ["plan/table_modes.py:_check_merged"],
     "test_merged_routes.py::test_a_table_that_does_not_fit_can_be_left_out": ["sink/merging.py:conflict"],
     "test_merged_routes.py::test_rows_of_a_table_that_went_under_a_name_that_is_left_out_are_not_emptied_with_those_of"
     "_others": [

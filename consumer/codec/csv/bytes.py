@@ -93,9 +93,9 @@ def count_before(flags: Flags, places: Ints) -> Ints:
     before = done = 0
     for begin, part in _stretches(flags):
         here = np.flatnonzero(part)
-        upto = int(np.searchsorted(places, begin + len(part), side="left"))
-        counts[done:upto] = before + np.searchsorted(here, places[done:upto] - begin)
-        before, done = before + len(here), upto
+        end = int(np.searchsorted(places, begin + len(part), side="left"))
+        counts[done:end] = before + np.searchsorted(here, places[done:end] - begin)
+        before, done = before + len(here), end
     counts[done:] = before
     return counts
 

@@ -96,7 +96,7 @@ class ReadingCopy:
                 why = f"rows of {outcome.table} do not say when they were committed"
                 dated = protocol_of(outcome.task.dialect).commit_ts
                 hint = f"set {dated}, and have it write to a new prefix; or {hint}"
-            elif outcome.task.window.upto == MAX_TSO:
+            elif outcome.task.window.end == MAX_TSO:
                 why = "without `metadata` no moment is known at which they are complete"
         if why:
             raise BadConfig(f"{self.to} cannot have all tables at one moment: {why}", hint=hint)

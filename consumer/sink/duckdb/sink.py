@@ -298,15 +298,15 @@ class DuckDbSink:
             tables |= describe(connection, [target.name])
             text = f"now VARCHAR, for values that their type cannot hold: {', '.join(published.widened)}"
             log.warning("%s: columns are %s", target.table, text)
-            yield AuditRow("widen", target.table, window.after, window.upto, statement=text)
+            yield AuditRow("widen", target.table, window.after, window.end, statement=text)
 
     def _is_there(self, connection: duckdb.DuckDBPyConnection, table: TableName, window: Window) -> bool:
-        if window.upto == MAX_TSO:  # no checkpoint: the table's place does not move
+        if window.end == MAX_TSO:  # no checkpoint: the table's place does not move
             return False
         applied = table_applied_ts(connection, self._settings.name, table)
-        if window.after < applied < window.upto:
+        if window.after < applied < window.end:
             raise begins_too_early(table, window, applied)
-        return applied >= window.upto
+        return applied >= window.end
 
     def _store(
         self,

@@ -199,14 +199,14 @@ class MemorySink:
         return LoadTarget(request.table, written, names, key, own=own, absent=request.absent, routed=request.routed)
 
     def _publish(self, table: MemoryTable, outcome: LoadOutcome) -> None:
-        target, upto = outcome.task.target, outcome.task.window.upto
+        target, end = outcome.task.target, outcome.task.window.end
         for path in dict.fromkeys(receipt.staged for receipt in outcome.receipts if receipt.staged):
             if not path.startswith(f"{self._epoch}/"):
                 raise LeaseHeld(f"{path} was staged by a writer that has been locked out since")
             changes = self._store.staged[path]
             if target.key:
                 merge(table, target, changes)
-            elif upto == MAX_TSO or self.progress().table(target.table).applied_ts < upto:
+            elif end == MAX_TSO or self.progress().table(target.table).applied_ts < end:
                 merge_multiset(table, target, changes)
 
     def _apply(self, step: ApplyDdl) -> DdlOutcome:

@@ -11,7 +11,9 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.forms import (
+from consumer.model.names import TableName, same_name, tso_to_text
+from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import (
     COMMIT_TS,
     DELETED_AT,
     IS_CURRENT,
@@ -21,11 +23,9 @@ from consumer.model.forms import (
     VALID_TO,
     VERSION,
     FormedDdl,
-    FormKind,
+    ModeKind,
     source_of,
 )
-from consumer.model.names import TableName, same_name, tso_to_text
-from consumer.model.steps import ApplyDdl
 from consumer.sink.memory.store import MemoryTable, Row
 from consumer.sink.merging import conflict, only_own_rows, rows_there
 
@@ -62,7 +62,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
         if name in tables:
             raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = tables.pop(old)
-    elif formed is not None and formed.form.keeps_ended and action == Action.TRUNCATE_TABLE:
+    elif formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
         _end_rows(tables[name], formed, step)
     else:
         _reshape(tables[name], columns, step, truncated=action == Action.TRUNCATE_TABLE)
@@ -107,7 +107,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     formed = step.formed
     before = formed.before if formed else step.columns_before or ()
-    said = columns_said(step.file, formed.form if formed else None, before)
+    said = columns_said(step.file, formed.mode if formed else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows
@@ -120,7 +120,7 @@ def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, tr
 
 def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedDdl) -> str:
     """Others are merged with the table: what the statement means for its own rows."""
-    source, own = formed.form.name(SOURCE), source_of(step.table)
+    source, own = formed.mode.name(SOURCE), source_of(step.table)
     creates = step.action in (Action.CREATE_TABLE, Action.CREATE_TABLES)
     if step.name not in tables and not creates:
         raise DdlRefused(f"the target has no table {step.name}: {step.file.query}", table=str(step.table))
@@ -147,18 +147,18 @@ def _merge(tables: dict[TableName, MemoryTable], step: ApplyDdl, formed: FormedD
 
 
 def _end_rows(table: MemoryTable, formed: FormedDdl, step: ApplyDdl) -> None:
-    form, version = formed.form, str(step.file.version)
+    mode, version = formed.mode, str(step.file.version)
     time = tso_to_text(step.file.version)
-    if form.kind is FormKind.HISTORY:
-        end: Row = {form.name(VALID_TO): time, form.name(IS_CURRENT): "0"}
-        table.rows = [{**row, **(end if row[form.name(VALID_TO)] is None else {})} for row in table.rows]
+    if mode.kind is ModeKind.HISTORY:
+        end: Row = {mode.name(VALID_TO): time, mode.name(IS_CURRENT): "0"}
+        table.rows = [{**row, **(end if row[mode.name(VALID_TO)] is None else {})} for row in table.rows]
         return
-    if form.kind is FormKind.SOFT_DELETE:
-        table.rows = [{**row, form.name(DELETED_AT): row[form.name(DELETED_AT)] or time} for row in table.rows]
+    if mode.kind is ModeKind.SOFT_DELETE:
+        table.rows = [{**row, mode.name(DELETED_AT): row[mode.name(DELETED_AT)] or time} for row in table.rows]
         return
-    op, commit_ts = form.name(OP), form.name(COMMIT_TS)
+    op, commit_ts = mode.name(OP), mode.name(COMMIT_TS)
     last: dict[tuple[object, ...], Row] = {}
     for row in sorted(table.rows, key=lambda row: (int(row[commit_ts]), row[op] != "D")):
         last[tuple(row[name] for name in formed.key)] = row
-    end = {op: "D", commit_ts: version, form.name(TABLE): str(step.table), form.name(VERSION): version}
+    end = {op: "D", commit_ts: version, mode.name(TABLE): str(step.table), mode.name(VERSION): version}
     table.rows += [{**row, **end} for row in last.values() if row[op] != "D"]

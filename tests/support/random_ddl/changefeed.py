@@ -55,14 +55,14 @@ class Changefeed:
         several = [str(self._random.randrange(10**36, 10**39)) for _ in range(2 * self._manner.dispatchers)]
         self._dispatchers = tuple(several) or ("",)
 
-    def write(self, upto: int, checkpoint: int, without_last: bool = False) -> None:
-        """Events up to `upto`, the rows above `checkpoint` maybe not all, and then `metadata`.
+    def write(self, end: int, checkpoint: int, without_last: bool = False) -> None:
+        """Events up to `end`, the rows above `checkpoint` maybe not all, and then `metadata`.
 
         `without_last`: of the statement at the checkpoint itself no file is there yet, or only some are.
         """
         events = self.upstream.events
         self._date = max(self._date, self._random.choice(DATES)) if self._dated else ""
-        while self.position < len(events) and events[self.position].ts <= upto:
+        while self.position < len(events) and events[self.position].ts <= end:
             event = events[self.position]
             if isinstance(event, Change):
                 self._pending[event.table].append(event)

@@ -77,8 +77,8 @@ class Replica:
         with _around_every_change(fuse, self.executed):
             return app.resync(self._settings(folder), Recorder(), table, CrashingLoader(fuse))
 
-    def replay(self, folder: Path, after: int | None, upto: int, fuse: Fuse) -> RunResult:
-        moments = (None if after is None else str(after), str(upto))
+    def replay(self, folder: Path, after: int | None, end: int, fuse: Fuse) -> RunResult:
+        moments = (None if after is None else str(after), str(end))
         with _around_every_change(fuse, self.executed):
             return app.replay(self._settings(folder), Recorder(), *moments, CrashingLoader(fuse))
 

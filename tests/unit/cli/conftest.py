@@ -42,8 +42,8 @@ class FakeApp:
     def run(self, settings: Any, observer: Any, stop: threading.Event) -> RunResult:
         return self.answer("run", settings, observer, stop)
 
-    def replay(self, settings: Any, observer: Any, after: str | None, upto: str | None) -> RunResult:
-        return self.answer("replay", settings, observer, after, upto)
+    def replay(self, settings: Any, observer: Any, after: str | None, end: str | None) -> RunResult:
+        return self.answer("replay", settings, observer, after, end)
 
     def inspect(self, settings: Any, observer: Any, time_range: bool) -> InspectResult:
         return self.answer("inspect", settings, observer, time_range)

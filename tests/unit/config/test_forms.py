@@ -8,8 +8,8 @@ import pytest
 
 from consumer.config.load import load
 from consumer.errors import BadConfig
-from consumer.model.forms import Form, FormKind
 from consumer.model.names import TableName
+from consumer.model.table_modes import ModeKind, TableMode
 from consumer.model.targets import SAME
 
 URI = {"upstream_uri": "file:///cdc?protocol=canal-json"}
@@ -17,7 +17,7 @@ URI = {"upstream_uri": "file:///cdc?protocol=canal-json"}
 
 def form(name: str, *forms: str) -> str:
     database, _, table = name.partition(".")
-    return str(load({**URI, "forms": list(forms)}, {}).settings.naming.form(TableName(database, table)))
+    return str(load({**URI, "forms": list(forms)}, {}).settings.naming.mode(TableName(database, table)))
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_added_columns_have_the_names_that_the_file_gives_them(tmp_path: Path) -
         ' columns = {_op = "kind", _table = "_table"}}]\n'
     )
     naming = load(URI, {}, str(file)).settings.naming
-    found = naming.form(TableName("a", "t"))
-    assert found == Form(FormKind.APPEND, (("_op", "kind"),))
+    found = naming.mode(TableName("a", "t"))
+    assert found == TableMode(ModeKind.APPEND, (("_op", "kind"),))
     assert [column.name for column in found.added] == ["kind", "_commit_ts", "_table", "_version"]
     assert str(found) == "append (_op as kind)"
-    assert naming.form(TableName("a", "b")) is None
+    assert naming.mode(TableName("a", "b")) is None
 
 
 @pytest.mark.parametrize(

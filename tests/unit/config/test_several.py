@@ -8,8 +8,8 @@ import pytest
 
 from consumer.config.load import Loaded, load
 from consumer.errors import BadConfig
-from consumer.model.forms import FormKind
 from consumer.model.names import TableName
+from consumer.model.table_modes import ModeKind
 
 TWO = """
 [[consumer.upstreams]]
@@ -66,8 +66,8 @@ def test_each_upstream_has_the_general_settings_and_its_own(tmp_path: Path) -> N
 def test_pairs_of_upstreams_and_targets(tmp_path: Path) -> None:
     found = loaded(tmp_path, TWO + TARGETS)
     assert list(found.several) == ["eu.lake", "eu.copy", "us.lake", "us.copy"]
-    forms = {name: s.naming.form(TableName("bank", "a")) for name, s in found.several.items()}
-    assert [name for name, form in forms.items() if form and form.kind is FormKind.APPEND] == ["eu.lake", "us.lake"]
+    forms = {name: s.naming.mode(TableName("bank", "a")) for name, s in found.several.items()}
+    assert [name for name, form in forms.items() if form and form.kind is ModeKind.APPEND] == ["eu.lake", "us.lake"]
     assert list(loaded(tmp_path, TWO + TARGETS, only="us").several) == ["us.lake", "us.copy"]
     assert list(loaded(tmp_path, TWO + TARGETS, only="copy").several) == ["eu.copy", "us.copy"]
     assert loaded(tmp_path, TWO + TARGETS, only="us.copy").settings.name == "us.copy"

@@ -24,10 +24,10 @@ T = TableName("d", "t")
 class Fake(Prospect):
     """Rows at `rows`, a byte each, and statements at `seen`."""
 
-    def __init__(self, after: int, upto: int, rows: Sequence[int] = (), seen: Sequence[int] = (), most: int = 100):
+    def __init__(self, after: int, end: int, rows: Sequence[int] = (), seen: Sequence[int] = (), most: int = 100):
         for name, value in {
             "after": after,
-            "upto": upto,
+            "end": end,
             "most": most,
             "rows": rows,
             "seen": seen,
@@ -45,7 +45,7 @@ class Fake(Prospect):
     def versions(self, after: int) -> list[int]:
         return [version for version in self.seen if version > after]
 
-    def stretches(self, after: int, upto: int) -> list[Stretch]:
+    def stretches(self, after: int, end: int) -> list[Stretch]:
         return [Stretch(T, 1, row, row) for row in self.rows]
 
 
@@ -217,10 +217,10 @@ def test_random_rounds_come_to_an_end_and_are_whole(seed: int, threads: Threads)
 
     group = Group("abc", commit)
 
-    def round_of(name: str, own: random.Random, upto: int) -> None:
+    def round_of(name: str, own: random.Random, end: int) -> None:
         try:
             while True:
-                part = group.agree(name, Fake(places[name], upto, rows=range(1, 60, 3), most=7))
+                part = group.agree(name, Fake(places[name], end, rows=range(1, 60, 3), most=7))
                 if part.end > part.after:
                     if own.random() < 0.05:
                         raise StorageUnavailable("gone")
@@ -235,10 +235,10 @@ def test_random_rounds_come_to_an_end_and_are_whole(seed: int, threads: Threads)
 
     def consumer(name: str) -> None:
         own = random.Random(f"{seed}{name}")
-        for upto in (20, 40, 60):
-            while places[name] < upto:
+        for end in (20, 40, 60):
+            while places[name] < end:
                 try:
-                    round_of(name, own, upto)
+                    round_of(name, own, end)
                 except ConsumerError:
                     continue
                 group.left(name)

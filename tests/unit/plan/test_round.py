@@ -57,7 +57,7 @@ class Game:
                 steps.append(f"{load.table} stops")
             else:
                 self.round.loaded(load, {planned.file.path: 0 for planned in load.files})
-                steps.append(f"{load.table}:{len(load.files)} to {load.window.upto}")
+                steps.append(f"{load.table}:{len(load.files)} to {load.window.end}")
         moved = before != {name: state.position for name, state in self.round.tables.items()}
         return steps or ([""] if moved else [])
 

@@ -52,7 +52,7 @@ def test_a_round_takes_files_by_their_rows_time_whatever_their_folder_and_number
     files = [Unread(file, 0) for file in (late, early, middle)]
     load = plan_load(TABLE, Window(0, 1000), files, bounds, (), 150)
     assert [planned.file for planned in load.files] == [early, middle]
-    assert load.window.upto == 299
+    assert load.window.end == 299
 
 
 def series_of(order: str, *moments: tuple[str, str]) -> list[tuple[str, int, int]]:
@@ -89,19 +89,19 @@ def test_the_files_times_order_them_where_a_person_says_so() -> None:
 
 
 def test_a_checkpoints_own_millisecond_is_on_both_sides() -> None:
-    after, upto = 5 * MS + 7, 9 * MS + 3
-    window = coarse_window(Window(after, upto), data_file(1), ())
-    assert window.after < 5 * MS <= window.upto
-    assert window.after < 9 * MS <= window.upto
+    after, end = 5 * MS + 7, 9 * MS + 3
+    window = coarse_window(Window(after, end), data_file(1), ())
+    assert window.after < 5 * MS <= window.end
+    assert window.after < 9 * MS <= window.end
     assert not window.after < 4 * MS
-    assert not window.upto >= 10 * MS
+    assert not window.end >= 10 * MS
 
 
 def test_a_statements_own_millisecond_follows_the_folder() -> None:
     version = 5 * MS + 7
     old, new = data_file(1, version=10), data_file(1, version=version)
-    assert coarse_window(Window(0, version), old, {version}).upto >= 5 * MS
-    assert coarse_window(Window(0, version), new, {version}).upto < 5 * MS
+    assert coarse_window(Window(0, version), old, {version}).end >= 5 * MS
+    assert coarse_window(Window(0, version), new, {version}).end < 5 * MS
     assert coarse_window(Window(version, 9 * MS), old, {version}).after >= 5 * MS
     assert coarse_window(Window(version, 9 * MS), new, {version}).after < 5 * MS
 

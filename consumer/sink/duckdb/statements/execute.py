@@ -9,9 +9,9 @@ import duckdb
 from consumer.ddl.expressions import NotUnderstood
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.forms import SOURCE, FormedDdl
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import SOURCE, FormedDdl
 from consumer.sink.duckdb.connection import catalog
 from consumer.sink.duckdb.statements.merged import own_rows
 from consumer.sink.duckdb.statements.operations import (
@@ -60,7 +60,7 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
 def _check_empty(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, formed: FormedDdl, written: Written) -> None:
     """A new table has no rows yet among those of the tables that it is merged with."""
     there, own = written.table(step.name), own_rows(step, formed)
-    source = describe(connection, [step.name])[step.name].spelled(formed.form.name(SOURCE))
+    source = describe(connection, [step.name])[step.name].spelled(formed.mode.name(SOURCE))
     if source is not None and connection.execute(f"SELECT 1 FROM {there} WHERE {own} LIMIT 1").fetchall():
         found = rows_there(step, f"DELETE FROM {there} WHERE {own}")
         raise refused(step, found.message, found.hint)

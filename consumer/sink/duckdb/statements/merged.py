@@ -11,9 +11,9 @@ from consumer.ddl.backfill import NotExact
 from consumer.ddl.changes import columns_said
 from consumer.ddl.declared import Definition
 from consumer.model.actions import CREATE_ACTIONS, Action
-from consumer.model.forms import SOURCE, FormedDdl, source_of
 from consumer.model.names import same_name
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import SOURCE, FormedDdl, source_of
 from consumer.sink.columnar.casts import backfill
 from consumer.sink.columnar.merging import misfit
 from consumer.sink.columnar.sql import literal, quote
@@ -24,7 +24,7 @@ from consumer.sink.merging import conflict
 
 def own_rows(step: ApplyDdl, formed: FormedDdl) -> str:
     """The condition for the rows of the statement's table."""
-    return f"{quote(formed.form.name(SOURCE))} = {literal(source_of(step.table))}"
+    return f"{quote(formed.mode.name(SOURCE))} = {literal(source_of(step.table))}"
 
 
 def merged_into(
@@ -50,10 +50,10 @@ def merged_into(
 
 def _values(step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo) -> list[str]:
     """The values of the table's rows in columns that come, and none in those that go."""
-    said = columns_said(step.file, formed.form, formed.before)
+    said = columns_said(step.file, formed.mode, formed.before)
     before, after = ({same_name(column.name) for column in columns} for columns in (formed.before, formed.after))
     found = []
-    for column in formed.after[: -len(formed.form.added)]:
+    for column in formed.after[: -len(formed.mode.added)]:
         if said.old_name(column.name) not in before:
             value = backfill(column, said.columns.get(same_name(column.name), Definition()), step.file.version, zone)
             name = table.spelled(column.name) or column.name

@@ -16,9 +16,9 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.commands import statement_refused, table_there_hint
-from consumer.model.forms import FormedDdl
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import FormedDdl
 from consumer.model.texts import cut
 from consumer.sink.closing import closing
 from consumer.sink.columnar.sql import literal, quote
@@ -155,7 +155,7 @@ def _merged(
     """`table` is None where it is not there yet."""
     action = step.action
     if table is None and action in CREATE_ACTIONS:
-        ordered = sorted(formed.after, key=lambda column: column not in formed.form.added)
+        ordered = sorted(formed.after, key=lambda column: column not in formed.mode.added)
         return empty_table(step.name, Upstream(tuple(ordered)), written)
     if table is None and action == Action.DROP_TABLE:
         return Operations(note=f"{step.name} was not there")
@@ -218,8 +218,8 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
     table, formed = _existing(step, step.name, tables), step.formed
     there = formed.before if formed else step.columns_before or ()
-    definitions = columns_said(step.file, formed.form if formed else None, there)
-    if formed is not None and formed.form.keeps_ended and action == Action.TRUNCATE_TABLE:
+    definitions = columns_said(step.file, formed.mode if formed else None, there)
+    if formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
         return Operations((_closing(step, formed, written.table(table.name)),))
     before = table.upstream or Upstream(visible(there or step.file.columns))
     after = _upstream(step.file.columns if formed is None else formed.after, definitions, before)

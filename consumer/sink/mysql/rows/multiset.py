@@ -47,7 +47,7 @@ def apply(
     added, removed = changes.filter(pc.greater(counts, 0)), changes.filter(pc.less(counts, 0))
     receipt = Receipt(*added_and_removed(changes))
     applied = _locked_progress(cursor, settings.name, target.table)
-    if applied >= window.upto:
+    if applied >= window.end:
         return receipt
     if applied > window.after:
         raise begins_too_early(target.table, window, applied)
@@ -55,7 +55,7 @@ def apply(
         _remove(cursor, target, rows, packet)
     for rows in pieces(added, _ROWS, _BYTES):
         replace.put(cursor, target, _copies(rows), packet, "INSERT")
-    change = ProgressChange(tables={target.table: TableProgress(window.upto, reason=MOVED_BY_WRITER)})
+    change = ProgressChange(tables={target.table: TableProgress(window.end, reason=MOVED_BY_WRITER)})
     store(cursor, settings.name, epoch, change, touched=[target.table])
     return receipt
 
@@ -108,7 +108,7 @@ def _remove(cursor: pymysql.cursors.Cursor, target: LoadTarget, changes: pa.Tabl
         if cursor.rowcount != -count:
             shown = condition[:300].decode(errors="replace")
             message = f"{-count} copies of a row are to be removed, the target has {cursor.rowcount}: {shown}"
-            if target.aside is None:
+            if target.quarantined is None:
                 raise CannotBeExact(message, hint=_RESYNC, table=str(target.table))
             lacking.append((int(identities(changes.slice(row, 1), ())[0]), False, message))
     if lacking:

@@ -55,9 +55,9 @@ class _Put:
             if not reason:
                 continue
             error = self._refused(part, reason)
-            if (aside := self._target.aside) is not None:
+            if (quarantined := self._target.quarantined) is not None:
                 # All at once: each time that the rows are written without some of them costs as much as the first.
-                found = islice(self._every_refused(rows.slice(piece.start)), aside.most + 1)
+                found = islice(self._every_refused(rows.slice(piece.start)), quarantined.most + 1)
                 error.more = tuple(row for row in found if row[0] != error.row)
                 self._cursor.connection.rollback()
             raise error
@@ -82,7 +82,7 @@ class _Put:
             known = translate(error)
             if not isinstance(known, RowRefused) or errno(error) in TOO_LARGE:
                 raise
-            if self._target.aside is not None and not known.of_data:
+            if self._target.quarantined is not None and not known.of_data:
                 raise known from error
             return known.message
         expected = pc.sum(error_values(self._target, rows)).as_py()

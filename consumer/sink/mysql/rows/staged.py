@@ -240,10 +240,9 @@ def _collision(target: LoadTarget, said: str) -> RowsCollide:
     return RowsCollide(
         f"rows that are different upstream have one value in the target's {key}, which compares more coarsely than"
         f" upstream's, or which upstream does not have: one of them would be lost ({said})",
-        hint=f"{older if target.aside is not None else ''}give the columns of the {key} a collation that compares as"
-        " upstream does (utf8mb4_bin, or one with NO"
-        " PAD where upstream's keys differ in trailing blanks), or drop the key where upstream has none; then run"
-        " again, or resync the table where its rows are not upstream's",
+        hint=f"{older if target.quarantined is not None else ''}give the columns of the {key} a collation that compares"
+        " as upstream does (utf8mb4_bin, or one with NO PAD where upstream's keys differ in trailing blanks), or drop"
+        " the key where upstream has none; then run again, or resync the table where its rows are not upstream's",
         table=str(target.table),
     )
 

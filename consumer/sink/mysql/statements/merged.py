@@ -12,9 +12,9 @@ import pymysql
 from consumer.ddl.changes import columns_said
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.forms import SOURCE, FormedDdl, source_of
 from consumer.model.names import literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import SOURCE, FormedDdl, source_of
 from consumer.sink.merging import conflict, only_own_rows, rows_there
 from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.progress_layout import SCHEMA
@@ -43,12 +43,12 @@ class Merged:
     @property
     def own(self) -> str:
         """The condition for the rows of the statement's table."""
-        source = quote(self.formed.form.name(SOURCE))
+        source = quote(self.formed.mode.name(SOURCE))
         return f"{source} = {literal(source_of(self.step.table))}"
 
     def columns(self, there: str) -> str:
         """With the source at the beginning of the key, so that the rows of one table are together."""
-        ordered = sorted(self.formed.after, key=lambda column: column not in self.formed.form.added)
+        ordered = sorted(self.formed.after, key=lambda column: column not in self.formed.mode.added)
         key = ", ".join(quote(column.name) for column in ordered if column.is_pk)
         lines = [*map(self.declared, ordered), f"PRIMARY KEY ({key})"]
         return f"TABLE {there} ({', '.join(lines)}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -59,9 +59,9 @@ class Merged:
     @property
     def brought(self) -> tuple[Column, ...]:
         """The columns that are new to the statement's table."""
-        old_name = columns_said(self.step.file, self.formed.form, self.formed.before).old_name
+        old_name = columns_said(self.step.file, self.formed.mode, self.formed.before).old_name
         before = {same_name(column.name) for column in self.formed.before}
-        own = self.formed.after[: -len(self.formed.form.added)]
+        own = self.formed.after[: -len(self.formed.mode.added)]
         return tuple(column for column in own if old_name(column.name) not in before)
 
     @property
@@ -72,7 +72,7 @@ class Merged:
         values += [f"{quote(c.name)} = NULL" for c in self.formed.before if same_name(c.name) not in there]
         if values:
             brought = {column.name for column in self.brought}
-            own = self.formed.after[: -len(self.formed.form.added)]
+            own = self.formed.after[: -len(self.formed.mode.added)]
             values += times_stay(column for column in own if column.name not in brought)
             yield f"UPDATE {self.there} SET {', '.join(values)} WHERE {self.own}"
 
@@ -110,7 +110,7 @@ def run_merged(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[
     if creates:
         cursor.execute(*statements)
     there = _check_columns(cursor, merged, whole=False)
-    own = merged.formed.after[: -len(merged.formed.form.added)] if creates else merged.brought
+    own = merged.formed.after[: -len(merged.formed.mode.added)] if creates else merged.brought
     for column in own:
         if same_name(column.name) not in there and not column.is_pk:
             check()

@@ -18,8 +18,8 @@ from consumer.model.names import TableName, same_names
 from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
-from consumer.sink.mysql.statements.forms import formed_statements, merged_of
 from consumer.sink.mysql.statements.merged import Merged
+from consumer.sink.mysql.statements.table_modes import formed_statements, merged_of
 from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
 from consumer.sink.mysql.tables.indexes import table_indexes
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from consumer.errors import ConsumerError
 from consumer.model.actions import Action
-from consumer.model.check import Forms
+from consumer.model.check import Modes
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.forms import SOURCE, Form, source_of
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.model.table_modes import SOURCE, TableMode, source_of
 from consumer.model.targets import Naming
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import action_of
@@ -20,39 +20,39 @@ from consumer.target import LoadRequest, Only, Sink
 from consumer.verify.known import Known
 
 
-def added_places(form: Form | None, target: LoadTarget) -> Mapping[int, int]:
+def added_places(mode: TableMode | None, target: LoadTarget) -> Mapping[int, int]:
     """By position in the target, which of the columns that the form adds is there."""
-    usual = {} if form is None else {same_name(form.name(usual)): at for at, usual in enumerate(form.usual)}
+    usual = {} if mode is None else {same_name(mode.name(usual)): at for at, usual in enumerate(mode.usual)}
     named = ((position, usual.get(same_name(column.name))) for position, column in enumerate(target.columns))
     return {position: at for position, at in named if at is not None}
 
 
-def upstream_key(form: Form | None, target: LoadTarget) -> tuple[int, ...]:
+def upstream_key(mode: TableMode | None, target: LoadTarget) -> tuple[int, ...]:
     """The positions in the target of upstream's key."""
-    added = added_places(form, target)
+    added = added_places(mode, target)
     return tuple(position for position in target.key if position not in added)
 
 
-def known_now(form: Form | None, target: LoadTarget, columns: Iterable[Column]) -> Known:
+def known_now(mode: TableMode | None, target: LoadTarget, columns: Iterable[Column]) -> Known:
     """What rows have as the table is now, where upstream's has `columns`. What upstream's does not have is NULL: it is
     of other tables that are merged with it."""
-    if form is None:
+    if mode is None:
         return Known.now(target.columns)
-    added = added_places(form, target)
-    called = {same_name(form.called(column.name)): column.name for column in columns if form.keeps(column.name)}
+    added = added_places(mode, target)
+    called = {same_name(mode.called(column.name)): column.name for column in columns if mode.keeps(column.name)}
     names = tuple(called.get(same_name(column.name), "") for column in target.columns)
     names = tuple("" if position in added else name for position, name in enumerate(names))
-    foreign = {n: None for n, name in enumerate(names) if not name and n not in added and form.merges}
+    foreign = {n: None for n, name in enumerate(names) if not name and n not in added and mode.merges}
     return Known(names, (True,) * len(names), foreign)
 
 
-def forms_of(form: Form | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Forms | None:
+def forms_of(mode: TableMode | None, target: LoadTarget, statements: Sequence[SchemaFile]) -> Modes | None:
     """What the buckets must know of the table's form; `statements` are those that it has seen."""
-    if form is None:
+    if mode is None:
         return None
-    emptied = [file for file in statements if action_of(file) is Action.TRUNCATE_TABLE] if form.keeps_ended else []
+    emptied = [file for file in statements if action_of(file) is Action.TRUNCATE_TABLE] if mode.keeps_ended else []
     ends = tuple((file.version, str(file.name)) for file in sorted(emptied, key=lambda file: file.version))
-    return Forms(form.kind, upstream_key(form, target), added_places(form, target), ends)
+    return Modes(mode.kind, upstream_key(mode, target), added_places(mode, target), ends)
 
 
 Request = Callable[[LoadRequest], LoadTarget | ConsumerError]
@@ -78,10 +78,10 @@ def merged_with(table: TableName, naming: Naming, there: Iterable[TableName]) ->
     return [name for name in there if naming.merges(name) and naming.target(name).folded == own]
 
 
-def own_rows(sink: Sink, form: Form, target: LoadTarget, tables: Iterable[TableName]) -> Only:
+def own_rows(sink: Sink, mode: TableMode, target: LoadTarget, tables: Iterable[TableName]) -> Only:
     """The rows of the target that are of its table, and those that are of none of `tables`, which it is merged with."""
-    at = form.usual.index(SOURCE)
-    position = next(position for position, added in added_places(form, target).items() if added == at)
+    at = mode.usual.index(SOURCE)
+    position = next(position for position, added in added_places(mode, target).items() if added == at)
     others = {source_of(name) for name in tables} - {source_of(target.table)}
     strange = (value for value in sink.values(target, position) if value not in others)
     return Only(position, tuple(sorted({source_of(target.table), *strange})))

@@ -1,4 +1,4 @@
-"""Lines that cannot be decoded, set aside. A block that is refused is halved until its bad lines are alone; blocks
+"""Lines that cannot be decoded, quarantined. A block that is refused is halved until its bad lines are alone; blocks
 without any never come here."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, RowFile
 from consumer.codec.windows import windowed
 from consumer.errors import RowsVary, TableError
-from consumer.model.bad_rows import Aside, BadRow, too_many
+from consumer.model.bad_rows import BadRow, Quarantine, too_many
 from consumer.model.load import FileSlice, FileStat
 from consumer.model.names import MAX_TSO
 
@@ -59,14 +59,20 @@ class _Good:
     rows: BlockRows
 
 
-class SettingAside:
+class Quarantining:
     """Reads the blocks of one slice that are refused as a whole. `line_at` is costly, and asked once; `changes` makes
     those of some rows of a block."""
 
     def __init__(
-        self, aside: Aside, piece: FileSlice, file: RowFile, line_at: Callable[[int], int], changes: Changes
+        self, quarantined: Quarantine, piece: FileSlice, file: RowFile, line_at: Callable[[int], int], changes: Changes
     ) -> None:
-        self._aside, self._piece, self._file, self._line_at, self._changes = aside, piece, file, line_at, changes
+        self._quarantined, self._piece, self._file, self._line_at, self._changes = (
+            quarantined,
+            piece,
+            file,
+            line_at,
+            changes,
+        )
         self._line = 0
         """The number of the next block's first line, 0 while nobody wants it."""
         self._latest: int | None = None
@@ -83,7 +89,9 @@ class SettingAside:
 
     def takes(self, error: TableError) -> bool:
         """Whether a line that `error` is about is bad; else the whole load must be planned in another way."""
-        return is_of_line(error) and (not isinstance(error, RowsVary) or (self._aside.uneven and bool(error.absent)))
+        return is_of_line(error) and (
+            not isinstance(error, RowsVary) or (self._quarantined.uneven and bool(error.absent))
+        )
 
     def placed(self, error: TableError, block: Block) -> TableError:
         """`error` of the block with its line in the file."""
@@ -108,7 +116,7 @@ class SettingAside:
             tables: list[pa.Table] = []
             bad = list(self._refused(block, part, inside, origin, tables))
             ordinal += count
-            yield pa.concat_tables(tables) if tables else None, replace(stat, aside=tuple(bad))
+            yield pa.concat_tables(tables) if tables else None, replace(stat, quarantined=tuple(bad))
         if self._line:
             self._line += self._file.ends.count(block.text)
 
@@ -158,7 +166,7 @@ class SettingAside:
                 line = part.lines[(error.line or _FIRST) - _FIRST]
                 exact = part.rows.exact is not None and bool(part.rows.exact[chosen[0]])
                 ts = int(part.rows.ts[chosen[0]]) if exact else 0
-                yield self._set_aside(block, line, error, ts)
+                yield self._quarantine(block, line, error, ts)
                 return
             for half in np.array_split(chosen, 2):
                 flags = np.zeros_like(which)
@@ -180,18 +188,18 @@ class SettingAside:
             # A time alone is no proof that the row is there already: digits can be what is damaged.
             if own.ts <= window.after and (passed or self._latest is not None):
                 return replace(none, dropped=1)
-            if own.ts > window.upto:
+            if own.ts > window.end:
                 return replace(none, next_ts=own.ts)
-            aside = self._set_aside(block, bad.line, bad.error, own.ts if own.exact else 0)
+            quarantined = self._quarantine(block, bad.line, bad.error, own.ts if own.exact else 0)
             if own.ts <= window.after:
-                return replace(none, aside=(aside,))
+                return replace(none, quarantined=(quarantined,))
             coarse = 0 if own.exact else own.ts
-            return replace(none, first_ts=own.ts, last_ts=own.ts, coarse_aside=coarse, aside=(aside,))
+            return replace(none, first_ts=own.ts, last_ts=own.ts, coarse_quarantined=coarse, quarantined=(quarantined,))
         if passed:
             return replace(none, dropped=1)
         if least > self._upto:
             return replace(none, next_ts=least)
-        return replace(none, aside=(self._set_aside(block, bad.line, bad.error, 0),))
+        return replace(none, quarantined=(self._quarantine(block, bad.line, bad.error, 0),))
 
     def _begin(self, rows: BlockRows) -> tuple[int, bool]:
         """The time of the first of some rows, and whether that is below the window."""
@@ -202,20 +210,20 @@ class SettingAside:
 
     @property
     def _upto(self) -> int:
-        return max(self._piece.exact.upto, self._piece.coarse.upto)
+        return max(self._piece.exact.end, self._piece.coarse.end)
 
-    def _set_aside(self, block: Block, line: _Line, error: TableError, commit_ts: int) -> BadRow:
+    def _quarantine(self, block: Block, line: _Line, error: TableError, commit_ts: int) -> BadRow:
         number = self._first_line(block) + line.number
         path = self._piece.path
         name = hashlib.blake2b(f"{path}\n{number}\n".encode() + line.text, digest_size=16).hexdigest()
-        if self._aside.known is not None and name not in self._aside.known:
+        if self._quarantined.known is not None and name not in self._quarantined.known:
             error.line = number
             raise error
         row = BadRow(name, error.message, path, number, line.offset, commit_ts=commit_ts, raw=line.text)
         self._found.append(row)
         self._bytes += len(line.text)
-        if len(self._found) > self._aside.most or self._bytes > MOST_BYTES:
-            raise too_many(self._aside.most, row)
+        if len(self._found) > self._quarantined.most or self._bytes > MOST_BYTES:
+            raise too_many(self._quarantined.most, row)
         return row
 
     def _first_line(self, block: Block) -> int:

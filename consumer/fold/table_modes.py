@@ -14,9 +14,9 @@ from consumer.codec.registry import protocol_of
 from consumer.fold.identity import first_of_equal, key_codes, last_of, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import FileChanges, fold_keyless
-from consumer.model.forms import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, FormKind, source_of
 from consumer.model.load import Forming, LoadTask
 from consumer.model.names import LOGICAL_BITS, MAX_TSO
+from consumer.model.table_modes import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, ModeKind, source_of
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray
 _INSERT, _UPDATE, _DELETE, _OLD = range(4)
@@ -31,9 +31,9 @@ def fold(changes: pa.Table, task: LoadTask, final: bool) -> pa.Table:
 
 def folded(changes: pa.Table, task: LoadTask, key: Sequence[int], final: bool = True) -> pa.Table:
     """`fold` of rows with the values of upstream's key in the columns `key`. Raises CannotBeExact."""
-    kind = None if task.forming is None else task.forming.form.kind
-    if kind in (FormKind.APPEND, FormKind.HISTORY):
-        of_all = _every_change if kind is FormKind.APPEND else _last_of_moments
+    kind = None if task.forming is None else task.forming.mode.kind
+    if kind in (ModeKind.APPEND, ModeKind.HISTORY):
+        of_all = _every_change if kind is ModeKind.APPEND else _last_of_moments
         return of_all(changes, key) if final and changes.num_rows else changes
     return fold_keyed(changes, key, final, task.parts, protocol_of(task.dialect).commit_ts)
 
@@ -49,7 +49,7 @@ def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
     forming = task.forming
     if forming is None:
         return changes
-    if forming.form.kind is FormKind.HISTORY:
+    if forming.mode.kind is ModeKind.HISTORY:
         return _versions(changes, task, forming)
     return _rows(changes, task, forming)
 
@@ -57,7 +57,7 @@ def formed(changes: pa.Table, task: LoadTask) -> pa.Table:
 def added(changes: pa.Table, task: LoadTask) -> list[Values]:
     """The values of the columns that the task's form adds, for finally folded `changes`, of which the values of
     upstream's columns do not matter. Versions of rows have `versions`."""
-    return [_VALUES[usual](changes, task, task.forming) for usual in task.forming.form.usual] if task.forming else []
+    return [_VALUES[usual](changes, task, task.forming) for usual in task.forming.mode.usual] if task.forming else []
 
 
 def _every_change(changes: pa.Table, key: Sequence[int]) -> pa.Table:
@@ -99,7 +99,7 @@ def _kinds(changes: pa.Table) -> Ints:
 
 
 def _rows(changes: pa.Table, task: LoadTask, forming: Forming) -> pa.Table:
-    puts = np.ones(changes.num_rows, np.bool_) if forming.form.keeps_ended else changes.column("put").to_numpy()
+    puts = np.ones(changes.num_rows, np.bool_) if forming.mode.keeps_ended else changes.column("put").to_numpy()
     return _written(changes, puts, added(changes, task), task, forming)
 
 

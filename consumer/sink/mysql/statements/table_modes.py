@@ -12,9 +12,9 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.clock import zone_of
 from consumer.model.columns import Column, Family
-from consumer.model.forms import FormedDdl
 from consumer.model.names import by_name, literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import FormedDdl
 from consumer.sink.closing import closing
 from consumer.sink.mysql.statements.merged import Merged, merged_statements, times_stay
 from consumer.sink.mysql.tables.types import column_type
@@ -30,21 +30,21 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
     for column in formed.after:
         if column.labelled and not column.elements:
             raise DdlRefused(f"nothing tells the labels of column {column.name}")
-    if formed.form.merges:
+    if formed.mode.merges:
         return merged_statements(merged_of(step, formed, zone))
     if step.action in CREATE_ACTIONS:
         return [_created(formed, there)]
-    if step.action == Action.TRUNCATE_TABLE and not formed.form.keeps_ended:
+    if step.action == Action.TRUNCATE_TABLE and not formed.mode.keeps_ended:
         return [f"TRUNCATE TABLE {there}"]
     if step.action == Action.TRUNCATE_TABLE:
-        stays = times_stay(formed.after[: -len(formed.form.added)])
+        stays = times_stay(formed.after[: -len(formed.mode.added)])
         return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
     return list(_altered(step, formed, there, zone))
 
 
 def merged_of(step: ApplyDdl, formed: FormedDdl, zone: str) -> Merged:
     """A statement about a table that others are merged with."""
-    said = columns_said(step.file, formed.form, formed.before)
+    said = columns_said(step.file, formed.mode, formed.before)
     return Merged(step, formed, _declared, lambda column: _assigned(step, column, said, zone))
 
 
@@ -64,7 +64,7 @@ def _declared(column: Column) -> str:
 
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
-    said = columns_said(step.file, formed.form, formed.before)
+    said = columns_said(step.file, formed.mode, formed.before)
     before = by_name(formed.before)
     clauses, fills, stayed, same = list[str](), list[str](), set[str](), list[Column]()
     place = "FIRST"
@@ -76,7 +76,7 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
             fills += fill
         else:
             stayed.add(old)
-            same += [column] if column not in formed.form.added else []
+            same += [column] if column not in formed.mode.added else []
             if _declared(before[old]) != _declared(column):
                 clauses.append(f"CHANGE COLUMN {quote(before[old].name)} {_declared(column)}")
         place = f"AFTER {quote(column.name)}"
@@ -89,7 +89,7 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
 
 def _old(column: Column, said: Definitions, formed: FormedDdl) -> str | None:
     """The name, in lower case, that the column had before."""
-    return same_name(column.name) if column in formed.form.added else said.old_name(column.name)
+    return same_name(column.name) if column in formed.mode.added else said.old_name(column.name)
 
 
 def _assigned(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> str:

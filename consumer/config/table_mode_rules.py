@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from consumer.config.rule_values import Rules, TableRule
 from consumer.config.table_filter import TableFilter
-from consumer.model.forms import Form, FormKind
 from consumer.model.names import NAME_LIMIT, TableName, same_names
+from consumer.model.table_modes import ModeKind, TableMode
 
 _MIRROR = "mirror"
-_FORMS = (_MIRROR, FormKind.APPEND, FormKind.SOFT_DELETE, FormKind.HISTORY)
+_FORMS = (_MIRROR, ModeKind.APPEND, ModeKind.SOFT_DELETE, ModeKind.HISTORY)
 _KEYS = ("tables", "form", "columns")
 
 
@@ -19,14 +19,14 @@ _KEYS = ("tables", "form", "columns")
 class FormRule(TableRule):
     """`form` is None for a mirror."""
 
-    form: Form | None
+    form: TableMode | None
 
     def __str__(self) -> str:
         return f"{', '.join(self.tables)} = {self.form or _MIRROR}"
 
 
 class FormRules(Rules[FormRule]):
-    def of(self, table: TableName, case_sensitive: bool) -> Form | None:
+    def of(self, table: TableName, case_sensitive: bool) -> TableMode | None:
         """The form of `table`, None for a mirror."""
         found = next(iter(self.fitting(table, case_sensitive)), None)
         return None if found is None else found.form
@@ -73,20 +73,22 @@ def _checked(rules: Sequence[str]) -> tuple[str, ...]:
     return tuple(rules)
 
 
-def _form(kind: object, columns: Mapping[str, object]) -> Form | None:
+def _form(kind: object, columns: Mapping[str, object]) -> TableMode | None:
     if kind not in _FORMS:
         raise ValueError(f"form {kind!r} is not known; give {', '.join(_FORMS)}")
     if kind == _MIRROR:
         if columns:
             raise ValueError("a mirror has no columns of its own to name")
         return None
-    usual = Form(FormKind(str(kind))).usual
+    usual = TableMode(ModeKind(str(kind))).usual
     for name, own in columns.items():
         if name not in usual:
             raise ValueError(f"{name} is no column that the form {kind} adds; it adds {', '.join(usual)}")
         if not isinstance(own, str) or not own or len(own) > NAME_LIMIT or own != own.rstrip():
             raise ValueError(f"the name of {name} must be a text of 1 to {NAME_LIMIT} characters, no blank at its end")
-    found = Form(FormKind(str(kind)), tuple(sorted((name, str(own)) for name, own in columns.items() if own != name)))
+    found = TableMode(
+        ModeKind(str(kind)), tuple(sorted((name, str(own)) for name, own in columns.items() if own != name))
+    )
     names = [column.name for column in found.added]
     if len(same_names(names)) < len(names):
         raise ValueError(f"two columns of the form {kind} have one name: {', '.join(names)}")

@@ -1,4 +1,4 @@
-"""Rows that loads have set aside: kept as letters first, then recorded with the load."""
+"""Rows that loads have quarantined: kept as letters first, then recorded with the load."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from consumer.pipeline.refused_rows import placed
 def behind(load: LoadRows, outcome: LoadOutcome) -> LoadOutcome:
     """`outcome` without bad lines that do not tell their time, and are from behind the statement that ends the load, by
     their folders: they count for the table as the statement leaves it, so the next load reads their files again."""
-    if not any(stat.aside for stat in outcome.files):
+    if not any(stat.quarantined for stat in outcome.files):
         return outcome
     versions = {planned.file.path: planned.file.folder.version for planned in load.files}
 
     def without_them(stat: FileStat) -> FileStat:
-        if load.window.upto > versions[stat.path] or all(row.commit_ts for row in stat.aside):
+        if load.window.end > versions[stat.path] or all(row.commit_ts for row in stat.quarantined):
             return stat
-        told = tuple(row for row in stat.aside if row.commit_ts)
+        told = tuple(row for row in stat.quarantined if row.commit_ts)
         # Of a table with no key they are recorded already. Rows with milliseconds have a time, which is not recorded.
-        counted = stat.aside if stat.coarse_ts or stat.coarse_aside or not outcome.task.target.key else told
-        return replace(stat, aside=counted, next_ts=load.window.upto + 1)
+        counted = stat.quarantined if stat.coarse_ts or stat.coarse_quarantined or not outcome.task.target.key else told
+        return replace(stat, quarantined=counted, next_ts=load.window.end + 1)
 
     return replace(outcome, files=tuple(map(without_them, outcome.files)))
 
@@ -38,45 +38,45 @@ def keep(context: RoundContext, load: LoadRows, outcome: LoadOutcome) -> dict[st
     """Write the letters of a load, before anything says that its rows are read. What to record of them. Raises
     TooManyBadRows, and what the letters' folder meets."""
     table, letters = outcome.table, context.ports.letters
-    if not outcome.aside or letters is None:
+    if not outcome.quarantined or letters is None:
         return {}
     _check(table, outcome, context)
     versions = {planned.file.path: planned.file.folder.version for planned in load.files}
-    rows = [replace(row, version=versions.get(row.path, 0)) for row in outcome.aside.values()]
+    rows = [replace(row, version=versions.get(row.path, 0)) for row in outcome.quarantined.values()]
     rows = [replace(row, letter=letters.path(table, row)) for row in rows]
-    context.ledger.patiently("keep rows that are set aside", partial(letters.put, table, rows))
+    context.ledger.patiently("keep rows that are quarantined", partial(letters.put, table, rows))
     return {row.id: row for row in rows}
 
 
 def _check(table: TableName, outcome: LoadOutcome, context: RoundContext) -> None:
-    aside, known = outcome.task.target.aside, context.progress.bad_rows.get(table, {})
-    if aside is not None and len(known.keys() | outcome.aside.keys()) > aside.most:
-        error: TooManyBadRows = too_many(aside.most, next(reversed(outcome.aside.values())))
+    quarantined, known = outcome.task.target.quarantined, context.progress.bad_rows.get(table, {})
+    if quarantined is not None and len(known.keys() | outcome.quarantined.keys()) > quarantined.most:
+        error: TooManyBadRows = too_many(quarantined.most, next(reversed(outcome.quarantined.values())))
         error.table = str(table)
         raise error
 
 
 def of_task(context: RoundContext, task: LoadTask, rows: Sequence[BadRow]) -> LoadOutcome:
     """An outcome of nothing but bad rows."""
-    outcome = LoadOutcome(task, (), (Receipt(puts=0, deletes=0, aside=tuple(rows)),))
+    outcome = LoadOutcome(task, (), (Receipt(puts=0, deletes=0, quarantined=tuple(rows)),))
     return placed(outcome, context.ports.reader.range_reader())
 
 
 def without(context: RoundContext, outcome: LoadOutcome, error: TableError) -> LoadOutcome | None:
     """`outcome` without the rows that the target refused when they were to be published; None where the table stops."""
     target = outcome.task.target
-    if target.aside is None or not isinstance(error, RowRefused) or not (error.of_data and error.rows):
+    if target.quarantined is None or not isinstance(error, RowRefused) or not (error.of_data and error.rows):
         return None
     refused = tuple(refused_row(reason, row, put, bool(target.key)) for row, put, reason in error.rows)
-    receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, aside=refused))
+    receipts = (*outcome.receipts, Receipt(puts=-len(refused), deletes=0, quarantined=refused))
     left_out = outcome.left_out | {row for row, _, _ in error.rows}
     return placed(replace(outcome, receipts=receipts, left_out=left_out), context.ports.reader.range_reader())
 
 
 def tell(context: RoundContext, done: Sequence[LoadOutcome]) -> None:
-    """A note of each table with rows that were set aside."""
+    """A note of each table with rows that were quarantined."""
     for outcome in done:
-        if found := list(outcome.aside.values()):
+        if found := list(outcome.quarantined.values()):
             what = "1 row was" if len(found) == 1 else f"{len(found)} rows were"
             text = f"{outcome.table}: {what} quarantined; the first: {first_of(found)}"
             context.tell(Note(NoteKind.BAD_ROWS, text, outcome.table, len(found)))

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from consumer.codec.batches import META, Ints, change_schema
-from consumer.fold.forms import added, next_changes, times, versions
 from consumer.fold.identity import key_codes
-from consumer.model.check import CheckTask, Forms
-from consumer.model.forms import FormKind
+from consumer.fold.table_modes import added, next_changes, times, versions
+from consumer.model.check import CheckTask, Modes
 from consumer.model.names import MAX_TSO
+from consumer.model.table_modes import ModeKind
 from consumer.target import Comparer
 
 Added = Sequence["pa.Array | pa.ChunkedArray"]
@@ -23,47 +23,47 @@ Added = Sequence["pa.Array | pa.ChunkedArray"]
 def formed_eras(task: CheckTask, eras: Mapping[int, pa.Table], comparer: Comparer) -> Mapping[int, pa.Table]:
     """`eras` have the finally folded changes of each era, with the values of upstream's columns in their normal form;
     what comes has those that the form adds too. In a form that keeps rows that ended each row is a put."""
-    forms = task.forms
-    if forms is None or not eras:
+    modes = task.modes
+    if modes is None or not eras:
         return eras
     values: dict[int, Added]
-    match forms.kind:
-        case FormKind.HISTORY:
-            eras, values = _versions(eras, forms)
-        case FormKind.SOFT_DELETE:
-            values = {number: [times(_end_times(rows, forms))] for number, rows in eras.items()}
+    match modes.kind:
+        case ModeKind.HISTORY:
+            eras, values = _versions(eras, modes)
+        case ModeKind.SOFT_DELETE:
+            values = {number: [times(_end_times(rows, modes))] for number, rows in eras.items()}
         case _:
             values = {number: added(rows, task.eras[number].task) for number, rows in eras.items()}
-            if forms.ends:
-                eras, values = _with_ends(eras, values, forms)
+            if modes.ends:
+                eras, values = _with_ends(eras, values, modes)
     return {number: _valued(task, rows, values[number], comparer) for number, rows in eras.items()}
 
 
-def _versions(eras: Mapping[int, pa.Table], forms: Forms) -> tuple[dict[int, pa.Table], dict[int, Added]]:
+def _versions(eras: Mapping[int, pa.Table], modes: Modes) -> tuple[dict[int, pa.Table], dict[int, Added]]:
     """The rows that came, each up to the next change of its key or to a statement that ended all rows."""
     found, values = dict[int, pa.Table](), dict[int, Added]()
-    for number, rows, ts, until, ends in _followed(eras, forms):
+    for number, rows, ts, until, ends in _followed(eras, modes):
         came = rows.column("put").to_numpy()
         found[number] = rows.filter(pa.array(came))
         values[number] = versions(ts[came], np.minimum(until, ends)[came])
     return found, values
 
 
-def _end_times(rows: pa.Table, forms: Forms) -> Ints:
+def _end_times(rows: pa.Table, modes: Modes) -> Ints:
     """When each row ended: by its own change, or by the first statement behind it; 0 for never."""
     put, ts = rows.column("put").to_numpy(), rows.column("ts").to_numpy()
-    ends = _first_end(ts, forms)
+    ends = _first_end(ts, modes)
     return np.where(put, np.where(ends == MAX_TSO, 0, ends), ts)
 
 
 def _with_ends(
-    eras: Mapping[int, pa.Table], values: Mapping[int, Added], forms: Forms
+    eras: Mapping[int, pa.Table], values: Mapping[int, Added], modes: Modes
 ) -> tuple[dict[int, pa.Table], dict[int, Added]]:
     """With a row that is gone for each one that was there when a statement ended all of them."""
     found, more = dict[int, pa.Table](), dict[int, Added]()
-    statements = np.array([version for version, _ in forms.ends], np.int64)
-    names = pa.array([name for _, name in forms.ends], pa.large_string())
-    for number, rows, _, until, ends in _followed(eras, forms):
+    statements = np.array([version for version, _ in modes.ends], np.int64)
+    names = pa.array([name for _, name in modes.ends], pa.large_string())
+    for number, rows, _, until, ends in _followed(eras, modes):
         ended = rows.column("put").to_numpy() & (ends < until)
         gone, at = rows.filter(pa.array(ended)), ends[ended]
         version = pa.array(at).cast(pa.large_string())
@@ -74,37 +74,37 @@ def _with_ends(
     return found, more
 
 
-def _followed(eras: Mapping[int, pa.Table], forms: Forms) -> Iterator[tuple[int, pa.Table, Ints, Ints, Ints]]:
+def _followed(eras: Mapping[int, pa.Table], modes: Modes) -> Iterator[tuple[int, pa.Table, Ints, Ints, Ints]]:
     """Each era's number and rows; of each row its commit-ts, that of the next change of its key, and the first
     statement behind it that ended all rows; MAX_TSO for none."""
     numbers, begin = sorted(eras), 0
-    codes, _ = key_codes([_of_all(eras, numbers, f"c{position}") for position in forms.key])
+    codes, _ = key_codes([_of_all(eras, numbers, f"c{position}") for position in modes.key])
     ts, put = (_of_all(eras, numbers, name).to_numpy() for name in ("ts", "put"))
-    until, ends = next_changes(codes, ts, put), _first_end(ts, forms)
+    until, ends = next_changes(codes, ts, put), _first_end(ts, modes)
     for number in numbers:
         of_era = slice(begin, begin := begin + eras[number].num_rows)
         yield number, eras[number], ts[of_era], until[of_era], ends[of_era]
 
 
-def _first_end(ts: Ints, forms: Forms) -> Ints:
+def _first_end(ts: Ints, modes: Modes) -> Ints:
     """The first statement that ended rows at or behind each commit-ts, MAX_TSO for none."""
-    versions = np.array([version for version, _ in forms.ends] + [MAX_TSO], np.int64)
+    versions = np.array([version for version, _ in modes.ends] + [MAX_TSO], np.int64)
     return versions[np.searchsorted(versions, ts, side="left")]
 
 
 def _valued(task: CheckTask, rows: pa.Table, values: Added, comparer: Comparer) -> pa.Table:
-    forms, schema = task.forms, change_schema(task.target)
-    assert forms is not None
+    modes, schema = task.modes, change_schema(task.target)
+    assert modes is not None
     kinds = schema.types[META:]
     raw = [pa.nulls(rows.num_rows, kind) for kind in kinds]
-    for position, at in forms.added.items():
+    for position, at in modes.added.items():
         raw[position] = _together(values[at]).cast(kinds[position])
-    normal = comparer.expected(pa.table(raw, names=schema.names[META:])) if forms.added else rows
-    for position in forms.added:
+    normal = comparer.expected(pa.table(raw, names=schema.names[META:])) if modes.added else rows
+    for position in modes.added:
         rows = _with(rows, f"c{position}", normal.column(f"c{position}"))
         if task.mending:
             rows = _with(rows, f"r{position}", pa.chunked_array([raw[position]]))
-    if forms.kind in (FormKind.CHOSEN, FormKind.MERGE):
+    if modes.kind in (ModeKind.CHOSEN, ModeKind.MERGE):
         return rows
     return _with(rows, "put", pa.chunked_array([np.ones(rows.num_rows, np.bool_)]))
 

@@ -10,7 +10,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 
 
-class FormKind(enum.StrEnum):
+class ModeKind(enum.StrEnum):
     APPEND = "append"
     """Each change is a row of its own."""
     SOFT_DELETE = "soft-delete"
@@ -28,38 +28,38 @@ VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 SOURCE = "_source"
 
 _ADDED = {
-    FormKind.APPEND: (
+    ModeKind.APPEND: (
         Column(OP, "CHAR", length=1, nullable=False, is_pk=True),
         Column(COMMIT_TS, "BIGINT", unsigned=True, nullable=False, is_pk=True),
         Column(TABLE, "VARCHAR", length=129),
         Column(VERSION, "BIGINT", unsigned=True),
     ),
-    FormKind.SOFT_DELETE: (Column(DELETED_AT, "DATETIME", scale=6),),
-    FormKind.HISTORY: (
+    ModeKind.SOFT_DELETE: (Column(DELETED_AT, "DATETIME", scale=6),),
+    ModeKind.HISTORY: (
         Column(VALID_FROM, "DATETIME", scale=6),
         Column(VALID_TO, "DATETIME", scale=6),
         Column(IS_CURRENT, "TINYINT", length=1),
         Column(COMMIT_TS, "BIGINT", unsigned=True, nullable=False, is_pk=True),
     ),
-    FormKind.CHOSEN: (),
-    FormKind.MERGE: (Column(SOURCE, "VARCHAR", length=129, nullable=False, is_pk=True),),
+    ModeKind.CHOSEN: (),
+    ModeKind.MERGE: (Column(SOURCE, "VARCHAR", length=129, nullable=False, is_pk=True),),
 }
 """The columns that each form adds, under their usual names. Those of a key make one with upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class TableMode:
     """`names` are those of the added columns that are not the usual ones: usual and own, sorted. `chosen` are
     upstream's columns that the table has, None for all."""
 
-    kind: FormKind
+    kind: ModeKind
     names: tuple[tuple[str, str], ...] = ()
     chosen: Chosen | None = None
 
     @property
     def merges(self) -> bool:
         """Whether upstream's rows are kept as they are, beside those of other tables."""
-        return self.kind is FormKind.MERGE
+        return self.kind is ModeKind.MERGE
 
     def __str__(self) -> str:
         names = ", ".join(f"{usual} as {own}" for usual, own in self.names)
@@ -69,7 +69,7 @@ class Form:
     @property
     def keeps_ended(self) -> bool:
         """Whether rows stay that upstream has no more."""
-        return self.kind in (FormKind.APPEND, FormKind.SOFT_DELETE, FormKind.HISTORY)
+        return self.kind in (ModeKind.APPEND, ModeKind.SOFT_DELETE, ModeKind.HISTORY)
 
     @property
     def usual(self) -> tuple[str, ...]:
@@ -105,12 +105,12 @@ class FormedDdl:
     """A statement about a table of a form: the columns of the target's table `before` (of a CREATE TABLE: none) and
     `after` it, the added ones at their end. Its primary key are those with `is_pk`."""
 
-    form: Form
+    mode: TableMode
     before: tuple[Column, ...]
     after: tuple[Column, ...]
 
     @property
     def key(self) -> tuple[str, ...]:
         """Upstream's key."""
-        added = {column.name for column in self.form.added}
+        added = {column.name for column in self.mode.added}
         return tuple(column.name for column in self.after if column.is_pk and column.name not in added)

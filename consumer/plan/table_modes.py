@@ -18,8 +18,8 @@ from consumer.model.columns import Column
 from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
 from consumer.model.files import SchemaFile
-from consumer.model.forms import Form, FormedDdl
 from consumer.model.names import TableName, same_name, same_names
+from consumer.model.table_modes import FormedDdl, TableMode
 from consumer.model.targets import Naming
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
@@ -53,39 +53,39 @@ class Executed(Protocol):
     def shapes(self) -> Callable[[SchemaFile], tuple[Shape, Shape]] | None: ...
 
 
-def form_columns(form: Form, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
+def form_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
     """The columns of the target's table of `table`: those of `columns` that rows have, with ``is_pk`` for upstream's
     key, and those that `form` adds. Raises CannotBeExact."""
     unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
     key = {column.name for column in columns if column.is_pk}.union(*unique)
-    rules = "the route" if form.merges else "[consumer.forms]"
+    rules = "the route" if mode.merges else "[consumer.forms]"
     if not key:
         raise CannotBeExact(
-            f"it has no key, so nothing tells a change from the same change sent again, and the form {form} needs that",
+            f"it has no key, so nothing tells a change from the same change sent again, and the form {mode} needs that",
             hint=f"give the table a primary key upstream, or leave it out of {rules}",
             table=str(table),
         )
-    if form.merges and "." in table.database + table.table:
+    if mode.merges and "." in table.database + table.table:
         raise CannotBeExact(
             "its name has a dot, and in a merged table the names of two tables could be one text then",
             hint="leave it out of the route",
             table=str(table),
         )
-    chosen = form.chosen or Chosen()
+    chosen = mode.chosen or Chosen()
     if lost := next((column.name for column in columns if column.name in key and not chosen.keeps(column.name)), None):
         raise CannotBeExact(
             f"[[consumer.columns]] leaves its column {lost} out, which is one of its key",
             hint="keep the columns of the key, or leave the table out of the rule or of the replica (--tables)",
             table=str(table),
         )
-    added = form.added
+    added = mode.added
     taken = same_names(column.name for column in added)
     called = [chosen.name(column.name) for column in columns if chosen.keeps(column.name)]
     if (clash := next((name for name in called if same_name(name) in taken), None)) is not None:
         raise CannotBeExact(
-            f"its column {clash} has the name of one that the form {form} adds",
+            f"its column {clash} has the name of one that the form {mode} adds",
             hint="give the added column another name: "
-            + ("merge in its [[consumer.routes]]" if form.merges else _renaming(form, clash)),
+            + ("merge in its [[consumer.routes]]" if mode.merges else _renaming(mode, clash)),
             table=str(table),
         )
     if twice := [name for name, count in Counter(map(same_name, called)).items() if count > 1]:
@@ -109,28 +109,28 @@ def stored_columns(columns: Sequence[Column], shape: Shape) -> Iterator[Column]:
 def formed(statement: Executed) -> FormedDdl | None:
     """What the statement does to a table of a form; None for a mirror, and for what means the same for all forms.
     Raises DdlRefused, without the statement's text."""
-    file, form = statement.file, statement.naming.form(statement.file.name)
-    if form is not None and form.merges and statement.action in _REMOVING:
-        return FormedDdl(form, (), form.added)
-    if form is None or statement.action in _AS_WRITTEN or statement.shapes is None:
+    file, mode = statement.file, statement.naming.mode(statement.file.name)
+    if mode is not None and mode.merges and statement.action in _REMOVING:
+        return FormedDdl(mode, (), mode.added)
+    if mode is None or statement.action in _AS_WRITTEN or statement.shapes is None:
         return None
     before, after = statement.shapes(file)
     creates, columns = statement.action in CREATE_ACTIONS, statement.columns_before
     if not creates and columns is None:
-        raise DdlRefused(f"nothing tells what the table was before, which has the form {form} in the target")
-    if form.chosen is not None:
-        _check_chosen(form.chosen, file, () if creates or columns is None else columns, creates)
+        raise DdlRefused(f"nothing tells what the table was before, which has the form {mode} in the target")
+    if mode.chosen is not None:
+        _check_chosen(mode.chosen, file, () if creates or columns is None else columns, creates)
     try:
         found = FormedDdl(
-            form,
-            () if creates or columns is None else form_columns(form, file.name, columns, before),
-            form_columns(form, file.name, file.columns, after),
+            mode,
+            () if creates or columns is None else form_columns(mode, file.name, columns, before),
+            form_columns(mode, file.name, file.columns, after),
         )
     except CannotBeExact as error:
         raise DdlRefused(error.message, hint=error.hint) from error
     if not creates and _moves_key(found, file):
-        raise DdlRefused(f"it changes the key, by which a table of the form {form} finds its rows")
-    if not creates and form.merges:
+        raise DdlRefused(f"it changes the key, by which a table of the form {mode} finds its rows")
+    if not creates and mode.merges:
         _check_columns(found, file)
     return found
 
@@ -154,9 +154,9 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
 
 def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
     """Other tables have the columns of a merged one too, and not at the same time as this one."""
-    said = columns_said(file, found.form, found.before)
+    said = columns_said(file, found.mode, found.before)
     before = {same_name(column.name): column for column in found.before}
-    for column in found.after[: -len(found.form.added)]:
+    for column in found.after[: -len(found.mode.added)]:
         old = before.get(said.old_name(column.name) or "")
         if old is None:
             continue
@@ -175,13 +175,13 @@ def check_beside(statement: Executed) -> None:
     """Raises DdlRefused for a statement that cannot mean beside tables of forms what it means upstream, without its
     text."""
     file, naming, action = statement.file, statement.naming, statement.action
-    if naming.forms is None or action in DATABASE_ACTIONS:
+    if naming.modes is None or action in DATABASE_ACTIONS:
         return
-    own = None if action in (Action.CREATE_VIEW, Action.DROP_VIEW) else naming.form(file.name)
+    own = None if action in (Action.CREATE_VIEW, Action.DROP_VIEW) else naming.mode(file.name)
     _check_merged(statement)
     if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
         source = recovered_table(file) if action == Action.RECOVER_TABLE else statement.old_name
-        other = None if source is None else naming.form(source)
+        other = None if source is None else naming.mode(source)
         if other != own:
             raise DdlRefused(f"{source} is {_said(other)} in the target, and {file.name} {_said(own)}")
     elif own is not None:
@@ -190,7 +190,7 @@ def check_beside(statement: Executed) -> None:
     elif (named := _named(statement)) is not None:
         kind = kind_of(action)
         raise DdlRefused(
-            f"it names {named}, which is {_said(naming.form(named))} in the target, and not what upstream has",
+            f"it names {named}, which is {_said(naming.mode(named))} in the target, and not what upstream has",
             hint="do by hand what the statement should mean there, then: "
             f"{skip_ddl_command(file.name, file.version)}"
             + (f"; or let [consumer.ddl] ignore {kind} for such tables" if kind not in NEVER_IGNORED else ""),
@@ -225,13 +225,13 @@ def _named(statement: Executed) -> TableName | None:
     """Another table of a form that the statement is about."""
     file = statement.file
     others = sorted({*statement.touches, *written_tables(file)}.difference(statement.behind, [file.name]))
-    return next((name for name in others if statement.naming.form(name) is not None), None)
+    return next((name for name in others if statement.naming.mode(name) is not None), None)
 
 
 def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
     """`policy_of`, but for tables of a form, which no statement takes away: a DROP TABLE keeps them under a trash name.
     A TRUNCATE TABLE leaves them where they are, as it is only the end of rows."""
-    if naming.forms is None:
+    if naming.modes is None:
         return policy_of
 
     def policy(action: Action, table: TableName, query: str = "") -> DdlPolicy:
@@ -240,8 +240,8 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
             # A column that another table has brought would be there, and this one's rows without their values.
             lost = found is DdlPolicy.IGNORE and action in _BRINGING
             return DdlPolicy.FAIL if lost else found
-        form = naming.form(table)
-        if form is None or not form.keeps_ended:
+        mode = naming.mode(table)
+        if mode is None or not mode.keeps_ended:
             return found
         if action == Action.DROP_TABLE and found is DdlPolicy.EVOLVE:
             return DdlPolicy.RENAME
@@ -252,20 +252,20 @@ def keeping(policy_of: PolicyOf, naming: Naming) -> PolicyOf:
 
 def recorded(naming: Naming, tables: Iterable[TableName]) -> str:
     """What the progress keeps of the forms of `tables`."""
-    if naming.forms is None:
+    if naming.modes is None:
         return ""
-    found = [[*name, str(form)] for name in sorted(tables) if (form := naming.form(name)) is not None]
+    found = [[*name, str(mode)] for name in sorted(tables) if (mode := naming.mode(name)) is not None]
     return json.dumps(found) if found else ""
 
 
-def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
+def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
     """Raises BadConfig where one of the tables `begun` has another form than the progress has it in, `known`."""
     before: Mapping[TableName, str] = {
-        TableName(database, table).folded: form for database, table, form in json.loads(known or "[]")
+        TableName(database, table).folded: mode for database, table, mode in json.loads(known or "[]")
     }
     for name in begun:
-        form = naming.form(name)
-        was, now = before.get(name.folded, ""), "" if form is None else str(form)
+        mode = naming.mode(name)
+        was, now = before.get(name.folded, ""), "" if mode is None else str(mode)
         if name.table and canonical(was) != canonical(now):
             raise BadConfig(
                 f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
@@ -275,9 +275,9 @@ def check_forms(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
 
 
 def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
-    old_name = columns_said(file, found.form, found.before).old_name
+    old_name = columns_said(file, found.mode, found.before).old_name
     before = same_names(column.name for column in found.before if column.is_pk)
-    added = {column.name for column in found.form.added}
+    added = {column.name for column in found.mode.added}
     key = (column.name for column in found.after if column.is_pk)
     after = {same_name(name) if name in added else old_name(name) for name in key}
     return before != after
@@ -289,14 +289,14 @@ def _labelled(column: Column, shape: Shape) -> Column:
     return replace(column, elements=shape.columns.get(same_name(column.name), Definition()).elements)
 
 
-def _renaming(form: Form, own: str) -> str:
-    usual = next(usual for usual in form.usual if same_name(form.name(usual)) == same_name(own))
+def _renaming(mode: TableMode, own: str) -> str:
+    usual = next(usual for usual in mode.usual if same_name(mode.name(usual)) == same_name(own))
     return f'columns = {{ {usual} = "..." }} in its [[consumer.forms]]'
 
 
-def _said(form: Form | None) -> str:
-    return _text("" if form is None else str(form))
+def _said(mode: TableMode | None) -> str:
+    return _text("" if mode is None else str(mode))
 
 
-def _text(form: str) -> str:
-    return f"of the form {form}" if form else "a mirror"
+def _text(mode: str) -> str:
+    return f"of the form {mode}" if mode else "a mirror"

@@ -1,4 +1,4 @@
-"""Rows that the target refuses, set aside while the others are written. Executor side: no pyspark, no driver code."""
+"""Rows that the target refuses, quarantined while the others are written. Executor side: no pyspark, no driver code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Write = Callable[[pa.Table], Receipt]
 
 
 def write(session: WriteSession, target: LoadTarget, changes: pa.Table) -> list[Receipt]:
-    """`session.write` without the rows that the target refuses, if they may be set aside."""
+    """`session.write` without the rows that the target refuses, if they may be quarantined."""
     return _timed(_Writing(target, partial(session.write, target), divisible=not target.whole), changes)
 
 
@@ -55,10 +55,10 @@ class _Writing:
         self._found: dict[str, BadRow] = {}
 
     def write(self, changes: pa.Table) -> list[Receipt]:
-        if self._target.aside is None:
+        if self._target.quarantined is None:
             return [self._once(changes)]
         receipts = self._written(changes) or [Receipt(puts=0, deletes=0)]
-        return [*receipts[:-1], replace(receipts[-1], aside=tuple(self._found.values()))]
+        return [*receipts[:-1], replace(receipts[-1], quarantined=tuple(self._found.values()))]
 
     def _written(self, changes: pa.Table) -> list[Receipt]:
         while changes.num_rows:
@@ -70,9 +70,9 @@ class _Writing:
                 refused = self._refused(changes, error)
                 if not refused:
                     return self._halved(changes, error)
-                self._set_aside(changes, refused)
-                if self._target.aside is not None:
-                    self._target.aside.check_kept(self._found.values())
+                self._quarantine(changes, refused)
+                if self._target.quarantined is not None:
+                    self._target.quarantined.check_kept(self._found.values())
                 left = ~np.isin(np.arange(changes.num_rows), list(refused))
                 changes = changes.filter(pa.array(left))
         return []
@@ -88,7 +88,7 @@ class _Writing:
     def _halved(self, changes: pa.Table, error: RowRefused) -> list[Receipt]:
         """Where the target does not say which row it refuses: the halves are tried, deletes before puts."""
         if changes.num_rows == 1:
-            self._set_aside(changes, {0: error.message})
+            self._quarantine(changes, {0: error.message})
             return []
         if not self._divisible:
             raise error
@@ -100,7 +100,7 @@ class _Writing:
             halves = changes.slice(0, middle), changes.slice(middle)
         return [receipt for half in halves for receipt in self._written(half)]
 
-    def _set_aside(self, changes: pa.Table, refused: Mapping[int, str]) -> None:
+    def _quarantine(self, changes: pa.Table, refused: Mapping[int, str]) -> None:
         chosen = changes.take(list(refused))
         names, puts = identities(chosen, self._target.key), are_puts(chosen).to_pylist()
         for row, reason, name, put in zip(chosen.to_pylist(), refused.values(), names, puts, strict=True):
@@ -109,5 +109,5 @@ class _Writing:
             ts = row["ts"] if row.get("rank", 1) == 0 else 0
             bad = refused_row(reason, int(name), put, bool(self._target.key), ts, values)
             self._found[bad.id] = bad
-            if self._target.aside is not None and len(self._found) > self._target.aside.most:
-                raise too_many(self._target.aside.most, bad)
+            if self._target.quarantined is not None and len(self._found) > self._target.quarantined.most:
+                raise too_many(self._target.quarantined.most, bad)
