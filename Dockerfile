@@ -1,6 +1,6 @@
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /src
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY consumer ./consumer
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
