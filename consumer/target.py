@@ -19,8 +19,7 @@ from consumer.errors import ConsumerError
 from consumer.model.columns import Column
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
-from consumer.model.owned import OwnedTables
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from consumer.model.user_cache import cache_folder
+from consumer.model.process import cache_folder
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server

@@ -24,12 +24,12 @@ from consumer.app.parts import (
 )
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, LeaseHeld, Retryable
-from consumer.model.commands import forget_command
 from consumer.model.events import Idle, Note, NoteKind, NowDoing, Retrying, RetryPassed
+from consumer.model.hints import forget_command
 from consumer.model.names import TableName
 from consumer.model.result import PlanResult, RunResult
 from consumer.model.texts import count_text
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 from consumer.pipeline.group import Member
 from consumer.pipeline.load_targets import SINGLE_TASK_BYTES
 from consumer.pipeline.manager import ConsumerManager

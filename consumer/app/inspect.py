@@ -17,8 +17,8 @@ from consumer.layout.paths import IndexPath, render
 from consumer.model.events import NowDoing
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress
+from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.notes import notes
 from consumer.plan.retention import Retention

@@ -13,15 +13,13 @@ from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved
 from consumer.model.bad_rows import first_of
-from consumer.model.clock import zone_of
-from consumer.model.consistency import Consistency
 from consumer.model.events import Note, NoteKind, NowDoing, Retrying, RetryPassed
 from consumer.model.files import Listing
 from consumer.model.load import Dialect
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange
 from consumer.model.result import RunResult, TableResult
-from consumer.model.timekeeper import now
+from consumer.model.rules import Consistency
+from consumer.model.times import MAX_TSO, now, zone_of
 from consumer.pipeline.context import Ports
 from consumer.pipeline.group import Member
 from consumer.pipeline.manager import ConsumerManager

@@ -11,14 +11,14 @@ from consumer.config.settings import Settings
 from consumer.config.start_rules import StartRules
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
-from consumer.model.commands import in_a_replay
 from consumer.model.events import Note, NoteKind, NowDoing
 from consumer.model.files import Bounds, Listing
+from consumer.model.hints import in_a_replay
 from consumer.model.load import Dialect
-from consumer.model.names import MAX_TSO, NAME_LIMIT, ms_to_tso, tso_to_ms
+from consumer.model.names import NAME_LIMIT
 from consumer.model.progress import ProgressChange
 from consumer.model.result import RunResult
-from consumer.model.timekeeper import now
+from consumer.model.times import MAX_TSO, ms_to_tso, now, tso_to_ms
 from consumer.ports import Loader, Observer, StorageReader
 
 _SAMPLE = 16

@@ -16,7 +16,7 @@ from consumer.model.files import Bounds, Folder, Listing
 from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange
 from consumer.model.result import RetryResult, TableRetry
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 from consumer.ports import Loader, Observer
 
 _SHOWN = 3

@@ -15,10 +15,10 @@ from consumer.app.parts import goes_with_others, loader_of
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError, JobBroken
 from consumer.model.check import CheckTask, Counted
-from consumer.model.consistency import Consistency
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.result import RunResult
-from consumer.model.timekeeper import now
+from consumer.model.rules import Consistency
+from consumer.model.times import now
 from consumer.pipeline.group import Group, Member
 from consumer.ports import Found, Loader, Moved, Observer, RangeReader, Told, unheard
 from consumer.sink import ONE_AT_A_TIME, commit_together_for

@@ -12,9 +12,9 @@ from consumer.errors import ConsumerError
 from consumer.model.bad_rows import first_of
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
+from consumer.model.naming import naming_from
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.result import StatusResult, TableStatus, UnreadStatus
-from consumer.model.routes import naming_from
 from consumer.pipeline.gone import all_gone
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly

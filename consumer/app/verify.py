@@ -16,11 +16,11 @@ from consumer.config.settings import Settings
 from consumer.config.uri import redact
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
-from consumer.model.durable import put_in_place
 from consumer.model.events import NowDoing
 from consumer.model.names import TableName
+from consumer.model.process import put_in_place
 from consumer.model.progress import Progress
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 from consumer.pipeline.retry import patiently
 from consumer.ports import Loader, Observer
 from consumer.sink import other_for

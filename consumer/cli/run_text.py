@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from consumer.cli.text import out, print_table, table_text, time_text
 from consumer.config.uri import MASK
-from consumer.model.commands import AS_FILES_SHOW, completed, resync_command, retry_command
+from consumer.model.hints import AS_FILES_SHOW, completed, resync_command, retry_command
 from consumer.model.names import TableName, behind_name
 from consumer.model.result import RunResult, TableResult, TableStatus
 from consumer.model.texts import count_text, duration_text

@@ -23,10 +23,10 @@ from consumer.config.settings import Settings
 from consumer.config.spelling import flag_of, follows
 from consumer.config.uri import redact, scrubber
 from consumer.errors import BadConfig, ConsumerError, Interrupted
-from consumer.model.commands import completed
-from consumer.model.consistency import Consistency
 from consumer.model.events import Ended
+from consumer.model.hints import completed
 from consumer.model.result import RunResult
+from consumer.model.rules import Consistency
 from consumer.observe.logs import Log, LogSettings
 from consumer.observe.observer import CommandObserver
 from consumer.observe.troubles import Places

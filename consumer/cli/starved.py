@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumer.errors import Starved
-from consumer.model.lacking import lacking, said
+from consumer.model.process import lacking, said
 
 
 def starved(error: BaseException) -> Starved | None:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from consumer.errors import BadConfig
-from consumer.model.names import MAX_TSO, TableName, tso_to_time
+from consumer.model.names import TableName
 from consumer.model.texts import visible
+from consumer.model.times import MAX_TSO, tso_to_time
 
 MOST_ROWS = 500
 

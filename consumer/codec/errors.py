@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.errors import CannotBeExact, CorruptFile, RowsVary, SchemaDrift
-from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.files import DataFile
+from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.load import FileSlice, LoadTarget
 
 DAMAGED = (

@@ -18,7 +18,7 @@ from consumer.codec.windows import windowed
 from consumer.errors import RowsVary, TableError
 from consumer.model.bad_rows import BadRow, Quarantine, too_many
 from consumer.model.load import FileSlice, FileStat
-from consumer.model.names import MAX_TSO
+from consumer.model.times import MAX_TSO
 
 MOST_BYTES = 64 << 20
 """Of bad lines in one slice: they are held in memory."""

@@ -8,9 +8,9 @@ import pyarrow as pa
 from consumer.codec.batches import PUT, Flags, Origin
 from consumer.codec.rows import BlockRows
 from consumer.fold.late_deletes import without_late_deletes
-from consumer.model.clock import Clock
 from consumer.model.load import LoadTarget
-from consumer.model.shaping import DELETE, INSERT, UPDATE
+from consumer.model.rules import DELETE, INSERT, UPDATE
+from consumer.model.times import Clock
 
 _PUT_AT = 1
 

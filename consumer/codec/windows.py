@@ -12,7 +12,7 @@ from consumer.codec.batches import Flags, Ints
 from consumer.codec.rows import BlockRows
 from consumer.errors import CameLate
 from consumer.model.load import FileSlice, FileStat, LoadTask
-from consumer.model.names import MAX_TSO
+from consumer.model.times import MAX_TSO
 
 
 def windowed(pieces: Sequence[FileSlice], rows: BlockRows, counts: Ints) -> tuple[Flags, list[FileStat]]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from consumer.errors import BadConfig
-from consumer.model.clock import UTC_CLOCK, Clock, zone_of
+from consumer.model.times import UTC_CLOCK, Clock, zone_of
 
 _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2038, 1, 20, tzinfo=UTC)
 """The range of TIMESTAMP."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from consumer.config.rule_values import Rules, TableRule, check_keys, names_just, names_of, rules_of, tables_of
-from consumer.model.chosen import Chosen, in_order
 from consumer.model.names import NAME_LIMIT, TableName, same_names
+from consumer.model.table_modes import Chosen, in_order
 
 _KEYS = ("tables", "include", "exclude", "rename")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from consumer.model.ddl_policy import KINDS
-from consumer.model.shaping import DELETE, INSERT, UPDATE
+from consumer.model.rules import DELETE, INSERT, UPDATE
 
 DML = (INSERT, UPDATE, DELETE)
 _ALTERS = {

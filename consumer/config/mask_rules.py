@@ -20,7 +20,7 @@ from consumer.config.rule_values import (
 from consumer.config.secrets import read_secret
 from consumer.config.uri import REFERENCES
 from consumer.model.names import TableName
-from consumer.model.shaping import Mask, MaskKind, Shaping
+from consumer.model.rules import Mask, MaskKind, Shaping
 
 _KEYS = ("tables", "columns", "mask", "value", "length", "key")
 _NEEDED = {

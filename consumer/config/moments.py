@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from consumer.model.clock import zone_of
-from consumer.model.names import MAX_TSO, ms_to_tso
+from consumer.model.times import MAX_TSO, ms_to_tso, zone_of
 
 _FORM = "give a TSO, or a time as 2006-01-02T15:04:05Z, 2006-01-02T15:04:05+08:00 or '2006-01-02 15:04:05' with --tz"
 

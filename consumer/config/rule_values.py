@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from consumer.config.table_filter import TableFilter, table_filter, whole_name
-from consumer.model.named import NamedTable
 from consumer.model.names import TableName
+from consumer.model.rules import NamedTable
 
 
 @dataclass(frozen=True)

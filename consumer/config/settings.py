@@ -26,16 +26,12 @@ from consumer.config.table_mode_rules import FormRules, form_rules
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
-from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import Dialect
-from consumer.model.named import NamedTables
 from consumer.model.names import TableName
-from consumer.model.routes import Route, naming_of
-from consumer.model.shaping import ShapingOf, unshaped
-from consumer.model.starts import Starts
+from consumer.model.naming import Naming, Route, naming_of
+from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts, unshaped
 from consumer.model.table_modes import ModeKind, TableMode
-from consumer.model.targets import Naming
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]

@@ -13,8 +13,8 @@ from consumer.config.changefeed import FileValues, file_values, nearest
 from consumer.config.rule_values import from_json
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
-from consumer.model.consistency import Consistency
 from consumer.model.names import NAME_LIMIT
+from consumer.model.rules import Consistency
 from consumer.storage.settings import StorageSettings
 
 if TYPE_CHECKING:

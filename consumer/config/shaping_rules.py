@@ -13,7 +13,7 @@ from consumer.config.rule_values import Rules, TableRule, check_keys, names_of, 
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
 from consumer.model.names import TableName
-from consumer.model.shaping import EventFilter, Shaping
+from consumer.model.rules import EventFilter, Shaping
 
 _EXPRESSIONS = {
     "ignore-insert-value-expr": "insert",

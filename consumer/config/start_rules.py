@@ -11,7 +11,7 @@ from consumer.config import moments
 from consumer.config.rule_values import names_just
 from consumer.config.table_filter import TableFilter, table_filter
 from consumer.model.names import TableName
-from consumer.model.starts import NOW, Starts
+from consumer.model.rules import NOW, Starts
 
 _NOW = "now"
 

@@ -10,10 +10,10 @@ from consumer.codec.registry import PROTOCOLS
 from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
 from consumer.errors import BadConfig
-from consumer.model.clock import zone_of
-from consumer.model.consistency import Consistency
-from consumer.model.names import MAX_TSO, NAME_LIMIT
-from consumer.model.routes import Route, routes_of
+from consumer.model.names import NAME_LIMIT
+from consumer.model.naming import Route, routes_of
+from consumer.model.rules import Consistency
+from consumer.model.times import MAX_TSO, zone_of
 from consumer.sink import TARGETS, schemes
 from consumer.storage.settings import StorageSettings
 

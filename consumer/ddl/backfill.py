@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
-from consumer.model.names import tso_to_ms
+from consumer.model.times import tso_to_ms
 
 _NOW = re.compile(r"(current_timestamp|now|localtimestamp|localtime|current_date|curdate)(\(\d?\))?", re.IGNORECASE)
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})

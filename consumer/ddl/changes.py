@@ -16,8 +16,8 @@ from consumer.ddl.references import Role, TableReference
 from consumer.model.actions import TAKING_ACTIONS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.indexes import Charset
 from consumer.model.names import TableName
+from consumer.model.table_definition import Charset
 from consumer.model.table_modes import TableMode
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from consumer.ddl.definitions import ParsedStatement, find_words
 from consumer.ddl.tokens import Edits, TokenKind, Tokens, top_level
 from consumer.errors import DdlRefused
-from consumer.model.indexes import Charset
 from consumer.model.names import same_name
+from consumer.model.table_definition import Charset
 
 TIDB_DEFAULT = Charset("utf8mb4", "utf8mb4_bin")
 """What a TiDB database has that declares nothing."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
 from consumer.ddl.tokens import TokenKind, Tokens, closing, starts, string_value
-from consumer.model.chosen import Chosen
 from consumer.model.names import same_name, same_names
+from consumer.model.table_modes import Chosen
 
 
 @dataclass(frozen=True, slots=True)

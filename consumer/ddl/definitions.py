@@ -8,8 +8,8 @@ from functools import cached_property
 
 from consumer.ddl.references import TableReference, created_object, name_at, references, skip_if_exists
 from consumer.ddl.tokens import Edits, Token, TokenKind, Tokens, closing, pieces, starts, top_level, without_comments
-from consumer.model.indexes import Part
 from consumer.model.names import same_name
+from consumer.model.table_definition import Part
 
 _INDEX_WORDS = ("INDEX", "KEY")
 _KEY_KINDS = ("PRIMARY", "UNIQUE", "INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")

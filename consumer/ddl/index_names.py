@@ -6,8 +6,8 @@ from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.indexes import IndexChanges, MadeIndex, made_foreign_keys, made_indexes, name_there
 from consumer.ddl.tidb_syntax import is_global
 from consumer.ddl.tokens import Edits, Tokens, closing, starts, top_level
-from consumer.model.indexes import TableIndexes
 from consumer.model.names import quote
+from consumer.model.table_definition import TableIndexes
 
 _LONG_ACTIONS = (("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION"))
 

@@ -10,8 +10,8 @@ from consumer.ddl.checks import check_names
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement, name_in, renamed_columns
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, starts
-from consumer.model.indexes import KnownForeignKey, KnownIndex, Part, TableIndexes
 from consumer.model.names import same_name, same_names
+from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
 
 INDEX_NOUNS = ("INDEX", "KEY")
 _PRIMARY = "PRIMARY"

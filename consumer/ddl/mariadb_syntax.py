@@ -17,8 +17,8 @@ from consumer.ddl.indexes import INDEX_NOUNS
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.session_times import generated_at
 from consumer.ddl.tokens import Edits, Tokens, starts, top_level
-from consumer.model.indexes import TableIndexes
 from consumer.model.names import same_name, same_names
+from consumer.model.table_definition import TableIndexes
 
 
 def expression_indexes(statement: ParsedStatement) -> Iterator[tuple[Index, str]]:

@@ -10,7 +10,7 @@ from consumer.ddl.expressions import NotUnderstood
 from consumer.ddl.references import skip_if_exists
 from consumer.ddl.tokens import Tokens, closing, starts
 from consumer.model.names import same_names
-from consumer.model.partitions import Partition, Partitioning, PartitionKind
+from consumer.model.table_definition import Partition, Partitioning, PartitionKind
 
 NUMBERED_KINDS = (PartitionKind.HASH, PartitionKind.KEY)
 TAKES_ROWS = frozenset({"DROP", "TRUNCATE", "EXCHANGE"})

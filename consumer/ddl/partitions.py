@@ -18,7 +18,7 @@ from consumer.ddl.partition_clauses import (
 )
 from consumer.ddl.tokens import starts, tokenize
 from consumer.model.names import same_name, same_names
-from consumer.model.partitions import Partitioning, PartitionKind
+from consumer.model.table_definition import Partitioning, PartitionKind
 
 _COLUMN_KINDS = (PartitionKind.RANGE_COLUMNS, PartitionKind.LIST_COLUMNS)
 _PARTS = ("INDEX", "KEY", "PRIMARY", "FOREIGN", "CONSTRAINT", "CHECK", "PARTITION")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from consumer.model.commands import skip_ddl_command
+from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName
 
 NOT_KEPT = "a lost table came back upstream, with rows that TiCDC does not write again, and the target did not keep it"

@@ -20,8 +20,9 @@ from consumer.ddl.tokens import Edits, Tokens, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.indexes import UNTOLD, Charset, TableIndexes
-from consumer.model.names import quote, tso_to_ms
+from consumer.model.names import quote
+from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
+from consumer.model.times import tso_to_ms
 
 FlavorName = Literal["mysql", "mariadb", "tidb"]
 

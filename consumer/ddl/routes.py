@@ -13,7 +13,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, quote
-from consumer.model.targets import Naming
+from consumer.model.naming import Naming
 
 _BEHIND_A_TABLE = frozenset(
     {"WHERE", "JOIN", "LEFT", "RIGHT", "INNER", "CROSS", "NATURAL", "STRAIGHT_JOIN", "ON", "USING", "GROUP", "HAVING"}

@@ -14,8 +14,8 @@ from consumer.ddl.partitions import PartitionedTable, altered, created
 from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.indexes import UNTOLD, TableIndexes
 from consumer.model.names import same_name
+from consumer.model.table_definition import UNTOLD, TableIndexes
 
 _Known = TypeVar("_Known")
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import key_codes, last_of, row_codes, row_hash
-from consumer.model.afresh import FROM_A_NEW_PREFIX
+from consumer.model.hints import FROM_A_NEW_PREFIX
 
 _RUN_DIGITS = 2
 COMMIT_TS = "commit-ts in the changefeed"

@@ -28,7 +28,7 @@ from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal, last_of, row_codes
 from consumer.fold.keyed import COMMIT_TS
 from consumer.fold.side_by_side import refuse_side_by_side
-from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
+from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.names import TableName, qualified
 
 FileChanges = tuple[int, int, pa.Table]

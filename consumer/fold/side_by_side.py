@@ -14,7 +14,7 @@ import numpy as np
 from consumer.codec.batches import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal
-from consumer.model.afresh import WITH_A_COPY
+from consumer.model.hints import WITH_A_COPY
 
 
 class _Series(NamedTuple):

@@ -15,8 +15,8 @@ from consumer.fold.identity import first_of_equal, key_codes, last_of, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import FileChanges, fold_keyless
 from consumer.model.load import Forming, LoadTask
-from consumer.model.names import LOGICAL_BITS, MAX_TSO
 from consumer.model.table_modes import COMMIT_TS, DELETED_AT, OP, SOURCE, TABLE, VERSION, ModeKind, source_of
+from consumer.model.times import LOGICAL_BITS, MAX_TSO
 
 Values: TypeAlias = pa.Array | pa.ChunkedArray
 _INSERT, _UPDATE, _DELETE, _OLD = range(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from consumer.errors import StorageUnavailable
-from consumer.model.names import MAX_TSO
+from consumer.model.times import MAX_TSO
 
 
 def parse_checkpoint(content: bytes) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from consumer.errors import RowsQuarantined, TooManyBadRows
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
+from consumer.model.times import MAX_TSO
 
 ROW_DIGITS = 16
 """Of an id: they tell which row it is. Of a refused row of a table with no key the place of its line follows."""

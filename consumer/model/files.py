@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column
-from consumer.model.names import TableName, ms_to_tso, tso_to_ms
+from consumer.model.names import TableName
+from consumer.model.times import ms_to_tso, tso_to_ms
 
 _Made = TypeVar("_Made")
 

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from consumer.errors import ConsumerError
 from consumer.model.bad_rows import BadRow, Quarantine
-from consumer.model.clock import UTC_CLOCK, Clock
 from consumer.model.columns import Column, Family
 from consumer.model.names import TableName
-from consumer.model.shaping import Shaping
+from consumer.model.rules import Shaping
 from consumer.model.steps import Window
 from consumer.model.table_modes import TableMode
+from consumer.model.times import UTC_CLOCK, Clock
 
 _LARGE = ("MEDIUMTEXT", "LONGTEXT", "MEDIUMBLOB", "LONGBLOB", "JSON")
 """Types with values of more than 64 KB."""

@@ -1,20 +1,12 @@
-"""Names of upstream tables, and TSO arithmetic.
-
-In all packages, whole numbers called ``.._ts``, `version`, `watermark`, `checkpoint`, `after` and `end` are TSOs (see
-`tso_to_ms`), and `bytes` and `size` are bytes; `seconds` are seconds, and `modified` is in ns since 1970.
-"""
+"""Names of databases, tables, columns and indexes: which are the same, and how they are quoted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import NamedTuple, Protocol, TypeVar
 
-LOGICAL_BITS = 18
 NAME_LIMIT = 64
 """Characters of a database's, table's, column's or consumer's name."""
-MAX_TSO = (1 << 63) - 1
-"""Above every commit-ts: "to the end of the storage"."""
 
 
 class TableName(NamedTuple):
@@ -36,26 +28,6 @@ class TableName(NamedTuple):
 def behind_name(table: TableName, sentence: str) -> str:
     """`sentence` of an error to print behind the table's name, without repeating that name."""
     return sentence.removeprefix(f"{table}: ")
-
-
-def tso_to_ms(tso: int) -> int:
-    """The physical part of a TSO: milliseconds since 1970."""
-    return tso >> LOGICAL_BITS
-
-
-def ms_to_tso(milliseconds: int) -> int:
-    """The first TSO of a millisecond."""
-    return milliseconds << LOGICAL_BITS
-
-
-def tso_to_time(tso: int) -> datetime:
-    """The physical part of a TSO as a UTC time."""
-    return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)
-
-
-def tso_to_text(tso: int) -> str:
-    """`tso_to_time` as SQL writes it, with microseconds."""
-    return tso_to_time(tso).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
 def same_name(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from consumer.errors import Retryable
-from consumer.model.timekeeper import between, now, sleep
+from consumer.model.times import between, now, sleep
 
 WRITE_SECONDS = 15.0
 """How long a task retries one transaction after its first failure. The work behind it waits that long."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from consumer.errors import ConsumerError
-from consumer.model.names import MAX_TSO, TableName, tso_to_ms
+from consumer.model.names import TableName
+from consumer.model.times import MAX_TSO, tso_to_ms
 
 
 @dataclass(slots=True)

@@ -9,10 +9,9 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
-from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
-from consumer.model.partitions import Partitioning
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
+from consumer.model.table_definition import UNTOLD, Charset, Partitioning, TableIndexes
 from consumer.model.table_modes import FormedDdl
 
 

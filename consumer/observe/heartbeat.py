@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from consumer.model.events import Event, Idle
-from consumer.model.names import tso_to_ms
 from consumer.model.texts import duration_text
+from consumer.model.times import tso_to_ms
 from consumer.observe.activity import Activity
 from consumer.observe.logs import Log
 from consumer.observe.meter import Meter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from consumer.errors import ConsumerError
-from consumer.model.commands import completed
 from consumer.model.events import (
     Ended,
     Event,
@@ -16,6 +15,7 @@ from consumer.model.events import (
     Work,
     WorkStarted,
 )
+from consumer.model.hints import completed
 from consumer.model.names import TableName, behind_name
 from consumer.observe.logs import Log
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from consumer.model.events import Event, Idle, Retrying
-from consumer.model.names import tso_to_time
 from consumer.model.texts import duration_text, size_text, visible
+from consumer.model.times import tso_to_time
 from consumer.observe.activity import Activity
 from consumer.observe.meter import Reading
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from consumer.errors import ConsumerError, CorruptFile
 from consumer.model.files import Bounds
-from consumer.model.names import MAX_TSO
+from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.unreadable import put_off, stop_for_files
 

@@ -11,7 +11,7 @@ from consumer.model.events import Event, Retrying, TableStopped, Work, WorkEnded
 from consumer.model.files import Bounds, DataFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
-from consumer.model.shaping import hidden
+from consumer.model.rules import hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.absent import AbsentColumns
 from consumer.pipeline.collisions import Collisions

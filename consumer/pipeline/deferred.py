@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from consumer.errors import ConsumerError, Retryable, TargetBusy, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.model.patience import pause
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 
 _SHORTEST_PAUSE = 0.5
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import Barrier
 from consumer.model.texts import cut, one_line
+from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.table_consumer import TableConsumer
 

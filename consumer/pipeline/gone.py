@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from consumer.errors import ConsumerError, TableMissing
 from consumer.model.actions import Action
-from consumer.model.commands import resync_command
+from consumer.model.hints import resync_command
 from consumer.model.names import TableName
+from consumer.model.naming import Naming
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
-from consumer.model.targets import Naming
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.plan.assembly import Assembly

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
-from consumer.model.targets import SAME, Naming
 from consumer.pipeline.retry import patiently
 from consumer.ports import Observer
 from consumer.target import ProgressPort

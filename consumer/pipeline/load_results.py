@@ -17,12 +17,12 @@ from consumer.errors import (
     TooManyBadRows,
 )
 from consumer.model.bad_rows import BadRow
-from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, StepFinished
 from consumer.model.load import LoadOutcome, LoadTarget, LoadTask
 from consumer.model.progress import ProgressChange
+from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 from consumer.pipeline import quarantine, refused_rows
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.load_notes import notes_of

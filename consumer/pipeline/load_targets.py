@@ -9,8 +9,8 @@ from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.bad_rows import ROW_DIGITS, Quarantine
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
-from consumer.model.names import MAX_TSO
 from consumer.model.steps import LoadRows
+from consumer.model.times import MAX_TSO
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.gone import gone
 from consumer.pipeline.load_notes import ambiguous_key, keyless_without_checkpoint

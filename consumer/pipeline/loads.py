@@ -16,12 +16,12 @@ from consumer.errors import (
     ProgressMoved,
     Retryable,
 )
-from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, Retrying, Work, WorkMoved, WorkStarted
 from consumer.model.load import LoadOutcome, LoadTask
 from consumer.model.names import TableName
+from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 from consumer.pipeline import refused_rows
 from consumer.pipeline.bounds import learn_bounds
 from consumer.pipeline.context import RoundContext

@@ -6,15 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from consumer.errors import ConsumerError
-from consumer.model.consistency import Consistency
 from consumer.model.events import NowDoing, RoundFinished, RoundStarted, TableResumed
 from consumer.model.files import Listing
 from consumer.model.names import TableName
-from consumer.model.owned import OwnedTables
-from consumer.model.progress import Progress, State
+from consumer.model.progress import OwnedTables, Progress, State
 from consumer.model.result import TableResult
-from consumer.model.starts import NO_STARTS
-from consumer.model.timekeeper import now
+from consumer.model.rules import NO_STARTS, Consistency
+from consumer.model.times import now
 from consumer.pipeline.context import Lessons, Ports, RoundContext
 from consumer.pipeline.deferred import Deferred
 from consumer.pipeline.finish import finish

@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 from consumer.codec.protocol import Undecided
 from consumer.errors import CannotBeExact, DdlRefused
 from consumer.model.bad_rows import STOP, BadRowAction
-from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import Folder, Listing
-from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, LoadTarget
-from consumer.model.named import NONE_NAMED, NamedTables
 from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, ProgressChange
-from consumer.model.shaping import ShapingOf, unshaped
-from consumer.model.starts import NO_STARTS, Starts
-from consumer.model.targets import SAME, Naming
+from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency, NamedTables, ShapingOf, Starts, unshaped
+from consumer.model.table_definition import KeyColumns
 from consumer.plan.assembly import Accepts, Assembly
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in

@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
-from consumer.model.commands import forget_command, skip_ddl_command, statement_refused
 from consumer.model.ddl_policy import is_kept
+from consumer.model.hints import forget_command, skip_ddl_command, statement_refused
 from consumer.model.names import TableName
-from consumer.model.owned import Owned, OwnedTables
-from consumer.model.progress import Progress, ProgressChange, State, TableProgress
-from consumer.model.targets import SAME, Naming
+from consumer.model.naming import SAME, Naming
+from consumer.model.progress import Owned, OwnedTables, Progress, ProgressChange, State, TableProgress
 from consumer.plan.assembly import Assembly
 from consumer.plan.later_names import LaterName, LaterNames
 from consumer.plan.routing import SharedNames, written

@@ -8,7 +8,6 @@ from dataclasses import replace
 from consumer.ddl.changes import changes_of
 from consumer.errors import CannotBeExact, ConsumerError
 from consumer.model.actions import REMOVING_ACTIONS, Action
-from consumer.model.consistency import Consistency
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.events import Note
 from consumer.model.files import Bounds, DataFile, Listing
@@ -16,7 +15,7 @@ from consumer.model.load import LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
 from consumer.model.result import PlannedStep, PlanResult, TableResult, TableStatus
-from consumer.model.shaping import hidden
+from consumer.model.rules import Consistency, hidden
 from consumer.model.steps import LoadRows
 from consumer.pipeline.gone import gone
 from consumer.pipeline.ledger import spared

@@ -10,9 +10,10 @@ from functools import cache
 from consumer.errors import BadConfig, CannotBeExact, CheckpointBehind, ConsumerError, GapFound, Retryable
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason, kind_of
 from consumer.model.files import Bounds, Folder, SchemaFile
-from consumer.model.names import TableName, tso_to_ms
+from consumer.model.names import TableName
 from consumer.model.progress import DdlState, FolderProgress, Progress, ProgressChange, TableProgress
 from consumer.model.steps import ddl_id
+from consumer.model.times import tso_to_ms
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.plan.assembly import Assembly

@@ -8,13 +8,13 @@ from functools import partial
 
 from consumer.errors import ConsumerError, DdlRefused, LeaseHeld, ProgressMoved, Retryable
 from consumer.model.actions import Action
-from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import DdlPolicy, ignored_reason
 from consumer.model.events import Note, NoteKind, StepFinished, Work, WorkEnded, WorkStarted
+from consumer.model.hints import skip_ddl_command
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl, ddl_id
 from consumer.model.texts import one_line
-from consumer.model.timekeeper import now
+from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
 from consumer.plan.standing import OVERTAKEN

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from consumer.codec.registry import protocol_of
 from consumer.errors import BadConfig, LoadFailed
-from consumer.model.consistency import Consistency
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
+from consumer.model.rules import Consistency
 from consumer.model.steps import LoadRows
+from consumer.model.times import MAX_TSO
 from consumer.pipeline.options import RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.moments import Stretch, is_too_much, next_moment, reached, seen_versions

@@ -10,16 +10,15 @@ from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
-from consumer.model.afresh import FROM_A_NEW_PREFIX
-from consumer.model.chosen import Chosen
 from consumer.model.columns import Column
 from consumer.model.files import Folder, SchemaFile
-from consumer.model.indexes import KeyColumns
+from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import POSITION_BITS, Dialect, Ending, FileSlice, Forming, LoadTarget, LoadTask
 from consumer.model.names import TableName, same_name, same_names
+from consumer.model.naming import SAME, Naming
 from consumer.model.steps import LoadRows, PlannedFile, Window
-from consumer.model.table_modes import COMMIT_TS, IS_CURRENT, VALID_TO, ModeKind, TableMode
-from consumer.model.targets import SAME, Naming
+from consumer.model.table_definition import KeyColumns
+from consumer.model.table_modes import COMMIT_TS, IS_CURRENT, VALID_TO, Chosen, ModeKind, TableMode
 from consumer.plan.catalog import Catalog, schema_missing
 from consumer.plan.late import Stretches
 from consumer.plan.table_modes import form_columns, stored_columns

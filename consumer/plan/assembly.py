@@ -11,9 +11,10 @@ from consumer.errors import CannotBeExact, ConsumerError, GapFound
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import PolicyOf, evolve
 from consumer.model.files import DataFile, Folder, Listing, SchemaFile
-from consumer.model.names import TableName, tso_to_time
+from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import FolderProgress, Progress, State, TableProgress
-from consumer.model.targets import SAME, Naming
+from consumer.model.times import tso_to_time
 from consumer.plan.catalog import Catalog, schema_missing, schemas_gone
 from consumer.plan.forget import cleaned_up, forgotten_folders, summed_up, without
 from consumer.plan.gaps import find_gap, find_lost_rest

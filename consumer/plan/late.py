@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from consumer.errors import CameLate
 from consumer.model.actions import Action
-from consumer.model.commands import skip_ddl_command
 from consumer.model.files import DataFile, Folder, SchemaFile
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.hints import skip_ddl_command
+from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, Progress, ProgressChange, TableProgress
+from consumer.model.times import MAX_TSO
 from consumer.plan.timeline import Timeline
 from consumer.plan.unread import unread_files
 

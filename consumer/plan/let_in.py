@@ -9,10 +9,11 @@ from consumer.errors import BadConfig
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf
 from consumer.model.files import SchemaFile
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ddl_id
-from consumer.model.targets import SAME, Naming
+from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life
 from consumer.plan.routing import SharedNames

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from consumer.ddl.changes import changes_of
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.files import SchemaFile
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import Progress
+from consumer.model.times import MAX_TSO
 from consumer.plan.catalog import Catalog
 from consumer.plan.renames import Renames
 from consumer.plan.statement import action_of

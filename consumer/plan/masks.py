@@ -8,7 +8,7 @@ from consumer.ddl.changes import changes_of
 from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.tokens import Tokens, starts
 from consumer.model.files import SchemaFile
-from consumer.model.shaping import Shaping
+from consumer.model.rules import Shaping
 
 
 def unmasked(shaping: Shaping, file: SchemaFile) -> str:

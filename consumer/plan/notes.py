@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from consumer.layout.paths import directory_of
 from consumer.model.events import Note, NoteKind
 from consumer.model.files import DataFile, SchemaFile
-from consumer.model.named import NONE_NAMED, NamedTables
 from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, State
-from consumer.model.targets import SAME, Naming
+from consumer.model.rules import NONE_NAMED, NamedTables
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 from consumer.plan.partitioned import is_new_architecture, shares_partitions

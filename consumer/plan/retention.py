@@ -10,8 +10,9 @@ from functools import lru_cache
 from consumer.errors import GapFound
 from consumer.layout.paths import date_level
 from consumer.model.files import Folder, Listing, SchemaFile
-from consumer.model.names import MAX_TSO, TableName, tso_to_time
+from consumer.model.names import TableName
 from consumer.model.progress import Progress
+from consumer.model.times import MAX_TSO, tso_to_time
 
 _FORMAT = "%Y-%m-%d"
 

@@ -17,8 +17,9 @@ from consumer.errors import ConsumerError
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.steps import Barrier, LoadRows, Window
+from consumer.model.times import MAX_TSO
 from consumer.plan.obstacles import Obstacles
 from consumer.plan.queue import Queue, passes
 from consumer.plan.statement import Statement

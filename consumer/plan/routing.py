@@ -11,11 +11,10 @@ from shlex import quote
 from consumer.ddl.changes import written_tables
 from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
-from consumer.model.commands import skip_ddl_command, statement_refused
+from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName, same_name
+from consumer.model.naming import Naming, naming_from
 from consumer.model.progress import DdlState, Progress, State
-from consumer.model.routes import naming_from
-from consumer.model.targets import Naming
 from consumer.plan.assembly import Assembly
 from consumer.plan.statement import Statement
 from consumer.plan.table_modes import check_modes

@@ -9,10 +9,10 @@ from consumer.ddl.changes import changes_of, written_tables
 from consumer.errors import BadConfig, DdlRefused
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column, Family
-from consumer.model.commands import statement_refused
+from consumer.model.hints import statement_refused
 from consumer.model.names import TableName, by_name, same_names
 from consumer.model.progress import NOT_READ, DdlState, Progress
-from consumer.model.shaping import ShapingOf, unshaped
+from consumer.model.rules import ShapingOf, unshaped
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
 from consumer.plan.masks import masked_misfit, unmasked

@@ -14,8 +14,7 @@ from consumer.model.events import Note, NoteKind
 from consumer.model.files import Folder, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import GIVEN, DdlId, DdlRecord, DdlState, Progress, ProgressChange, State, TableProgress
-from consumer.model.shaping import ShapingOf
-from consumer.model.starts import NO_STARTS, NOW, Starts
+from consumer.model.rules import NO_STARTS, NOW, ShapingOf, Starts
 from consumer.model.steps import ddl_id
 from consumer.plan.assembly import Assembly
 from consumer.plan.lives import Life, given_at

@@ -11,16 +11,15 @@ from consumer.ddl.shape import Shape
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import skip_ddl_command, statement_refused
 from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
 from consumer.model.files import SchemaFile
-from consumer.model.indexes import UNTOLD, Charset, TableIndexes
+from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName
-from consumer.model.partitions import Partitioning
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import UNTOLD, Charset, Partitioning, TableIndexes
 from consumer.model.table_modes import FormedDdl
-from consumer.model.targets import SAME, Naming
 from consumer.model.texts import cut
 from consumer.plan.table_modes import check_beside, formed
 

@@ -18,10 +18,10 @@ from consumer.model.actions import (
 )
 from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import SchemaFile
-from consumer.model.indexes import Charset
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import ddl_id
+from consumer.model.table_definition import Charset
 from consumer.plan.renames import Renames
 from consumer.plan.statement import Statement
 

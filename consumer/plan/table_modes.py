@@ -13,14 +13,13 @@ from consumer.ddl.declared import Definition
 from consumer.ddl.shape import Shape
 from consumer.errors import BadConfig, CannotBeExact, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.chosen import Chosen, canonical
 from consumer.model.columns import Column
-from consumer.model.commands import skip_ddl_command
 from consumer.model.ddl_policy import NEVER_IGNORED, DdlPolicy, PolicyOf, kind_of
 from consumer.model.files import SchemaFile
+from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName, same_name, same_names
-from consumer.model.table_modes import FormedDdl, TableMode
-from consumer.model.targets import Naming
+from consumer.model.naming import Naming
+from consumer.model.table_modes import Chosen, FormedDdl, TableMode, canonical
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
 """Statements that mean the same for a table of every form."""

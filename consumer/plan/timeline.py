@@ -14,9 +14,9 @@ from consumer.model.columns import Column
 from consumer.model.ddl_policy import DdlPolicy, PolicyOf, evolve
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
 from consumer.model.progress import DdlState, Progress, State
 from consumer.model.steps import ddl_id
-from consumer.model.targets import SAME, Naming
 from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
 from consumer.plan.history import History, follow, needs_company, upstream_order

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.files import SchemaFile
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
+from consumer.model.times import MAX_TSO
 from consumer.plan.lives import Life, Lives
 from consumer.plan.statement import action_of
 

@@ -6,8 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from consumer.model.files import Bounds, DataFile
-from consumer.model.names import TableName, ms_to_tso, tso_to_ms
+from consumer.model.names import TableName
 from consumer.model.steps import LoadRows, PlannedFile, Window
+from consumer.model.times import ms_to_tso, tso_to_ms
 from consumer.plan.date_order import place, unordered_dates
 from consumer.plan.moments import Stretch, is_too_much, next_moment
 from consumer.plan.unread import Unread

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.model.clock import Clock
+from consumer.model.times import Clock
 from consumer.shaping.arithmetic import alike, as_double, numeric, zero_of
 from consumer.shaping.collations import Collation
 from consumer.shaping.operands import TEXT_TYPE, Cells, Kind, Operand, Read, Values, moment_of

@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from consumer.codec.batches import Flags
 from consumer.errors import CannotBeExact
-from consumer.model.clock import Clock
 from consumer.model.columns import Column
 from consumer.model.names import same_name
+from consumer.model.times import Clock
 from consumer.shaping import arithmetic
 from consumer.shaping.collations import like
 from consumer.shaping.compare import collation_of, comparable, compared, nothing, null_safe, truth

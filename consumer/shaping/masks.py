@@ -15,7 +15,7 @@ from consumer.codec.batches import META
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
-from consumer.model.shaping import Mask, MaskKind, Shaping
+from consumer.model.rules import Mask, MaskKind, Shaping
 from consumer.types.registry import arrow_type
 
 HEX_DIGITS, HASH_BYTES = 64, 32

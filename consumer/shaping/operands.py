@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.model.clock import Clock
 from consumer.model.columns import Column, Family
+from consumer.model.times import Clock
 from consumer.types.times import to_utc
 
 Values = Any

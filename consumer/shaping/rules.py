@@ -8,12 +8,12 @@ from functools import lru_cache
 
 from consumer.codec.registry import protocol_of
 from consumer.errors import CannotBeExact
-from consumer.model.clock import Clock
 from consumer.model.columns import Column
-from consumer.model.indexes import KeyColumns
 from consumer.model.load import Dialect, LoadTarget
 from consumer.model.names import same_name, same_names
-from consumer.model.shaping import EventFilter, Shaping
+from consumer.model.rules import EventFilter, Shaping
+from consumer.model.table_definition import KeyColumns
+from consumer.model.times import Clock
 from consumer.shaping.compiler import Condition, compiled
 from consumer.shaping.masks import fault_of
 

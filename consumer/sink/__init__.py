@@ -6,7 +6,7 @@ from importlib import import_module
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
-from consumer.model.signals_later import signals_later
+from consumer.model.process import signals_later
 from consumer.target import CommitTogether, OtherServer, Sink, TargetOptions
 
 _SERVERS = ("mysql", "mariadb", "tidb")

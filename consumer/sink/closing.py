@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from consumer.model.columns import Column
-from consumer.model.names import TableName, tso_to_text
+from consumer.model.names import TableName
 from consumer.model.table_modes import (
     COMMIT_TS,
     DELETED_AT,
@@ -17,6 +17,7 @@ from consumer.model.table_modes import (
     FormedDdl,
     ModeKind,
 )
+from consumer.model.times import tso_to_text
 
 _LAST = "__storage_consumer_last"
 

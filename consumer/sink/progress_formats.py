@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from consumer.errors import BadConfig
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import FORMAT_VERSION
+from consumer.model.times import MAX_TSO
 from consumer.sink.progress_layout import SCHEMA
 
 ADDED: Mapping[int, Mapping[tuple[str, str], str]] = {

@@ -14,7 +14,7 @@ from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow, BadRows
 from consumer.model.files import Folder
 from consumer.model.names import TableName
-from consumer.model.owned import Owned, OwnedTables
+from consumer.model.naming import SAME, naming_from
 from consumer.model.progress import (
     GIVEN,
     DdlId,
@@ -22,13 +22,13 @@ from consumer.model.progress import (
     DdlState,
     FolderProgress,
     OpenFile,
+    Owned,
+    OwnedTables,
     Progress,
     State,
     TableProgress,
 )
-from consumer.model.routes import naming_from
 from consumer.model.steps import Window
-from consumer.model.targets import SAME
 from consumer.sink.progress_formats import check_format, damaged
 from consumer.sink.progress_layout import own_columns
 

@@ -11,18 +11,19 @@ from consumer import __version__
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
-from consumer.model.names import TableName, tso_to_text
-from consumer.model.owned import OwnedTables
+from consumer.model.names import TableName
 from consumer.model.progress import (
     FORMAT_VERSION,
     AuditRow,
     DdlRecord,
     FolderProgress,
+    OwnedTables,
     Progress,
     ProgressChange,
     State,
     TableProgress,
 )
+from consumer.model.times import tso_to_text
 from consumer.sink.progress_formats import Layout, readable
 from consumer.sink.progress_layout import COLUMNS, KEYS, own_columns
 from consumer.sink.progress_rows import (

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from consumer.model.user_cache import cache_folder, is_ours
+from consumer.model.process import cache_folder, is_ours
 
 _OF_THE_JVM = ("SPARK_", "JAVA_", "JDK_", "_JAVA_", "CLASSPATH", "LD_", "PYSPARK_SUBMIT_ARGS")
 _OURS = ("SPARK_LOCAL_IP", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")

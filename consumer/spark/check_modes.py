@@ -12,8 +12,8 @@ from consumer.codec.batches import META, Ints, change_schema
 from consumer.fold.identity import key_codes
 from consumer.fold.table_modes import added, next_changes, times, versions
 from consumer.model.check import CheckTask, Modes
-from consumer.model.names import MAX_TSO
 from consumer.model.table_modes import ModeKind
+from consumer.model.times import MAX_TSO
 from consumer.target import Comparer
 
 Added = Sequence["pa.Array | pa.ChunkedArray"]

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from consumer.model.signals_later import signals_later
+from consumer.model.process import signals_later
 from consumer.spark.archive import archived_start
 from consumer.spark.noise import forget, has_given_up
 from consumer.spark.processes import descendants, end_all

@@ -19,8 +19,8 @@ from consumer.codec.windows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import split_by_bucket
 from consumer.fold.table_modes import fold, formed
-from consumer.model.lacking import lacking, said
 from consumer.model.load import FileSlice, FileStat, LoadPart, LoadTarget, LoadTask, Receipt
+from consumer.model.process import lacking, said
 from consumer.ports import Moved, RangeReader, unheard
 from consumer.spark import quarantine
 from consumer.spark.exchange import SHUFFLED, Exchange

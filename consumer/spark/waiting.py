@@ -9,7 +9,7 @@ from typing import IO
 import pyarrow as pa
 
 from consumer.errors import TargetUnavailable
-from consumer.model.own_folders import new_folder
+from consumer.model.process import new_folder
 
 
 class Waiting:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from consumer.errors import StorageChanged, StorageUnavailable
-from consumer.model.durable import put_in_place
 from consumer.model.files import StoredFile
+from consumer.model.process import put_in_place
 from consumer.ports import Stored
 from consumer.storage.errors import translated
 from consumer.storage.files import changed, check_length

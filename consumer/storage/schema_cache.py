@@ -24,7 +24,7 @@ from consumer.layout import checksum, go_json, schema_file
 from consumer.model import columns, files
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile, StoredFile
-from consumer.model.user_cache import cache_folder, is_ours
+from consumer.model.process import cache_folder, is_ours
 
 _KEPT_SECONDS = 30 * 24 * 3600
 

@@ -24,8 +24,8 @@ from itertools import groupby
 from consumer.layout.paths import INDEX_WIDTH, date_level, directory_of
 from consumer.layout.schema_file import is_table_id, root_of
 from consumer.model.files import Folder
-from consumer.model.names import tso_to_time
 from consumer.model.progress import FolderProgress, Progress, State
+from consumer.model.times import tso_to_time
 
 GRACE = timedelta(days=2)
 _Dates = dict[str, dict[Folder, FolderProgress]]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from consumer.errors import ConsumerError, from_dict
 from consumer.model.files import Bounds, DataFile, Folder, Listing, StoredFile
-from consumer.model.names import tso_to_ms, tso_to_time
 from consumer.model.progress import Progress
 from consumer.model.texts import duration_text
+from consumer.model.times import tso_to_ms, tso_to_time
 from consumer.ports import RangeReader, StorageReader
 
 LONG = 60.0

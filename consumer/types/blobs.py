@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from consumer.errors import CorruptFile
-from consumer.model.commands import AS_FILES_SHOW
+from consumer.model.hints import AS_FILES_SHOW
 
 _Bytes = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.signedinteger[Any]]

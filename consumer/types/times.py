@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.errors import CorruptFile
-from consumer.model.clock import Clock
+from consumer.model.times import Clock
 
 _SECONDS = len("2006-01-02 15:04:05")
 _ZERO = "0000-00-00"

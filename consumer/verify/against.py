@@ -9,10 +9,10 @@ from consumer.errors import CannotBeExact, ConsumerError, RowsVary, SchemaDrift,
 from consumer.model.check import CheckTask, Counted, Era, Origin, TableCheck
 from consumer.model.files import Listing
 from consumer.model.load import LoadTarget, LoadTask
-from consumer.model.names import MAX_TSO, TableName, same_name, tso_to_time
+from consumer.model.names import TableName, same_name
 from consumer.model.progress import Progress, State
 from consumer.model.steps import Window
-from consumer.model.timekeeper import now
+from consumer.model.times import MAX_TSO, now, tso_to_time
 from consumer.plan.assembly import Assembly
 from consumer.spark.other import OtherRows
 from consumer.target import OtherServer

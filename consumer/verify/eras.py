@@ -15,10 +15,11 @@ from consumer.model.check import Era, Modes, Origin
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, SchemaFile
 from consumer.model.load import LoadTarget
-from consumer.model.names import MAX_TSO, TableName, same_name, same_names
+from consumer.model.names import TableName, same_name, same_names
 from consumer.model.progress import DdlState, Progress
 from consumer.model.steps import LoadRows, Window
 from consumer.model.table_modes import TableMode
+from consumer.model.times import MAX_TSO
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly

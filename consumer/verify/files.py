@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from consumer.model.files import Bounds, DataFile, Folder
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress
+from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.gaps import gone_upto, hole_below
 from consumer.plan.unread import Unread, rewritten_files, unread_files

@@ -15,9 +15,10 @@ from consumer.errors import BadConfig, CannotBeExact, ConsumerError, RowRefused
 from consumer.model.bad_rows import BadRow, refused_row
 from consumer.model.check import CheckTask
 from consumer.model.load import Dialect, LoadOutcome, LoadTarget, LoadTask, Receipt
-from consumer.model.names import MAX_TSO, same_name, same_names
+from consumer.model.names import same_name, same_names
 from consumer.model.progress import AuditRow, ProgressChange
 from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.spark import quarantine
 from consumer.spark.mending import ANEW, INSERT, UPDATE

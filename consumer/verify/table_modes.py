@@ -12,8 +12,8 @@ from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
+from consumer.model.naming import Naming
 from consumer.model.table_modes import SOURCE, TableMode, source_of
-from consumer.model.targets import Naming
 from consumer.plan.catalog import Catalog
 from consumer.plan.statement import action_of
 from consumer.target import LoadRequest, Only, Sink

@@ -26,11 +26,11 @@ from consumer.model.check import CheckTask, Counted, TableCheck
 from consumer.model.events import NowDoing, Work, WorkEnded, WorkMoved, WorkStarted
 from consumer.model.files import Listing
 from consumer.model.load import LoadPart, LoadTarget
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import Progress, State
-from consumer.model.shaping import hidden
+from consumer.model.rules import hidden
 from consumer.model.texts import count_text
-from consumer.model.timekeeper import now
+from consumer.model.times import MAX_TSO, now
 from consumer.pipeline.options import RoundOptions
 from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer

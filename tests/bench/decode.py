@@ -12,8 +12,9 @@ import pyarrow.json
 from consumer.codec.csv.form import CsvFormat
 from consumer.codec.decoder import decoded
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTask
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
 from consumer.storage.open_files import open_files
 from consumer.storage.settings import StorageSettings
 from tests.bench import generate

@@ -26,8 +26,8 @@ from rich.table import Table
 from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.actions import Action
 from consumer.model.files import Folder, Listing
-from consumer.model.names import ms_to_tso
 from consumer.model.progress import FolderProgress, Progress
+from consumer.model.times import ms_to_tso
 from consumer.plan.unread import unread_files
 from consumer.storage import s3
 from consumer.storage.reader import FsspecReader

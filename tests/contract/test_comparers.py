@@ -11,9 +11,9 @@ import pytest
 
 from consumer.errors import LeaseHeld, RowsCollide
 from consumer.model.load import LoadTarget
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import ProgressChange
 from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
 from consumer.target import Comparer, LoadRequest, Only, Sink
 from tests.contract.acts import (
     ID,

@@ -9,7 +9,6 @@ from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, WrongUpstream
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
 from consumer.model.names import TableName
-from consumer.model.owned import Owned
 from consumer.model.progress import (
     AuditRow,
     DdlId,
@@ -17,6 +16,7 @@ from consumer.model.progress import (
     DdlState,
     FolderProgress,
     OpenFile,
+    Owned,
     Progress,
     ProgressChange,
     State,

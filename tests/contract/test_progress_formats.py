@@ -19,7 +19,7 @@ import pytest
 
 from consumer.errors import BadConfig, LeaseHeld
 from consumer.model.files import Folder
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.progress import (
     FORMAT_VERSION,
     DdlId,
@@ -32,6 +32,7 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
+from consumer.model.times import MAX_TSO
 from consumer.sink import sink_for
 from consumer.sink.mysql.progress import migrate
 from consumer.sink.mysql.progress.lease import lock_name

@@ -17,9 +17,8 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.model.names import TableName
+from consumer.model.naming import Naming, naming_of, routes_of
 from consumer.model.result import RunResult
-from consumer.model.routes import naming_of, routes_of
-from consumer.model.targets import Naming
 from consumer.ports import Loader
 from tests.support.observers import Recorder
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from consumer.model.actions import Action
-from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.columns import Column
+from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.names import TableName
 from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.support.feed import Feed, MemoryReplica
 
 

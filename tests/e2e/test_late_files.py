@@ -11,7 +11,8 @@ import pytest
 from consumer import app
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import TableName, ms_to_tso
+from consumer.model.names import TableName
+from consumer.model.times import ms_to_tso
 from tests.servers import MariaDb
 from tests.support.feed import Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader

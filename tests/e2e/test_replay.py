@@ -14,7 +14,7 @@ from consumer.config.load import load
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.e2e.corpus import Case, read_cases
 from tests.e2e.targets import File, Server, Target
 from tests.s3_server import READER, S3Server

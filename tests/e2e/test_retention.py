@@ -12,8 +12,9 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import InspectSettings
 from consumer.errors import GapFound
-from consumer.model.names import TableName, ms_to_tso
+from consumer.model.names import TableName
 from consumer.model.result import RunResult
+from consumer.model.times import ms_to_tso
 from consumer.sink.memory.sink import MemorySink
 from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE

@@ -17,7 +17,7 @@ import duckdb
 import pymysql
 import pytest
 
-from consumer.model.names import MAX_TSO
+from consumer.model.times import MAX_TSO
 from tests.servers import MariaDb
 from tests.support.bank import NAMES, Bank
 from tests.support.feed import Feed

@@ -17,7 +17,7 @@ from consumer.config.settings import Settings
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.server_pair import ServerPair
 from tests.servers import MariaDb, SqlServer, mariadb_template

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from consumer.model.files import Listing
-from consumer.model.names import TableName, ms_to_tso
+from consumer.model.names import TableName
+from consumer.model.times import ms_to_tso
 from consumer.storage.reader import FsspecReader
 from tests.support.feed import ENDS, Feed, MemoryReplica, states
 

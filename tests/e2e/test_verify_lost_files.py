@@ -18,7 +18,7 @@ from consumer.config.settings import Settings
 from consumer.errors import GapFound
 from consumer.model.actions import Action
 from consumer.model.check import Repairing, TableCheck
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.support import csv_rows
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed

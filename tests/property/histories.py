@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from consumer.model.names import LOGICAL_BITS
+from consumer.model.times import LOGICAL_BITS
 from tests.support.replay import Change
 
 KEYS = (("", "ab"), ("a", "b"), ("ab", ""), ("a\0", "b"), ("12345678", "9"), ("12345678", "90"))

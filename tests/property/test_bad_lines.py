@@ -15,8 +15,8 @@ from consumer.codec.decoder import SliceDecoder
 from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column
 from consumer.model.load import Dialect
-from consumer.model.names import MAX_TSO
 from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
 from tests.support.build import ID
 from tests.support.canal_json import MemoryReader, as_rows, row_line, target_of, whole
 from tests.support.csv_rows import record

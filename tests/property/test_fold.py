@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from consumer.errors import CannotBeExact
 from consumer.fold import fold_keyed
-from consumer.model.names import LOGICAL_BITS
+from consumer.model.times import LOGICAL_BITS
 from tests.property.histories import (
     SEEDS,
     TRANSACTIONS,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from consumer.codec.batches import change_schema
 from consumer.fold.table_modes import fold, formed
 from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask
-from consumer.model.names import tso_to_time
 from consumer.model.steps import Window
 from consumer.model.table_modes import ModeKind, TableMode
+from consumer.model.times import tso_to_time
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import TABLE
 from tests.support.examples import examples

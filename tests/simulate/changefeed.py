@@ -11,7 +11,7 @@ from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import Folder
-from consumer.model.names import tso_to_time
+from consumer.model.times import tso_to_time
 from tests.simulate.bucket import Bucket
 from tests.simulate.original import DATABASE, Original
 from tests.simulate.rows import canal_json, csv

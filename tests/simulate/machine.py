@@ -10,7 +10,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from consumer.model.timekeeper import Timekeeper
+from consumer.model.times import Timekeeper
 from consumer.pipeline.side_by_side import SideBySide
 
 MOST_MOMENTS = 20_000

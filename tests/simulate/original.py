@@ -8,7 +8,7 @@ from random import Random
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.support.build import VALUE
 from tests.support.upstream import DATABASE, State, Table, Upstream
 

@@ -26,7 +26,7 @@ from consumer import app
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError
-from consumer.model import timekeeper
+from consumer.model import times
 from consumer.model.events import RoundStarted
 from consumer.model.files import SchemaFile, StoredFile
 from consumer.model.progress import State
@@ -231,7 +231,7 @@ def _installed(world: World) -> Iterator[None]:
     hurried = world.history.setup.hurried and all(event.kind != "rotate" for event in world.history.events)
     hurry = {"shortest_round": 1.0 if hurried else math.inf, "round_share": 1.0}
     with (
-        patch.object(timekeeper, "keeper", VirtualTime(machine)),
+        patch.object(times, "keeper", VirtualTime(machine)),
         patch.multiple(ConsumerManager, beside=staticmethod(lambda: Beside(machine)), **hurry),
         patch.object(consumer.app.parts, "sink_for", lambda *_, **__: world.server.connect()),
         patch.object(consumer.storage.remote, "_FILESYSTEMS", filesystems),

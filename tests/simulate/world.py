@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from consumer.errors import TargetBusy, TargetUnavailable
-from consumer.model.names import TableName, tso_to_time
+from consumer.model.names import TableName
 from consumer.model.progress import State
+from consumer.model.times import tso_to_time
 from tests.simulate.bucket import Bucket
 from tests.simulate.changefeed import Changefeed
 from tests.simulate.events import Event, History

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from consumer.model.user_cache import cache_folder
+from consumer.model.process import cache_folder
 
 _MARK = "SOAKED_CONSUMER"
 ENDS_WITHIN = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.support.feed import Feed
 
 NAMES = ("eu", "us", "asia")

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from consumer.model.columns import Column, Family
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget
-from consumer.model.names import MAX_TSO, TableName
+from consumer.model.names import TableName
 from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
 from consumer.ports import Stored
 
 ALL = Window(0, MAX_TSO)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from consumer.model.files import Listing, SchemaFile
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress
+from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.catalog import Catalog
 

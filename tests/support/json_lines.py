@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 from consumer.codec.batches import META, change_schema
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget
-from consumer.model.names import MAX_TSO, TableName
-from consumer.model.owned import OwnedTables
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, Progress, ProgressChange, State
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
+from consumer.model.times import MAX_TSO
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.table import ColumnarTarget, Held, handle_key
 from consumer.sink.columnar.writer import ParquetWriter

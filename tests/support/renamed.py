@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from consumer.model.names import TableName
-from consumer.model.routes import naming_of, routes_of
+from consumer.model.naming import naming_of, routes_of
 from tests.servers import SqlServer
 from tests.support.random_ddl.duckdb_replica import duckdb_replica
 from tests.support.random_ddl.original import DATABASES, Original, Snapshot

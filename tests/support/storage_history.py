@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.actions import Action
 from consumer.model.files import Folder, StoredFile
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from consumer.storage.spans import Spans
 from tests.support.build import ID, VALUE
 from tests.support.written_files import render_schema_file

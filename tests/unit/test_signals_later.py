@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from consumer.model.signals_later import signals_later
+from consumer.model.process import signals_later
 
 
 def test_a_signal_waits_for_the_end() -> None:

@@ -17,7 +17,7 @@ from consumer.codec.canal_json.forms import Fixed, Path, Piece, form_of
 from consumer.codec.canal_json.rows import MAX_ES, CanalRows, NotRows, RowParser
 from consumer.codec.canal_json.walk import Lines, Walk
 from consumer.model.load import LoadTarget
-from consumer.model.names import LOGICAL_BITS
+from consumer.model.times import LOGICAL_BITS
 
 LEAST_LINES = 256
 """For fewer the parser is as fast."""

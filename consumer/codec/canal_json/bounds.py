@@ -13,7 +13,7 @@ from consumer.codec.errors import DAMAGED, bad_end
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import Dialect
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from consumer.ports import RangeReader
 
 _Row = dict[str, Any]

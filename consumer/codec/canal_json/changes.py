@@ -17,11 +17,10 @@ from consumer.codec.canal_json.rows import CanalRows
 from consumer.codec.errors import Place
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
-from consumer.model.clock import Clock
-from consumer.model.columns import Family
+from consumer.model.columns import Family, labels_of, mislabelled
 from consumer.model.load import LoadTarget
+from consumer.model.times import Clock
 from consumer.types.blobs import latin1_to_binary
-from consumer.types.listed_labels import labels_of, mislabelled
 from consumer.types.times import to_utc
 
 

@@ -16,7 +16,7 @@ from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, LoadTarget
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 
 _COMMIT_TS, _ES = re.compile(rb'"_tidb": ?\{"commitTs": ?([0-9]{1,19})[,}]'), re.compile(rb'"es": ?([0-9]{1,13}),')
 

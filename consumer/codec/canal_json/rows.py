@@ -14,7 +14,8 @@ import pyarrow.json as pj
 
 from consumer.codec.batches import Flags, Ints
 from consumer.model.load import LoadTarget
-from consumer.model.names import LOGICAL_BITS, same_name
+from consumer.model.names import same_name
+from consumer.model.times import LOGICAL_BITS
 
 _INSERT, _UPDATE, _DELETE = range(3)
 _KINDS = pa.array(["INSERT", "UPDATE", "DELETE"])

@@ -16,8 +16,8 @@ from consumer.codec.csv.rows import CsvRows, RowLayout
 from consumer.codec.csv.values import canonical, is_quoted, may_be_text
 from consumer.codec.refused import first_refused
 from consumer.errors import CorruptFile
-from consumer.model.afresh import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.columns import Column, Family
+from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.load import LoadTarget
 from consumer.types.registry import arrow_type
 

@@ -12,9 +12,8 @@ from consumer.codec.csv.values import is_quoted
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift
-from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.columns import Column
-from consumer.model.commands import AS_FILES_SHOW
+from consumer.model.hints import AS_FILES_SHOW, FROM_A_NEW_PREFIX
 
 _LAYOUT = (
     "virtual generated columns are never in the rows, and their CREATE or ALTER TABLE must be in the storage;"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from consumer.model.clock import Clock
 from consumer.model.columns import Column, Family
 from consumer.model.load import Dialect
+from consumer.model.times import Clock
 
 OPERATIONS = b"IUD"
 COMMIT_TS = "include-commit-ts=true in the changefeed's [sink.csv]"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from consumer.codec.csv.form import csv_of
 from consumer.codec.protocol import Declared
 from consumer.errors import CannotBeExact
-from consumer.model.afresh import FROM_A_NEW_PREFIX
 from consumer.model.files import SchemaFile
+from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import Dialect, Layout, LoadTarget
 from consumer.model.names import same_name, same_names
 

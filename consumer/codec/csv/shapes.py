@@ -11,7 +11,7 @@ from consumer.codec.csv.form import BARE, NUMBER, CsvFormat, csv_of, family_of
 from consumer.codec.protocol import Agreed, Sniffed
 from consumer.model.columns import Column, Family
 from consumer.model.load import Dialect
-from consumer.model.names import tso_to_ms
+from consumer.model.times import tso_to_ms
 
 Row = Sequence[tuple[bytes, bool, bool]]
 """Cells, each with whether it is quoted, and whether it is written as the default NULL."""

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from consumer.codec.csv.form import BARE, RowForm
 from consumer.errors import CorruptFile
-from consumer.model.afresh import WITH_A_COPY
 from consumer.model.columns import Column, Family
+from consumer.model.hints import WITH_A_COPY
 from consumer.types.blobs import base64_to_binary, hex_to_binary, holds_only
 from consumer.types.floats import without_exponent
 from consumer.types.labels import enum_numbers, set_numbers

@@ -11,7 +11,7 @@ from functools import partial
 from consumer.ddl.expressions import Call, ColumnName, Expression, NotUnderstood, Number, TextLiteral, parse_expression
 from consumer.model.columns import Column, Family
 from consumer.model.names import same_name
-from consumer.model.partitions import Partitioning, PartitionKind
+from consumer.model.table_definition import Partitioning, PartitionKind
 from consumer.sink.columnar.partition_values import Translator, time_of
 from consumer.sink.columnar.sql import literal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from consumer.ddl.expressions import NotUnderstood, Null, parse_expression
-from consumer.model.partitions import Partition, Partitioning, PartitionKind
+from consumer.model.table_definition import Partition, Partitioning, PartitionKind
 from consumer.sink.columnar.partition_columns import Comparand, comparands
 from consumer.sink.columnar.partition_values import Translator
 from consumer.sink.columnar.table import ReplicaTable

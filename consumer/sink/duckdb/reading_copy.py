@@ -19,11 +19,12 @@ import duckdb
 
 from consumer.codec.registry import protocol_of
 from consumer.errors import BadConfig, TargetUnavailable
-from consumer.model.durable import put_in_place
 from consumer.model.load import LoadOutcome
-from consumer.model.names import LOGICAL_BITS, MAX_TSO, TableName
+from consumer.model.names import TableName
+from consumer.model.process import put_in_place
 from consumer.model.progress import State
 from consumer.model.texts import count_text
+from consumer.model.times import LOGICAL_BITS, MAX_TSO
 from consumer.sink.columnar.lock import NOT_ALLOWED, FileLock
 from consumer.sink.duckdb.connection import NO_ROOM, Database, is_open_elsewhere
 from consumer.sink.progress_layout import SCHEMA

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from consumer.errors import BadConfig
-from consumer.model.clock import zone_of
 from consumer.model.names import NAME_LIMIT
+from consumer.model.times import zone_of
 
 _TAKEN = ("storage_consumer", "information_schema")
 """Schemas in the file, which could not be told from the file."""

@@ -13,11 +13,11 @@ import duckdb
 
 from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
-from consumer.model.names import MAX_TSO, TableName
-from consumer.model.owned import OwnedTables
-from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, Progress, ProgressChange
+from consumer.model.names import TableName
+from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
+from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
 from consumer.sink.columnar.sql import quote

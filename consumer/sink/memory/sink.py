@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
-from consumer.model.names import MAX_TSO, TableName
-from consumer.model.owned import OwnedTables
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange, State
+from consumer.model.names import TableName
+from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
+from consumer.model.times import MAX_TSO
 from consumer.sink.memory.statements import execute
 from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing

@@ -11,7 +11,7 @@ from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.names import TableName, same_name, tso_to_text
+from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import (
     COMMIT_TS,
@@ -26,6 +26,7 @@ from consumer.model.table_modes import (
     ModeKind,
     source_of,
 )
+from consumer.model.times import tso_to_text
 from consumer.sink.memory.store import MemoryTable, Row
 from consumer.sink.merging import conflict, only_own_rows, rows_there
 

@@ -10,8 +10,9 @@ from typing import Any
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.columns import Column
 from consumer.model.load import Ending, LoadTarget
-from consumer.model.names import TableName, tso_to_text
+from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, Progress
+from consumer.model.times import tso_to_text
 
 Row = dict[str, Any]
 """Column name -> str, bytes or None."""

@@ -13,8 +13,7 @@ from consumer.errors import ConsumerError, LeaseHeld, TargetBusy, TargetUnavaila
 from consumer.model.actions import INDEX_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName, qualified
-from consumer.model.owned import OwnedTables
-from consumer.model.progress import DdlId, DdlRecord, Progress, ProgressChange
+from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.sink.completed import completed

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from consumer.errors import BadConfig, TargetUnavailable
 from consumer.model.load import LoadOutcome
-from consumer.model.own_folders import new_folder
+from consumer.model.process import new_folder
 from consumer.sink.staging import begin_load, begin_staging, end_loads, staged_file
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
-from consumer.model.partitions import Partition, Partitioning, PartitionKind
+from consumer.model.table_definition import Partition, Partitioning, PartitionKind
 from tests.integration.mysql.steps import acquired, ddl
 from tests.servers import MariaDb
 

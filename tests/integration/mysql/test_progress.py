@@ -8,7 +8,7 @@ import pytest
 
 from consumer.errors import BadConfig, TargetUnavailable, WrongUpstream
 from consumer.model.files import Folder
-from consumer.model.names import TableName, ms_to_tso
+from consumer.model.names import TableName
 from consumer.model.progress import (
     AuditRow,
     DdlId,
@@ -21,6 +21,7 @@ from consumer.model.progress import (
     State,
     TableProgress,
 )
+from consumer.model.times import ms_to_tso
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.sink import MySqlSink
 from tests.integration.mysql.steps import UPSTREAM, acquired, settings

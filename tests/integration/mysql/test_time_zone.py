@@ -10,8 +10,8 @@ import pytest
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import ms_to_tso
 from consumer.model.steps import ApplyDdl
+from consumer.model.times import ms_to_tso
 from consumer.sink.mysql.sink import MySqlSink
 from tests.integration.mysql.steps import UPSTREAM, ddl, settings
 from tests.servers import MariaDb

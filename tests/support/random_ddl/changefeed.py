@@ -11,7 +11,8 @@ from zlib import crc32
 
 from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.files import Folder
-from consumer.model.names import TableName, tso_to_ms
+from consumer.model.names import TableName
+from consumer.model.times import tso_to_ms
 from tests.support.random_ddl.events import Change, SchemaText, Statement
 from tests.support.random_ddl.upstream import Upstream
 from tests.support.written_files import render_checkpoint, render_index_file, render_schema_file

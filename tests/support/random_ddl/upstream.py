@@ -10,7 +10,8 @@ import pymysql
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import TableName, tso_to_ms
+from consumer.model.names import TableName
+from consumer.model.times import tso_to_ms
 from tests.support.random_ddl.events import WAITS, Change, Manner, SchemaText, Statement
 from tests.support.random_ddl.original import DATABASES, PREFIX, Original, Shape, Snapshot, quoted
 from tests.support.random_ddl.proposal import Body, Proposal, Table, base_tables

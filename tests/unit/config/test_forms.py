@@ -9,8 +9,8 @@ import pytest
 from consumer.config.load import load
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
+from consumer.model.naming import SAME
 from consumer.model.table_modes import ModeKind, TableMode
-from consumer.model.targets import SAME
 
 URI = {"upstream_uri": "file:///cdc?protocol=canal-json"}
 

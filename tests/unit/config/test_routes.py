@@ -9,8 +9,7 @@ import pytest
 from consumer.config.load import load
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
-from consumer.model.routes import naming_from, naming_of, routes_of
-from consumer.model.targets import SAME
+from consumer.model.naming import SAME, naming_from, naming_of, routes_of
 
 URI = {"upstream_uri": "file:///cdc?protocol=canal-json"}
 

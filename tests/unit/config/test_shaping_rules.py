@@ -13,7 +13,7 @@ from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import KINDS, NEVER_IGNORED, DdlPolicy
 from consumer.model.names import TableName
-from consumer.model.shaping import EventFilter, Shaping
+from consumer.model.rules import EventFilter, Shaping
 
 T = TableName("shop", "orders")
 

@@ -8,7 +8,7 @@ from consumer.config.load import load
 from consumer.config.start_rules import StartRules, start_rules
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
-from consumer.model.starts import NOW
+from consumer.model.rules import NOW
 
 ONE = StartRules("7", (("d.t", "8"), ("d.*", "now")))
 BASE = {"upstream_uri": "file:///cdc?protocol=canal-json"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.config import values
-from consumer.model.clock import zone_of
+from consumer.model.times import zone_of
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from consumer.ddl.indexes import after, index_changes
 from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import FlavorName, RewriteContext, Rewritten, rewrite
 from consumer.model.actions import Action
-from consumer.model.indexes import UNTOLD, Charset, TableIndexes
 from consumer.model.names import TableName
+from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "ddl"
 

@@ -8,7 +8,7 @@ from consumer.ddl.definitions import statement_of
 from consumer.ddl.expressions import Binary, Call, ColumnName, NotUnderstood, Number, TextLiteral, parse_expression
 from consumer.ddl.partition_clauses import PartitionClause, partition_clauses
 from consumer.ddl.partitions import PartitionChanges, altered, created, partition_changes
-from consumer.model.partitions import Partitioning, PartitionKind
+from consumer.model.table_definition import Partitioning, PartitionKind
 
 COLUMNS = "(`id` INT,`d` DATE,`s` VARCHAR(9),PRIMARY KEY(`id`))"
 RANGE = "RANGE (`id`) (PARTITION `p0` VALUES LESS THAN (10),PARTITION `p1` VALUES LESS THAN (20) COMMENT = 'to 20')"

@@ -10,7 +10,7 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
-from consumer.model.targets import SAME, Naming
+from consumer.model.naming import SAME, Naming
 from tests.support.renamed import NAMING, PREFIX, other_name
 from tests.unit.ddl.pairs import corpus
 

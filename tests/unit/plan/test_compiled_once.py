@@ -13,8 +13,8 @@ from consumer.ddl.tokens import Token, pieces
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.files import Listing, SchemaFile
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress
+from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.sink.memory.sink import MemorySink
 from tests.support.build import ID, schema_file

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from consumer.model.files import Folder
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import FolderProgress
+from consumer.model.times import MAX_TSO
 from consumer.plan.late import seen_rows
 
 

@@ -10,7 +10,7 @@ import pytest
 from consumer.codec import decoder
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTask
-from consumer.model.shaping import Mask, MaskKind, Shaping
+from consumer.model.rules import Mask, MaskKind, Shaping
 from consumer.spark.folding import decode_folded
 from tests.support.build import ID
 from tests.support.canal_json import ALL, MemoryReader, row_line, target_of, whole

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from consumer.model.files import Folder, StoredFile
-from consumer.model.names import ms_to_tso
 from consumer.model.progress import FolderProgress, Progress
+from consumer.model.times import ms_to_tso
 from consumer.storage.files import Files
 from consumer.storage.open_files import open_files
 from consumer.storage.reader import FsspecReader

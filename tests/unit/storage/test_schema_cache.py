@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from consumer.model.files import SchemaFile
-from consumer.model.user_cache import cache_folder
+from consumer.model.process import cache_folder
 from consumer.storage.local import LocalFiles
 from consumer.storage.reader import FsspecReader
 from consumer.storage.settings import StorageSettings

@@ -8,8 +8,9 @@ import pytest
 
 from consumer.layout.paths import DataPath, IndexPath, render
 from consumer.model.files import Folder
-from consumer.model.names import TableName, ms_to_tso
+from consumer.model.names import TableName
 from consumer.model.progress import FolderProgress, OpenFile, Progress, State, TableProgress
+from consumer.model.times import ms_to_tso
 from consumer.storage.spans import Span, Spans, read_spans
 
 NOON = ms_to_tso(int(datetime(2026, 3, 10, 12, tzinfo=UTC).timestamp() * 1000))

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from consumer.errors import CorruptFile
+from consumer.model.columns import labels_of, mislabelled
 from consumer.types.labels import enum_numbers, set_numbers
-from consumer.types.listed_labels import labels_of, mislabelled
 
 LABELS = ["a", "b,", "", "日"]
 

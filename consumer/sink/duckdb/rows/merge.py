@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import duckdb
 
 from consumer.errors import CannotBeExact, RowRefused, SchemaDrift, StagedRowsGone
-from consumer.model.commands import resync_command
+from consumer.model.hints import resync_command
 from consumer.model.load import Ending, LoadTarget
-from consumer.model.names import LOGICAL_BITS, TableName
+from consumer.model.names import TableName
+from consumer.model.times import LOGICAL_BITS
 from consumer.sink.columnar.sql import literal, quote
 from consumer.sink.columnar.table import ColumnarTarget, Held, ReplicaTable
 from consumer.sink.columnar.types import TEXT, text_of

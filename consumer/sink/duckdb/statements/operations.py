@@ -15,7 +15,7 @@ from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.commands import statement_refused, table_there_hint
+from consumer.model.hints import statement_refused, table_there_hint
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import FormedDdl

@@ -9,7 +9,7 @@ import duckdb
 
 from consumer.errors import CannotBeExact, ConsumerError, SchemaDrift, TableError
 from consumer.model.columns import Column
-from consumer.model.commands import resync_command
+from consumer.model.hints import resync_command
 from consumer.model.load import LoadTarget
 from consumer.model.names import TableName, same_name
 from consumer.sink.columnar import fits

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 import pymysql
 
-from consumer.model.names import MAX_TSO, same_name
+from consumer.model.names import same_name
+from consumer.model.times import MAX_TSO
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_TABLE
 from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_layout import KEYS, SCHEMA, Kind, columns_in

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pymysql
 
 from consumer.model.load import LoadTarget
-from consumer.model.names import LOGICAL_BITS, quote
+from consumer.model.names import quote
+from consumer.model.times import LOGICAL_BITS
 from consumer.sink.mysql.rows.staged import STAGED, key_stage_of, same_values
 from consumer.sink.mysql.rows.values import mysql_target, table_of
 

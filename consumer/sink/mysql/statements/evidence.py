@@ -15,10 +15,9 @@ from consumer.ddl.partition_clauses import PartitionClause
 from consumer.ddl.partitions import PartitionedTable, altered
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.indexes import TableIndexes
 from consumer.model.names import TableName, same_name
-from consumer.model.partitions import Partition
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import Partition, TableIndexes
 from consumer.sink.mysql.tables.describe import describe, has_row
 from consumer.sink.mysql.tables.indexes import table_indexes
 

@@ -6,8 +6,8 @@ import pymysql
 
 from consumer.model.actions import Action
 from consumer.model.names import qualified
-from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import PartitionKind
 from consumer.sink.mysql.server.connection import FlavorName
 
 _BY_PARTITION = frozenset({Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})

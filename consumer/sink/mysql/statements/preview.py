@@ -11,10 +11,10 @@ from consumer.ddl.definitions import statement_of
 from consumer.ddl.indexes import after, copied
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, INDEX_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.indexes import UNTOLD, TableIndexes
 from consumer.model.names import TableName
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import UNTOLD, TableIndexes
 from consumer.sink.mysql.progress.schema import is_reserved
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import translate

@@ -10,11 +10,11 @@ from consumer.ddl.changes import columns_said
 from consumer.ddl.declared import Definition, Definitions
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
-from consumer.model.clock import zone_of
 from consumer.model.columns import Column, Family
 from consumer.model.names import by_name, literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import FormedDdl
+from consumer.model.times import zone_of
 from consumer.sink.closing import closing
 from consumer.sink.mysql.statements.merged import Merged, merged_statements, times_stay
 from consumer.sink.mysql.tables.types import column_type

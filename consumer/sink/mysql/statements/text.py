@@ -13,10 +13,9 @@ from consumer.ddl.definitions import ParsedStatement, statement_of
 from consumer.ddl.resolve import Names
 from consumer.ddl.rewrite_mysql import RewriteContext, Rewritten, rewrite
 from consumer.model.actions import INDEX_ACTIONS, Action
-from consumer.model.indexes import TableIndexes
 from consumer.model.names import TableName, same_names
-from consumer.model.partitions import PartitionKind
 from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import PartitionKind, TableIndexes
 from consumer.sink.mysql.server.connection import FlavorName, is_in_a_cluster
 from consumer.sink.mysql.statements.merged import Merged
 from consumer.sink.mysql.statements.table_modes import formed_statements, merged_of

@@ -10,10 +10,10 @@ from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.tokens import TokenKind, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
-from consumer.model.clock import zone_of
 from consumer.model.columns import Column
-from consumer.model.names import by_name, tso_to_time
+from consumer.model.names import by_name
 from consumer.model.steps import ApplyDdl
+from consumer.model.times import tso_to_time, zone_of
 
 UTC = "+00:00"
 UNKNOWN_ZONE = 1298

@@ -8,9 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column, Family, mislabelled
 from consumer.sink.mysql.tables.describe import TargetColumn, labels
-from consumer.types.listed_labels import mislabelled
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _LONG_TEXTS = frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext"})

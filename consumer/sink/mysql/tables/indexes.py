@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pymysql
 
-from consumer.model.indexes import KnownForeignKey, KnownIndex, Part, TableIndexes
 from consumer.model.names import TableName
+from consumer.model.table_definition import KnownForeignKey, KnownIndex, Part, TableIndexes
 
 
 def table_indexes(cursor: pymysql.cursors.Cursor, table: TableName) -> TableIndexes:

@@ -13,7 +13,8 @@ import pytest
 from consumer.errors import DdlRefused, SchemaDrift
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import TableName, ms_to_tso
+from consumer.model.names import TableName
+from consumer.model.times import ms_to_tso
 from consumer.target import LoadRequest
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica, V
 

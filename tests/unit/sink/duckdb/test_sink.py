@@ -14,9 +14,9 @@ import pytest
 from consumer.errors import BadConfig, LeaseHeld, ProgressMoved, TargetUnavailable
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadOutcome, LoadTask
-from consumer.model.names import MAX_TSO
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
 from consumer.model.steps import Window
+from consumer.model.times import MAX_TSO
 from consumer.sink import sink_for
 from consumer.sink.duckdb import connection
 from consumer.sink.duckdb.settings import DuckDbSettings

@@ -8,7 +8,7 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.names import ms_to_tso
+from consumer.model.times import ms_to_tso
 from tests.unit.sink.duckdb.replica import ID, Replica, V
 
 NOON = ms_to_tso(1_704_110_400_123)  # 2024-01-01 12:00:00.123 UTC

@@ -1,16 +1,17 @@
-"""What the replica keeps of a table's changes: rules of the operator, chosen for one table."""
+"""Rules of the operator: which changes and values the replica has, where tables begin, and what readers see."""
 
 from __future__ import annotations
 
 import enum
 import hmac
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 from consumer.errors import ConsumerError, CorruptFile, LoadFailed
-from consumer.model.chosen import wildcard
 from consumer.model.names import TableName
+from consumer.model.table_modes import wildcard
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 
@@ -120,3 +121,59 @@ def unshaped(table: TableName) -> Shaping | None:
 
 ShapingOf = Callable[[TableName], Shaping | None]
 """The rules of a table; None where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """`setting` is where the rule stands."""
+
+    setting: str
+    rule: str
+    table: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTables:
+    """All of them. `case_sensitive` says how they are compared with the tables that there are."""
+
+    named: tuple[NamedTable, ...] = ()
+    case_sensitive: bool = False
+
+    def missing(self, tables: Iterable[TableName]) -> Iterator[NamedTable]:
+        """Those that are none of `tables`."""
+        if self.named:
+            there = set(map(self._compared, tables))
+            yield from (named for named in self.named if self._compared(named.table) not in there)
+
+    def _compared(self, table: TableName) -> TableName:
+        return table if self.case_sensitive else table.folded
+
+
+NONE_NAMED = NamedTables()
+
+
+NOW = 0
+"""Stands for the checkpoint of the run that begins with the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What --start-ts says of single tables. `of` gives the commit-ts at which the target was given a table, or NOW;
+    None: it begins as all others do. `unfit` are the rules that say nothing of any of some names. `just` gives the rule
+    that decides for a table if it is for just this one, else ""."""
+
+    of: Callable[[TableName], int | None] = lambda _: None
+    unfit: Callable[[Iterable[TableName]], Sequence[str]] = lambda _: ()
+    just: Callable[[TableName], str] = lambda _: ""
+
+
+NO_STARTS = Starts()
+
+
+class Consistency(StrEnum):
+    """`row`: each row as soon as it is written. `table`: the rows of a load at once, so a table is never between two of
+    its watermarks. `snapshot`: the rows of all tables up to one moment at once."""
+
+    ROW = "row"
+    TABLE = "table"
+    SNAPSHOT = "snapshot"

@@ -1,4 +1,4 @@
-"""The commands that a hint can name, as a shell takes them."""
+"""What hints say: the commands that they name, as a shell takes them, and ways on."""
 
 from __future__ import annotations
 
@@ -104,3 +104,13 @@ def _options_for(command: str, options: str) -> str:
     return shlex.join(
         word for pair in zip(words[::2], words[1::2], strict=True) if pair[0] in _OF_A_TARGET for word in pair
     )
+
+
+WITH_A_COPY = (
+    "then copy the table from upstream as of a TSO after that, and go on with it under a new --name with --start-ts"
+    " and --tables"
+)
+FROM_A_NEW_PREFIX = (
+    "and have it write to a new prefix; copy the table from upstream as of the TSO that it begins with, and go on there"
+    " under a new --name with --start-ts and --tables"
+)

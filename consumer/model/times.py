@@ -1,10 +1,41 @@
-"""The changefeed's clock: how the local times in its files are turned into UTC."""
+"""Times: TSOs, the changefeed's clock, and the clock of this process.
+
+In all packages, whole numbers called ``.._ts``, `version`, `watermark`, `checkpoint`, `after` and `end` are TSOs (see
+`tso_to_ms`), and `bytes` and `size` are bytes; `seconds` are seconds, and `modified` is in ns since 1970.
+"""
 
 from __future__ import annotations
 
+import random
 import re
+import time
 from dataclasses import dataclass
-from datetime import timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+
+LOGICAL_BITS = 18
+MAX_TSO = (1 << 63) - 1
+"""Above every commit-ts: "to the end of the storage"."""
+
+
+def tso_to_ms(tso: int) -> int:
+    """The physical part of a TSO: milliseconds since 1970."""
+    return tso >> LOGICAL_BITS
+
+
+def ms_to_tso(milliseconds: int) -> int:
+    """The first TSO of a millisecond."""
+    return milliseconds << LOGICAL_BITS
+
+
+def tso_to_time(tso: int) -> datetime:
+    """The physical part of a TSO as a UTC time."""
+    return datetime.fromtimestamp(tso_to_ms(tso) / 1000, UTC)
+
+
+def tso_to_text(tso: int) -> str:
+    """`tso_to_time` as SQL writes it, with microseconds."""
+    return tso_to_time(tso).strftime("%Y-%m-%d %H:%M:%S.%f")
+
 
 _OFFSET = re.compile(r"([+-])(\d{1,2}):?(\d{2})")
 
@@ -46,3 +77,31 @@ def zone_of(name: str) -> tzinfo:
         raise ValueError(
             f"'{name}' is not a time zone; give System, a name such as Europe/Berlin or an offset such as +08:00"
         ) from problem
+
+
+class Timekeeper:
+    def now(self) -> float:
+        """Seconds since some moment; never goes back."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def between(self, least: float, most: float) -> float:
+        """Any number of the two and those between."""
+        return random.uniform(least, most)
+
+
+keeper = Timekeeper()
+
+
+def now() -> float:
+    return keeper.now()
+
+
+def sleep(seconds: float) -> None:
+    keeper.sleep(seconds)
+
+
+def between(least: float, most: float) -> float:
+    return keeper.between(least, most)

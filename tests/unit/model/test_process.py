@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.model.own_folders import new_folder
+from consumer.model.process import new_folder
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_a_folder_that_another_start_took_is_made_anew(temporary: Path, monkeypa
         os.rmdir(path)
         return os.open(path, flags)
 
-    monkeypatch.setattr("consumer.model.own_folders.os.open", taken)
+    monkeypatch.setattr("consumer.model.process.os.open", taken)
     assert next_one().is_dir()
 
 
