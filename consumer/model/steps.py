@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import DataFile, SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, ProgressChange
@@ -52,36 +51,47 @@ class LoadRows:
 
 
 @dataclass(frozen=True, slots=True)
-class ApplyDdl:
-    """Execute one schema file's statement once every table in `touches` is complete up to its version.
+class TableBefore:
+    """What upstream's earlier statements say of the table of a statement, as far as that asks for it."""
 
-    All names but those of `file` and of the progress are the target's. `routed` is `file` with its query in the
-    target's names, None where these are the upstream's. `old_name` is a rename's source, or the name of the table that
-    a DROP TABLE means, where the RENAME that gave it the statement's name never ran. `columns_before` are the table's
-    columns before the statement, where known.
-    `before` becomes durable with the intent (every touched table at W = version), `after` with the fact.
-    `trash`: where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER
-    TABLE, where an earlier statement has put it, if it has. `partitioning`: how the table is divided before one of
-    PARTITION_ACTIONS, or one that counts partitions, None where that is not known. `indexes`: what is known of the
-    table's before the statement; `charset`: what its database gives to a new table, upstream, at that time. `behind`:
-    those of `touches` that the statement does not name and only comes after; upstream may not have them any more.
-    `formed`: what it does to a table that is no mirror; None where it is one, or where that is the same.
-    """
+    columns: tuple[Column, ...] | None = None
+    """None: not known."""
+    partitioning: Partitioning | None = None
+    """For statements about partitions. None: it has none, or that is not known."""
+    indexes: TableIndexes = UNTOLD
+    """For statements about indexes."""
+    charset: Charset | None = None
+    """For a new table: what its database gave it then."""
+
+
+UNKNOWN_TABLE = TableBefore()
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyDdl:
+    """What upstream's statement becomes in the target, once every table in `touches` is complete up to its version.
+    `consumer.plan.statement.Statement` makes it. All names but those of `file` and of the progress are the target's."""
 
     file: SchemaFile
+    """Upstream's statement."""
     touches: tuple[TableName, ...]
-    before: ProgressChange
-    after: ProgressChange
+    before: ProgressChange = field(default_factory=ProgressChange)
+    """Becomes durable with the intent: every touched table at W = version."""
+    after: ProgressChange = field(default_factory=ProgressChange)
+    """Becomes durable with the fact."""
     old_name: TableName | None = None
-    columns_before: tuple[Column, ...] | None = None
-    policy: DdlPolicy = DdlPolicy.EVOLVE
+    """A rename's source, or the name of the table that a DROP TABLE means, where the RENAME that gave it the
+    statement's name never ran."""
+    known: TableBefore = UNKNOWN_TABLE
     trash: TableName | None = None
-    partitioning: Partitioning | None = None
-    indexes: TableIndexes = UNTOLD
-    charset: Charset | None = None
+    """Where a DROP or TRUNCATE puts the table (DROP DATABASE: its tables) instead of losing it; for RECOVER TABLE,
+    where an earlier statement has put it, if it has."""
     behind: tuple[TableName, ...] = ()
+    """Those of `touches` that the statement does not name and only comes after; upstream may not have them any more."""
     routed: SchemaFile | None = None
+    """`file` with its query in the target's names; None where these are the upstream's."""
     formed: FormedDdl | None = None
+    """What it does to a table that is no mirror; None where it is one, or where that is the same."""
 
     @property
     def action(self) -> Action:

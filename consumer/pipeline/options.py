@@ -17,6 +17,7 @@ from consumer.model.progress import Progress, ProgressChange
 from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency, NamedTables, ShapingOf, Starts, unshaped
 from consumer.model.table_definition import KeyColumns
 from consumer.plan.assembly import Accepts, Assembly
+from consumer.plan.ddl_step import refusal
 from consumer.plan.late import settle_moved
 from consumer.plan.let_in import let_in
 from consumer.plan.retention import NOT_KNOWN, Retention
@@ -24,7 +25,7 @@ from consumer.plan.routing import check_begun
 from consumer.plan.shaping import check_shaping, shaping_refusal
 from consumer.plan.shaping import recorded as recorded_rules
 from consumer.plan.starting import check_exchanged, starting
-from consumer.plan.statement import Statement, refusal
+from consumer.plan.statement import Statement
 from consumer.plan.table_modes import keeping, recorded
 from consumer.plan.undecided import check_decided, check_protocol
 from consumer.ports import StorageReader

@@ -13,9 +13,10 @@ from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Owned, OwnedTables, Progress, ProgressChange, State, TableProgress
 from consumer.plan.assembly import Assembly
+from consumer.plan.ddl_step import refusal
 from consumer.plan.later_names import LaterName, LaterNames
 from consumer.plan.routing import SharedNames, written
-from consumer.plan.statement import Statement, refusal
+from consumer.plan.statement import Statement
 
 
 class Others:

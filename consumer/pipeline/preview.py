@@ -25,6 +25,7 @@ from consumer.pipeline.resync import offered
 from consumer.pipeline.table_consumer import TableConsumer
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
+from consumer.plan.ddl_step import ddl_step
 from consumer.plan.notes import notes
 from consumer.plan.starting import idle_notes, start_notes
 from consumer.plan.statement import Statement
@@ -54,7 +55,7 @@ def preview(
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
     executed = [s for _, s in planned if s and s.executed and options.refusal(s) is None and not found.others.leaves(s)]
-    targets = dict(zip(map(id, executed), sink.preview_ddls([s.step(progress) for s in executed]), strict=True))
+    targets = dict(zip(map(id, executed), sink.preview_ddls([ddl_step(s) for s in executed]), strict=True))
     other, mode = options.naming.other, options.naming.mode
     steps = (
         replace(p, target=targets.get(id(s)), target_table=other(p.table), mode=str(mode(p.table) or ""))

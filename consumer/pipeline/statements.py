@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from consumer.model.texts import one_line
 from consumer.model.times import now
 from consumer.pipeline.context import RoundContext
 from consumer.pipeline.others import left_to
+from consumer.plan.ddl_step import ddl_step
 from consumer.plan.standing import OVERTAKEN
 from consumer.plan.statement import Statement
 from consumer.target import DdlOutcome
@@ -52,11 +53,11 @@ class StatementRunner:
         context.others.take_older(ready, context.ledger.record)
         for statement in ready:
             try:
-                step = self._step(statement)
+                self._check(statement)
                 if (other := context.others.leaves(statement)) or statement.policy is DdlPolicy.IGNORE:
-                    self._ignore(statement, step, other)
+                    self._ignore(statement, other)
                 else:
-                    steps.append((statement, step))
+                    steps.append((statement, self._step(statement)))
                     if len(steps) == size:
                         self._start(steps, at_a_time)
                         steps = []
@@ -127,40 +128,49 @@ class StatementRunner:
         known = self._context.progress.ddls
         return {step.id: known[step.id] for _, step in chunk if step.id in known}
 
-    def _step(self, statement: Statement) -> ApplyDdl:
+    def _check(self, statement: Statement) -> None:
+        """Raises DdlRefused for a statement that is not to run."""
         refused = self._context.options.refusal(statement) or self._context.others.refusal(statement)
         if refused is not None:
             raise refused
+
+    def _step(self, statement: Statement) -> ApplyDdl:
+        renames = self._context.round.overtaken_renames(statement)
+        return ddl_step(
+            statement,
+            *self._changes(statement, renames),
+            called=renames[0].old_name if renames else None,
+            complete=not renames and not self._context.round.incomplete(statement),
+        )
+
+    def _changes(self, statement: Statement, renames: Sequence[Statement]) -> tuple[ProgressChange, ProgressChange]:
+        """What is recorded with its intent, and with its fact; `renames` are those that it overtakes."""
+        # Tables that are left out stay where they were: nobody read the rows under their names.
+        changes = (statement.before(self._context.progress), statement.after())
+        before, after = map(self._of_wanted, changes)
+        if not statement.heals:
+            before, after = map(self._still_stopped, (before, after))
         overtaken = tuple(
             DdlRecord(ddl_id(other.file), DdlState.SKIPPED, reason=OVERTAKEN + statement.file.query)
             for other in self._context.round.overtaken(statement)
         )
-        step = statement.step(self._context.progress)
-        # Tables that are left out stay where they were: nobody read the rows under their names.
-        before, after = (self._of_wanted(change) for change in (step.before, step.after))
-        if not statement.heals:
-            before, after = map(self._still_stopped, (before, after))
-        step = replace(step, before=before, after=after)
-        renames = self._context.round.overtaken_renames(statement)
         if renames:
             # Until the table is gone under its old name, the RENAMEs are pending.
             gone = {o.old_name: TableProgress(o.version, State.DROPPED) for o in renames if o.old_name is not None}
             dead = ProgressChange(tables=gone, ddls=overtaken, moved_bad=dict.fromkeys(gone, ()))
-            after = dead.merged(step.after)
-            former = None if renames[0].old_name is None else statement.naming.target(renames[0].old_name)
-            step = replace(step, old_name=former, before=ProgressChange(), after=after)
+            before, after = ProgressChange(), dead.merged(after)
         else:
             # With W at this version the overtaken ones no longer count, so both become durable at once.
-            step = replace(step, before=step.before.merged(ProgressChange(ddls=overtaken)))
-        incomplete = bool(renames) or self._context.round.incomplete(statement)
-        if statement.policy is DdlPolicy.RENAME and statement.file.table and incomplete:
-            step = replace(step, trash=statement.kept_as(complete=False))
-        if statement.heals:
-            for name in sorted(name for name in self._context.round.ended(statement) if name.table):
+            before = before.merged(ProgressChange(ddls=overtaken))
+        return before, after.merged(*self._lost(statement))
+
+    def _lost(self, statement: Statement) -> Iterator[ProgressChange]:
+        """The files of its tables that will never be read."""
+        for name in sorted(self._context.round.ended(statement)) if statement.heals else ():
+            if name.table:
                 files = self._context.round.lost(name, statement.until(name))
                 lost = self._context.consumers[name].lost(files, self._context.progress)
-                step = replace(step, after=step.after.merged(ProgressChange(folders=lost)))
-        return step
+                yield ProgressChange(folders=lost)
 
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
         return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.wanted(n)})
@@ -175,7 +185,7 @@ class StatementRunner:
         }
         return replace(change, tables={name: held.get(name) or place for name, place in change.tables.items()})
 
-    def _ignore(self, statement: Statement, step: ApplyDdl, other: str) -> None:
+    def _ignore(self, statement: Statement, other: str) -> None:
         """Record the statement as skipped: its policy says so, or it is left to the consumer `other`. A table that was
         made by hand must be empty where its CREATE is ignored."""
         context, name = self._context, statement.file.name
@@ -190,8 +200,9 @@ class StatementRunner:
             )
         reason = left_to(other) if other else ignored_reason(statement.action)
         row = AuditRow("ignore-ddl", name, statement.version, statement.version, statement=statement.file.query)
-        record = DdlRecord(step.id, DdlState.SKIPPED, reason=reason)
-        context.ledger.record(step.before.merged(step.after).merged(ProgressChange(ddls=(record,), audit=(row,))))
+        record = DdlRecord(ddl_id(statement.file), DdlState.SKIPPED, reason=reason)
+        before, after = self._changes(statement, context.round.overtaken_renames(statement))
+        context.ledger.record(before.merged(after, ProgressChange(ddls=(record,), audit=(row,))))
         self._done(statement, row, 0.0)
         text = f"{name}: not executed, as {reason}: {statement.file.query}"
         context.tell(Note(NoteKind.STATEMENT, text, name))

@@ -22,7 +22,7 @@ from consumer.model.ddl_policy import trash_name
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName, same_name
 from consumer.model.progress import Progress
-from consumer.model.steps import ddl_id
+from consumer.model.steps import TableBefore, ddl_id
 from consumer.plan.statement import Statement, action_of
 from consumer.plan.table_book import TableBook
 
@@ -52,7 +52,8 @@ class History:
             drops = tuple(sorted(name for name in {*self.tables, *live} if name.database == file.database))
         elif action in DROP_ACTIONS:
             drops = (file.name,)
-        return Statement(file, (), old_name, self.tables.columns.get(old_name or file.name), drops)
+        known = TableBefore(self.tables.columns.get(old_name or file.name))
+        return Statement(file, (), old_name, drops, known)
 
     def moved(self, statement: Statement) -> tuple[TableName, ...]:
         """The tables whose rows have to be complete for what the statement moves into another table."""

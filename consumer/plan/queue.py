@@ -135,9 +135,9 @@ class Queue:
                 yield number, not statement.heals or statement.overtakes(self._pending[number])
 
     def _on_former_names(self, statement: Statement) -> Iterator[int]:
-        for name, end in statement.former:
-            for number in self._by_name.get(name, {}):
-                if self._pending[number].version > end:
+        for had in statement.former:
+            for number in self._by_name.get(had.name, {}):
+                if self._pending[number].version > had.until:
                     break
                 yield number
 
@@ -150,8 +150,8 @@ def passes(statement: Statement) -> bool:
 def _tables(statement: Statement) -> Iterator[TableName]:
     """The tables that must not be gone with their database before the statement has run."""
     yield from statement.tables
-    if statement.left_out is not None:
-        yield statement.left_out
+    if statement.not_read is not None:
+        yield statement.not_read.name
 
 
 def _scopes(statement: Statement) -> Iterator[TableName]:

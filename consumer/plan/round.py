@@ -247,7 +247,7 @@ class Round:
 
     def overtaken_renames(self, statement: Statement) -> list[Statement]:
         """The RENAMEs that will never run because a DROP takes the table that they were to give its name, in order."""
-        former = statement.former
+        former = {(had.name, had.until) for had in statement.former}
         return [other for other in self.overtaken(statement) if (other.old_name, other.version) in former]
 
     def ended(self, statement: Statement) -> set[TableName]:

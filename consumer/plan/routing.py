@@ -98,7 +98,7 @@ class SharedNames:
         if statement.action in DATABASE_ACTIONS:
             return self._drops_others(statement) if statement.action is Action.DROP_SCHEMA else None
         file = statement.file
-        former = (name for name, _ in statement.former)
+        former = (had.name for had in statement.former)
         own = (name for name in (*statement.touches, *statement.drops, statement.old_name) if name and name.table)
         return next(
             filter(None, map(self.error, dict.fromkeys((file.name, *own, *former, *written_tables(file))))), None

@@ -88,9 +88,9 @@ def shaping_refusal(statement: Statement, shaping_of: ShapingOf) -> DdlRefused |
     said = changes_of(file).columns
     after = by_name(file.columns)
     # Of a column that is new no row was judged before: a load without it stops.
-    before = by_name(statement.columns_before or file.columns)
+    before = by_name(statement.known.columns or file.columns)
     for name in sorted(columns & before.keys()):
-        told = name in said.columns if statement.columns_before is None else name in said.renamed
+        told = name in said.columns if statement.known.columns is None else name in said.renamed
         if told or name not in after or not _same_values(before[name], after[name]):
             return _refused(statement, f"it changes column {name}, by which the row filter has chosen rows")
     return None

@@ -1,27 +1,20 @@
-"""A statement to execute: its tables, what it waits for, and its change of the progress."""
+"""What a statement of upstream's is: its tables, what it waits for, and its change of the progress. `plan/ddl_step.py`
+says what it becomes in the target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from consumer.ddl.routes import routed
-from consumer.ddl.said import check_said
 from consumer.ddl.shape import Shape
-from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, HEALING_ACTIONS, RENAME_ACTIONS, Action
-from consumer.model.columns import Column
-from consumer.model.ddl_policy import DdlPolicy, kind_of, trash_name
+from consumer.model.ddl_policy import DdlPolicy, trash_name
 from consumer.model.files import SchemaFile
-from consumer.model.hints import skip_ddl_command, statement_refused
 from consumer.model.names import TableName
 from consumer.model.naming import SAME, Naming
 from consumer.model.progress import Progress, ProgressChange, State, TableProgress
-from consumer.model.steps import ApplyDdl
-from consumer.model.table_definition import UNTOLD, Charset, Partitioning, TableIndexes
-from consumer.model.table_modes import FormedDdl
-from consumer.model.texts import cut
-from consumer.plan.table_modes import check_beside, formed
+from consumer.model.steps import UNKNOWN_TABLE, TableBefore
 
 BEGINNING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS | {Action.TRUNCATE_TABLE}
 _NAMING_ACTIONS = CREATE_ACTIONS | RENAME_ACTIONS
@@ -29,36 +22,49 @@ _NOT_ON_TABLES = CREATE_ACTIONS | DATABASE_ACTIONS
 _ACTIONS: Mapping[int, Action] = {int(action): action for action in Action}
 
 
+class FormerName(NamedTuple):
+    """A name that a table had from the statement at `since` on, up to the RENAME at `until`."""
+
+    name: TableName
+    since: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """A table whose rows a statement moves, and which the target does not have as it was then."""
+
+    name: TableName
+    never_made: bool = False
+    """The table rules take it now, and did not when the table that had the name then was there."""
+    begins_at: int = 0
+    """It begins in the target at this later commit-ts; 0: not by --start-ts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement to execute. `touches` are the tables that must be complete up to its version first, and the database
-    itself where the statement is about one. `drops` are the names that no longer exist after it. `trash` is where its
-    table goes, or where a restored table comes from (see ApplyDdl). `left_out`: a table that the filter leaves out,
-    whose rows it moves to or from a selected one; `never_made`: that table is selected now, but the target does not
-    have the table that had the name then; `given`: or that began there at this later commit-ts. `former`: the names
-    from which pending RENAMEs give a DROP its table, the last one first, each with its RENAME's version; `begun` is
-    that of its CREATE, if that is pending. `shapes` is what the statements before it and up to it tell. `behind`,
-    `indexes`, `charset`: see ApplyDdl. All names are the upstream's but `trash`, which is the target's as `naming` has
-    it."""
+    """A statement of upstream's, with what it waits for. All names are upstream's but `trash`."""
 
     file: SchemaFile
     touches: tuple[TableName, ...]
+    """The tables that must be complete up to its version first; the database itself where it is about one."""
     old_name: TableName | None
-    columns_before: tuple[Column, ...] | None
+    """A rename's source; None where that is not known."""
     drops: tuple[TableName, ...] = ()
+    """The names that no longer exist after it."""
+    known: TableBefore = UNKNOWN_TABLE
     policy: DdlPolicy = DdlPolicy.EVOLVE
     trash: TableName | None = None
-    partitioning: Partitioning | None = None
-    left_out: TableName | None = None
-    never_made: bool = False
-    given: int = 0
-    former: tuple[tuple[TableName, int], ...] = ()
-    begun: int = 0
+    """Where the target puts its table, or has a restored table from, in the target's names (see ApplyDdl)."""
+    not_read: NotRead | None = None
+    """A table whose rows it moves to or from a selected one, and that nobody read: the statement is refused."""
+    former: tuple[FormerName, ...] = ()
+    """The names from which pending RENAMEs give a DROP its table, the last one first."""
     behind: tuple[TableName, ...] = ()
-    indexes: TableIndexes = UNTOLD
-    charset: Charset | None = None
+    """Those of `touches` that it does not name and only comes after."""
     naming: Naming = SAME
     shapes: Callable[[SchemaFile], tuple[Shape, Shape]] | None = field(default=None, compare=False, repr=False)
+    """What the statements tell of its table before a file's and behind it."""
 
     @property
     def version(self) -> int:
@@ -117,23 +123,22 @@ class Statement:
 
     def _takes_away(self, other: Statement, name: TableName) -> bool:
         """Whether `other`, by `name`, is about the table that the statement takes away. While RENAMEs are pending that
-        table stands under another name, and older and later tables had its names too."""
+        table has another name in the target, and older and later tables had its names too."""
         if not self.former:
             return name in self.touches
-        names = (self.file.name, *(former for former, _ in self.former))
-        since = (*(version for _, version in self.former), self.begun)
-        end = (self.version, *since)
-        return any(name == own and other.within(own, *times) for own, *times in zip(names, since, end, strict=False))
+        own = FormerName(self.file.name, self.former[0].until, self.version)
+        return any(name == had.name and other.about(had) for had in (own, *self.former))
 
-    def within(self, name: TableName, since: int, end: int) -> bool:
-        """Whether it is about the table that had `name` from the statement at `since` up to the RENAME at `end`."""
-        if self.version == since:
-            return self.file.name == name
-        return since < self.version < end or (self.version == end and self.old_name == name)
+    def about(self, had: FormerName) -> bool:
+        """Whether it is about the table that had this name then."""
+        if self.version == had.since:
+            return self.file.name == had.name
+        return had.since < self.version < had.until or (self.version == had.until and self.old_name == had.name)
 
     def until(self, name: TableName) -> int:
         """The version up to which `name` is the statement's own table."""
-        return self.version if name in self.touches else dict(self.former).get(name, self.version)
+        until = {had.name: had.until for had in self.former}
+        return self.version if name in self.touches else until.get(name, self.version)
 
     def changes(self) -> tuple[TableName, ...]:
         """The tables that must have existed before it, as far as it shows. If no statement created one, it is older
@@ -146,26 +151,6 @@ class Statement:
     def tables(self) -> tuple[TableName, ...]:
         """The tables in `touches`."""
         return tuple(name for name in self.touches if name.table)
-
-    @property
-    def routed(self) -> SchemaFile | None:
-        """See ApplyDdl. Raises DdlRefused where the text is not what its file says, or cannot be said in the target's
-        names."""
-        try:
-            check_said(self.file, self.action)
-            named = {*self.touches, *self.drops} - {*self.behind}
-            return routed(self.file, self.naming, named, self.old_name)
-        except DdlRefused as error:
-            raise cannot_be_executed(self, error) from error
-
-    @property
-    def formed(self) -> FormedDdl | None:
-        """See ApplyDdl. Raises DdlRefused where it cannot be done to a table of that form."""
-        try:
-            check_beside(self)
-            return formed(self)
-        except DdlRefused as error:
-            raise cannot_be_executed(self, error) from error
 
     def kept_as(self, complete: bool = True) -> TableName:
         """Where the target keeps its table, if that is to be kept."""
@@ -199,25 +184,6 @@ class Statement:
             case _:
                 return dict.fromkeys(self.drops, ())
 
-    def step(self, progress: Progress) -> ApplyDdl:
-        """The statement as a step in the target's names. Raises DdlRefused as `routed`."""
-        return ApplyDdl(
-            self.file,
-            self.naming.targets(self.tables),
-            before=self.before(progress),
-            after=self.after(),
-            old_name=None if self.old_name is None else self.naming.target(self.old_name),
-            columns_before=self.columns_before,
-            policy=self.policy,
-            trash=self.trash,
-            partitioning=self.partitioning,
-            indexes=self.indexes,
-            charset=self.charset,
-            behind=self.naming.targets(self.behind),
-            routed=self.routed if self.executed else None,
-            formed=self.formed if self.executed else None,
-        )
-
     def _moves(self, name: TableName, progress: Progress) -> bool:
         place = progress.table(name)
         behind = place.applied_ts <= self.version and place.state is not State.DROPPED
@@ -225,75 +191,6 @@ class Statement:
 
     def _at(self) -> TableProgress:
         return TableProgress(self.version)
-
-
-def refusal(statement: Statement) -> DdlRefused | None:
-    """The error of a statement that must not be executed; None if it is executed or ignored."""
-    if statement.policy is DdlPolicy.FAIL:
-        return refused_by_policy(statement)
-    if statement.lacks_old_name:
-        return lacks_old_name(statement)
-    if statement.left_out is not None:
-        return moves_left_out_rows(statement, statement.left_out)
-    try:
-        _ = (statement.routed, statement.formed) if statement.executed else None
-    except DdlRefused as error:
-        return error
-    return None
-
-
-def moves_left_out_rows(statement: Statement, left_out: TableName) -> DdlRefused:
-    """The error of a statement that moves rows of a table that the filter leaves out: they were never read."""
-    name = statement.file.name
-    way = "copy the wanted table from upstream as of"
-    if statement.given:
-        return statement_refused(
-            statement.file,
-            f"{left_out} begins at --start-ts {statement.given}, so the target does not have it as it was before this"
-            f" statement: {cut(statement.file.query)}",
-            hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
-        )
-    if statement.never_made:
-        why = f"the table rules left out {left_out} when it was there, so the target has no such table"
-    else:
-        why = f"the table rules leave out {left_out}"
-        way = f"let the table rules take {left_out} too and run again, or {way}"
-    return statement_refused(
-        statement.file,
-        f"{why}, whose rows it moves and which were never read: {cut(statement.file.query)}",
-        hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
-    )
-
-
-def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
-    """The error of a statement that cannot be said in the target's names, or be done to tables of a form."""
-    return statement_refused(
-        statement.file,
-        f"{error.message}; the statement: {cut(statement.file.query)}",
-        hint=error.hint,
-    )
-
-
-def lacks_old_name(statement: Statement) -> DdlRefused:
-    """The error of such a rename."""
-    return DdlRefused(
-        f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
-        hint=f"rename it by hand, then: {skip_ddl_command(statement.file.name, statement.version)}",
-        version=statement.version,
-    )
-
-
-def refused_by_policy(statement: Statement) -> DdlRefused:
-    """The error of a statement whose policy is `fail`."""
-    kind = kind_of(statement.action)
-    return DdlRefused(
-        f"the policy for {kind} is fail: {cut(statement.file.query)}",
-        hint=f"set another action for {kind} in [consumer.ddl], or take it out of [[consumer.event-filters]], and run"
-        " again, or do by hand what the statement means and then:"
-        f" {skip_ddl_command(statement.file.name, statement.version)}",
-        table=str(statement.file.name),
-        version=statement.version,
-    )
 
 
 def action_of(file: SchemaFile) -> Action:

@@ -20,8 +20,8 @@ from consumer.model.ddl_policy import DdlPolicy
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import DdlState, Progress
-from consumer.model.steps import ddl_id
-from consumer.model.table_definition import Charset
+from consumer.model.steps import TableBefore, ddl_id
+from consumer.model.table_definition import UNTOLD, Charset
 from consumer.plan.renames import Renames
 from consumer.plan.statement import Statement
 
@@ -47,14 +47,14 @@ class TableBook:
             return statement
         self._read()
         told = self._tables.get(name.folded)
-        if told is not None and divided:
-            statement = replace(statement, partitioning=told.partitioned().partitioning)
-        if told is not None and action in INDEX_ACTIONS:
-            statement = replace(statement, indexes=told.shape().indexes)
-        if action in CREATE_ACTIONS:
+        known = TableBefore(
+            statement.known.columns,
+            told.partitioned().partitioning if told is not None and divided else None,
+            told.shape().indexes if told is not None and action in INDEX_ACTIONS else UNTOLD,
             # TiDB's own default where no statement tells what the database has.
-            statement = replace(statement, charset=self._databases.get(name.database, TIDB_DEFAULT))
-        return statement
+            self._databases.get(name.database, TIDB_DEFAULT) if action in CREATE_ACTIONS else None,
+        )
+        return replace(statement, known=known)
 
     def shape(self, file: SchemaFile) -> Shape:
         """What the statements up to `file` tell of its table."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from consumer.ddl.changes import columns_said, recovered_table, takes_rows, written_tables
 from consumer.ddl.declared import Definition
@@ -20,36 +19,12 @@ from consumer.model.hints import skip_ddl_command
 from consumer.model.names import TableName, same_name, same_names
 from consumer.model.naming import Naming
 from consumer.model.table_modes import Chosen, FormedDdl, TableMode, canonical
+from consumer.plan.statement import Statement
 
 _AS_WRITTEN = DATABASE_ACTIONS | RENAME_ACTIONS | DROP_ACTIONS | {Action.RECOVER_TABLE, Action.CREATE_VIEW}
 """Statements that mean the same for a table of every form."""
 _REMOVING = frozenset({Action.DROP_TABLE, Action.TRUNCATE_TABLE})
 _BRINGING = frozenset({Action.ADD_COLUMN, Action.ADD_COLUMNS, Action.MULTI_SCHEMA_CHANGE})
-
-
-class Executed(Protocol):
-    """A statement that is to run: see `consumer.plan.statement.Statement`."""
-
-    @property
-    def file(self) -> SchemaFile: ...
-    @property
-    def action(self) -> Action: ...
-    @property
-    def touches(self) -> Collection[TableName]: ...
-    @property
-    def behind(self) -> Collection[TableName]: ...
-    @property
-    def old_name(self) -> TableName | None: ...
-    @property
-    def policy(self) -> DdlPolicy: ...
-    @property
-    def former(self) -> Collection[tuple[TableName, int]]: ...
-    @property
-    def columns_before(self) -> tuple[Column, ...] | None: ...
-    @property
-    def naming(self) -> Naming: ...
-    @property
-    def shapes(self) -> Callable[[SchemaFile], tuple[Shape, Shape]] | None: ...
 
 
 def form_columns(mode: TableMode, table: TableName, columns: Sequence[Column], shape: Shape) -> tuple[Column, ...]:
@@ -105,7 +80,7 @@ def stored_columns(columns: Sequence[Column], shape: Shape) -> Iterator[Column]:
             yield _labelled(column, shape)
 
 
-def formed(statement: Executed) -> FormedDdl | None:
+def formed(statement: Statement) -> FormedDdl | None:
     """What the statement does to a table of a form; None for a mirror, and for what means the same for all forms.
     Raises DdlRefused, without the statement's text."""
     file, mode = statement.file, statement.naming.mode(statement.file.name)
@@ -114,7 +89,7 @@ def formed(statement: Executed) -> FormedDdl | None:
     if mode is None or statement.action in _AS_WRITTEN or statement.shapes is None:
         return None
     before, after = statement.shapes(file)
-    creates, columns = statement.action in CREATE_ACTIONS, statement.columns_before
+    creates, columns = statement.action in CREATE_ACTIONS, statement.known.columns
     if not creates and columns is None:
         raise DdlRefused(f"nothing tells what the table was before, which has the form {mode} in the target")
     if mode.chosen is not None:
@@ -170,7 +145,7 @@ def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
             )
 
 
-def check_beside(statement: Executed) -> None:
+def check_beside(statement: Statement) -> None:
     """Raises DdlRefused for a statement that cannot mean beside tables of forms what it means upstream, without its
     text."""
     file, naming, action = statement.file, statement.naming, statement.action
@@ -196,10 +171,10 @@ def check_beside(statement: Executed) -> None:
         )
 
 
-def _check_merged(statement: Executed) -> None:
+def _check_merged(statement: Statement) -> None:
     """What is done to one of several merged tables as a whole must be about its rows only."""
     file, naming, action = statement.file, statement.naming, statement.action
-    moved: set[TableName] = {name for name, _ in statement.former}
+    moved: set[TableName] = {had.name for had in statement.former}
     if action in RENAME_ACTIONS or action == Action.RECOVER_TABLE:
         moved |= {file.name, *filter(None, (statement.old_name,))}
     elif moved:
@@ -220,7 +195,7 @@ def _check_merged(statement: Executed) -> None:
         )
 
 
-def _named(statement: Executed) -> TableName | None:
+def _named(statement: Statement) -> TableName | None:
     """Another table of a form that the statement is about."""
     file = statement.file
     others = sorted({*statement.touches, *written_tables(file)}.difference(statement.behind, [file.name]))

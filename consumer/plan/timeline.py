@@ -21,7 +21,7 @@ from consumer.plan.catalog import Catalog
 from consumer.plan.foreign_keys import ForeignKeys
 from consumer.plan.history import History, follow, needs_company, upstream_order
 from consumer.plan.standing import is_left_undone
-from consumer.plan.statement import Statement
+from consumer.plan.statement import FormerName, NotRead, Statement
 from consumer.plan.table_book import TableBook
 
 Live = Mapping[TableName, tuple[Column, ...]]
@@ -81,7 +81,8 @@ class _Agenda:
         self.live = LiveTables()
         self._progress, self._wanted, self._policy_of, self._naming = progress, wanted, policy_of, naming
         self._named: defaultdict[TableName, list[int]] = defaultdict(list)  # pending ones, by what they name
-        self._former: dict[TableName, tuple[int, tuple[tuple[TableName, int], ...]]] = {}
+        self._former: dict[TableName, tuple[int, tuple[FormerName, ...]]] = {}
+        """By the name that a table has: from which pending statement on, and its names before that."""
         self._held: set[TableName] = set()
         self._keys = ForeignKeys()
         self._unmade: set[TableName] = set()
@@ -121,35 +122,28 @@ class _Agenda:
 
     def _prepared(self, statement: Statement, moved: Sequence[TableName], history: History) -> Statement:
         """A pending statement with all that is known of it before it runs."""
-        lost = next((name for name in moved if not self._wanted(name) or name in self._unmade), None)
-        never_made, begun = lost is not None and self._wanted(lost), 0
-        if lost is None and (lost := self._given_later(statement, moved, history)) is not None:
-            begun = self._progress.starts[lost]
-        statement = replace(
-            statement,
-            left_out=lost,
-            never_made=never_made,
-            given=begun,
-            naming=self._naming,
-            shapes=history.book.shapes,
-        )
+        lost = self._not_read(statement, moved, history)
+        statement = replace(statement, not_read=lost, naming=self._naming, shapes=history.book.shapes)
         statement = _with_policy(history.touching(statement, self._wanted), self._policy_of)
         if lost is not None:
             # It will not run: the table that nobody reads must not pass for one that was read up to it.
-            read = (name for name in statement.touches if self._wanted(name) and name != lost)
+            read = (name for name in statement.touches if self._wanted(name) and name != lost.name)
             statement = replace(statement, touches=tuple(read))
         statement = history.book.about(history.recovering(statement, self._wanted))
         behind = {name for name in self._keys.behind(statement) if self._wanted(name)} - {*statement.touches}
         return _touching(replace(statement, behind=tuple(sorted(behind))), behind)
 
-    def _given_later(self, statement: Statement, moved: Sequence[TableName], history: History) -> TableName | None:
-        """A table that the statement moves or copies as it was then, and of which the target has only later states."""
-        starts = self._progress.starts
-        if not starts:
+    def _not_read(self, statement: Statement, moved: Sequence[TableName], history: History) -> NotRead | None:
+        """A table that the statement moves, or copies, as it was then, and that the target does not have so."""
+        for name in moved:
+            if not self._wanted(name) or name in self._unmade:
+                return NotRead(name, never_made=self._wanted(name))
+        if not (starts := self._progress.starts):
             return None
         copied = history.origin(statement)
         names = (*moved, *([copied] if copied is not None else []))
-        return next((name for name in names if starts.get(name, -1) >= statement.version), None)
+        later = (NotRead(name, begins_at=starts[name]) for name in names if starts.get(name, -1) >= statement.version)
+        return next(later, None)
 
     def _add(self, statement: Statement) -> None:
         statement = self._formerly(statement)
@@ -176,14 +170,14 @@ class _Agenda:
     def _formerly(self, statement: Statement) -> Statement:
         """The statement with the names that its table had before pending RENAMEs."""
         name, old, former = statement.file.name, statement.old_name, self._former
-        begun, known = former.pop(name, (0, ()))
-        if statement.action in RENAME_ACTIONS and old is not None and statement.left_out is None:
-            begun, known = former.pop(old, (0, ()))
-            former[name] = begun, ((old, statement.version), *known)
+        since, known = former.pop(name, (0, ()))
+        if statement.action in RENAME_ACTIONS and old is not None and statement.not_read is None:
+            since, known = former.pop(old, (0, ()))
+            former[name] = statement.version, (FormerName(old, since, statement.version), *known)
         elif statement.action == Action.DROP_TABLE:
-            return replace(statement, former=known, begun=begun)
+            return replace(statement, former=known)
         else:
-            former[name] = (begun, known) if statement.creates is None else (statement.version, ())
+            former[name] = (since, known) if statement.creates is None else (statement.version, ())
         return statement
 
 

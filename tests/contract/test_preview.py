@@ -8,6 +8,7 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
+from consumer.model.steps import TableBefore
 from consumer.target import Sink
 from tests.contract.acts import ID, NAME, SHOP, UPSTREAM, apply, create_item, ddl
 from tests.contract.targets import Target
@@ -50,7 +51,7 @@ def test_a_column_that_comes_anew_keeps_no_values(target: Target, sink: Sink) ->
     create_item(sink)
     query = "ALTER TABLE `item` DROP COLUMN `name`, ADD COLUMN `name` INT"
     anew = ddl(Action.MULTI_SCHEMA_CHANGE, SHOP, 9, query, (ID, Column("name", "INT")))
-    anew = replace(anew, columns_before=(ID, NAME))
+    anew = replace(anew, known=TableBefore((ID, NAME)))
     (answer,) = sink.preview_ddls([anew])
     shown = "; ".join(answer.statements).replace("`", "").replace('"', "")
     rebuilt = "CAST(NULL AS INTEGER) AS name" in shown  # in a file

@@ -92,7 +92,7 @@ FOLLOWED = {
         "sink/duckdb/tables/prepare.py:_drift",
     ],
     "test_hints.py::test_a_rename_that_names_no_table": [
-        "plan/statement.py:lacks_old_name",
+        "plan/ddl_step.py:lacks_old_name",
     ],
     "test_hints.py::test_a_row_that_was_taken_away_by_hand": [
         "sink/duckdb/rows/merge.py:_remove",
@@ -101,7 +101,7 @@ FOLLOWED = {
         "plan/late.py:_overdue",
     ],
     "test_hints.py::test_a_statement_that_the_policy_refuses": [
-        "plan/statement.py:refused_by_policy",
+        "plan/ddl_step.py:refused_by_policy",
     ],
     "test_hints.py::test_a_table_of_another_type_is_made_anew": [
         "cli/run_text.py:way_back",
@@ -337,7 +337,7 @@ FOLLOWED = {
         "codec/windows.py:refuse_late",
     ],
     "test_left_out_renames.py::test_a_table_that_cannot_be_made_any_more_stops_and_follows_again_by_its_hint": [
-        "plan/statement.py:moves_left_out_rows",
+        "plan/ddl_step.py:moves_rows_not_read",
     ],
     "test_left_out_renames.py::test_what_is_left_of_a_table_stops_while_a_policy_keeps_it": [
         "plan/standing.py:kept_by_policy",
@@ -355,7 +355,7 @@ FOLLOWED = {
         "fold/keyless.py:_refuse_shared",
     ],
     "test_other_names.py::test_a_statement_that_cannot_be_said_in_the_targets_names_stops_its_tables": [
-        "plan/statement.py:cannot_be_executed",
+        "plan/ddl_step.py:cannot_be_executed",
     ],
     "test_progress_by_hand.py::test_it_is_named_until_it_is_put_back": [
         "sink/progress_formats.py:damaged",

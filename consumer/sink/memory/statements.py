@@ -107,7 +107,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     formed = step.formed
-    before = formed.before if formed else step.columns_before or ()
+    before = formed.before if formed else step.known.columns or ()
     said = columns_said(step.file, formed.mode if formed else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}

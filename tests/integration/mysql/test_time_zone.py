@@ -10,7 +10,7 @@ import pytest
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.model.steps import ApplyDdl
+from consumer.model.steps import ApplyDdl, TableBefore
 from consumer.model.times import ms_to_tso
 from consumer.sink.mysql.sink import MySqlSink
 from tests.integration.mysql.steps import UPSTREAM, ddl, settings
@@ -29,7 +29,7 @@ def sink_in(server: MariaDb, zone: str) -> MySqlSink:
 
 
 def alter(query: str, *columns: Column, before: tuple[Column, ...] = (ID,), action: Action) -> ApplyDdl:
-    return replace(ddl(action, "d", "t", SUMMER, query, columns=(ID, *columns)), columns_before=before)
+    return replace(ddl(action, "d", "t", SUMMER, query, columns=(ID, *columns)), known=TableBefore(before))
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from consumer.model.files import Listing, SchemaFile
 from consumer.model.progress import Progress
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
+from consumer.plan.ddl_step import ddl_step
 from consumer.sink.memory.sink import MemorySink
 from tests.support.build import ID, schema_file
 
@@ -33,7 +34,7 @@ def ask_everything(files: list[SchemaFile]) -> None:
     assembly = Assembly.of(Listing(MAX_TSO, files, {}), Progress(), lambda name: True)
     for file in files:
         assembly.catalog.shape(file)
-    MemorySink("compiled", "once").preview_ddls([statement.step(Progress()) for statement in assembly.timeline.pending])
+    MemorySink("compiled", "once").preview_ddls([ddl_step(statement) for statement in assembly.timeline.pending])
 
 
 def test_every_statement_is_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:

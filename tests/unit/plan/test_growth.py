@@ -14,6 +14,7 @@ from consumer.model.actions import Action
 from consumer.model.files import Bounds, DataFile, Listing, SchemaFile
 from consumer.model.progress import Progress
 from consumer.plan.assembly import Assembly
+from consumer.plan.ddl_step import ddl_step
 from consumer.plan.table_state import TableState
 from consumer.plan.unread import unread_files
 from tests.support.build import data_file, schema_file
@@ -84,7 +85,7 @@ def play(schemas: list[SchemaFile], files: Files) -> None:
     while round_.changes != before:
         before = round_.changes
         for statement in round_.ready_statements():
-            statement.step(Progress())
+            ddl_step(statement)
             assert round_.overtaken(statement) == []
             round_.applied(statement)
             ran += 1

@@ -9,6 +9,7 @@ from consumer.model.files import SchemaFile
 from consumer.model.names import TableName
 from consumer.model.progress import Progress
 from consumer.plan.catalog import Catalog
+from consumer.plan.ddl_step import ddl_step
 from consumer.plan.timeline import build_timeline
 from tests.support.build import schema_file
 
@@ -31,8 +32,9 @@ def known(name: str, *files: SchemaFile) -> int | None:
     truncate = table(name, 90, text, Action.TRUNCATE_PARTITION)
     timeline = build_timeline(Catalog.of([*files, truncate]), Progress(), 100, lambda name: True)
     (statement,) = (statement for statement in timeline.pending if statement.version == 90)
-    assert statement.step(Progress()).partitioning == statement.partitioning
-    return None if statement.partitioning is None else len(statement.partitioning.partitions)
+    assert ddl_step(statement).known == statement.known
+    partitioning = statement.known.partitioning
+    return None if partitioning is None else len(partitioning.partitions)
 
 
 CREATED = [table("d.a", 10, f"{HASH} 2"), table("d.b", 11, f"{HASH} 3")]
@@ -83,7 +85,7 @@ def test_text_is_compared_as_its_database_says(database: list[str], wanted: str 
     timeline = build_timeline(
         Catalog.of([*files, table("d.t", 10, BY_TEXT), truncate]), Progress(), 100, lambda name: True
     )
-    partitioning = timeline.pending[-1].partitioning
+    partitioning = timeline.pending[-1].known.partitioning
     assert timeline.pending[-1].file.name == TableName("d", "t")
     assert partitioning is not None
     assert dict(partitioning.collations).get("s") == wanted

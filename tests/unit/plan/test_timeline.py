@@ -10,6 +10,7 @@ from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
 from consumer.plan.catalog import Catalog
+from consumer.plan.ddl_step import ddl_step
 from consumer.plan.timeline import Timeline, build_timeline
 from tests.support.build import schema_file
 
@@ -157,10 +158,10 @@ def test_a_statement_moves_what_it_touches_and_leaves_what_is_further() -> None:
     done = {ddl_id(CREATE_OLD): DdlRecord(ddl_id(CREATE_OLD), DdlState.DONE)}
     progress = Progress("u", 0, {OLD: TableProgress(70)}, {}, done)
     found = build_timeline(Catalog.of([CREATE_OLD, like]), progress, 100, lambda name: True)
-    step = found.pending[0].step(progress)
-    assert step.before.tables == {NEW: TableProgress(40)}
-    assert step.after.tables == {NEW: TableProgress(40)}
-    assert step.touches == (NEW, OLD)
+    statement = found.pending[0]
+    assert statement.before(progress).tables == {NEW: TableProgress(40)}
+    assert statement.after().tables == {NEW: TableProgress(40)}
+    assert statement.touches == (NEW, OLD)
 
 
 def test_a_recovery_comes_behind_the_last_statement_that_took_its_table() -> None:
@@ -172,7 +173,7 @@ def test_a_recovery_comes_behind_the_last_statement_that_took_its_table() -> Non
         assert found.pending[-1].touches == (NEW, OLD)
         assert found.pending[-1].trash == TableName("d", "__trash_30_old")
         tombstone = Progress("u", 60, {OLD: TableProgress(30, State.DROPPED)})
-        assert set(found.pending[-1].step(tombstone).before.tables) == {NEW}
+        assert set(found.pending[-1].before(tombstone).tables) == {NEW}
 
 
 def test_a_policy_decides_what_heals_and_where_the_table_goes() -> None:
@@ -188,7 +189,7 @@ def test_a_policy_decides_what_heals_and_where_the_table_goes() -> None:
         )
         statement = found.pending[-1]
         assert (statement.policy, statement.heals) == (policy, heals)
-        assert (statement.step(Progress()).trash is not None) is (policy is DdlPolicy.RENAME)
+        assert (ddl_step(statement).trash is not None) is (policy is DdlPolicy.RENAME)
 
 
 def test_where_the_checkpoint_went_back_a_name_has_what_the_target_has() -> None:

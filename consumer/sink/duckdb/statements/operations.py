@@ -217,7 +217,7 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
     table, formed = _existing(step, step.name, tables), step.formed
-    there = formed.before if formed else step.columns_before or ()
+    there = formed.before if formed else step.known.columns or ()
     definitions = columns_said(step.file, formed.mode if formed else None, there)
     if formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
         return Operations((_closing(step, formed, written.table(table.name)),))

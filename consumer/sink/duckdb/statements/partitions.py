@@ -66,12 +66,12 @@ def _where(
     """The condition for the rows of the partitions that `clause` names, tried on every row of `table`."""
     if clause.all_of_them:
         return _ALL
-    if step.partitioning is None:
+    if step.known.partitioning is None:
         raise NotUnderstood("how the table is partitioned: no statement in the storage defines it clearly")
-    chosen = positions(step.partitioning, clause)
-    if len(chosen) == len(step.partitioning.partitions):
+    chosen = positions(step.known.partitioning, clause)
+    if len(chosen) == len(step.known.partitioning.partitions):
         return _ALL
-    condition = members(step.partitioning, chosen, table)
+    condition = members(step.known.partitioning, chosen, table)
     if strange := _count(connection, table, f"({condition}) IS NULL"):
         raise NotUnderstood(
             f"{strange} rows of {table.name} are in no partition that its statements define for certain"
@@ -147,7 +147,7 @@ def _told(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
     Both tables of an EXCHANGE have the same."""
     if table.upstream is not None:
         return table
-    columns = visible(step.columns_before or step.file.columns)
+    columns = visible(step.known.columns or step.file.columns)
     virtual = frozenset(column.name for column in columns if table.spelled(column.name) is None)
     return replace(table, upstream=Upstream(columns, virtual))
 

@@ -53,7 +53,7 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     indexes = table_indexes(cursor, step.standing)
     there = _names_there(cursor, step.standing, indexes)
     said = changes_of(step.statement).indexes
-    untold = not step.indexes.whole and _leaves_names_open(said)
+    untold = not step.known.indexes.whole and _leaves_names_open(said)
     comes, goes = _names_moved(step, indexes, there, untold)
     if comes or goes:
         return not comes <= there or not goes.isdisjoint(there)
@@ -78,10 +78,10 @@ def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, untold: b
     """Those that the statement makes, and those that it takes. The target has these `indexes` and names now. `untold`:
     nothing is known of the names of indexes."""
     changes = changes_of(step.statement)
-    before = {*_of_columns(step.columns_before or ())}
-    later = set() if step.columns_before is None else {*_of_columns(step.file.columns)}
+    before = {*_of_columns(step.known.columns or ())}
+    later = set() if step.known.columns is None else {*_of_columns(step.file.columns)}
     if not untold:
-        known = step.indexes if step.indexes.whole else step.indexes.beside(indexes)
+        known = step.known.indexes if step.known.indexes.whole else step.known.indexes.beside(indexes)
         before |= {*_of_indexes(known)}
         later |= {*_of_indexes(after(known, changes.indexes, step.file.version))}
     for clause in changes.partitions.clauses:
@@ -90,7 +90,7 @@ def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, untold: b
         if clause.verb == "REMOVE PARTITIONING":
             before |= {name for name in there if name[0] == "partition"}
     if counts_partitions(step.statement):
-        known_parts = PartitionedTable(step.partitioning)
+        known_parts = PartitionedTable(step.known.partitioning)
         before |= {*_of_partitions(known_parts)}
         later |= {*_of_partitions(altered(known_parts, changes.partitions))}
     return frozenset(later - before), frozenset(before - later)

@@ -19,7 +19,7 @@ def misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName
     A NULL counts as 0 upstream; MySQL and MariaDB take it for the least BIGINT, whose partition is another one unless
     their number is a power of two. pymysql's errors pass through.
     """
-    partitioning = step.partitioning
+    partitioning = step.known.partitioning
     if flavor == "tidb" or partitioning is None or step.file.type not in _BY_PARTITION:
         return ""
     if partitioning.kind is not PartitionKind.HASH or len(partitioning.partitions).bit_count() == 1:

@@ -128,7 +128,7 @@ def text_of(
         merged = None if step.merged is None else merged_of(step, step.merged, zone)
         # Rows that upstream no longer has may hold what does not fit a column that it changes.
         return StatementText(found, time_zone=session_zone(step, statement, zone), strict=True, merged=merged)
-    before, there = step.indexes, None
+    before, there = step.known.indexes, None
     if action in INDEX_ACTIONS and (not before.whole or before.skips):
         there = now.indexes(step.name)
         before = before if before.whole else before.beside(there)
@@ -140,7 +140,7 @@ def text_of(
         server.collations,
         before,
         there,
-        step.charset,
+        step.known.charset,
         _by_key(step, action, now),
         _columns_before(step, statement, server, now),
         file.columns,
@@ -156,12 +156,12 @@ def _columns_before(
 ) -> frozenset[str] | None:
     if server.flavor != "mysql" or not any(token.word == "EXISTS" for token in statement.tokens):
         return None
-    told = step.columns_before
+    told = step.known.columns
     return now.columns(step.name) if told is None else same_names(column.name for column in told)
 
 
 def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
     if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
         return False
-    told = step.partitioning
+    told = step.known.partitioning
     return now.by_key(step.name) if told is None else told.kind is PartitionKind.KEY

@@ -86,7 +86,7 @@ def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
     if step.file.type not in _CONVERTING:
         return False
     formed = step.formed
-    before, after = (formed.before, formed.after) if formed else (step.columns_before, step.file.columns)
+    before, after = (formed.before, formed.after) if formed else (step.known.columns, step.file.columns)
     times = [c for c in (*after, *(before or ())) if _is_time(c)]
     if not times or before is None:
         return bool(times)

@@ -11,6 +11,7 @@ import pytest
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.model.steps import TableBefore
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
 
 A = Column("a", "INT")
@@ -112,7 +113,7 @@ def test_a_replica_follows(action: Action, replica: Replica) -> None:
     step = replace(
         replica.step(action, case.query, case.columns, case.table, case.old, (case.old,) if case.old else ()),
         trash=trash if action is Action.RECOVER_TABLE else None,
-        columns_before=OLD,
+        known=TableBefore(OLD),
     )
     (shown,) = replica.sink.preview_ddls([step])
     assert not shown.error

@@ -16,6 +16,7 @@ from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from consumer.model.steps import TableBefore
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica, Rows
 
 V = Column("v", "INT")
@@ -34,7 +35,7 @@ def refusal(
     query = f"CREATE TABLE `t` (`id` INT,`{column.name}` {declared}) PARTITION BY {by}"
     known = None if by is None else created(partition_changes(statement_of(query)), "utf8mb4_bin").partitioning
     assert (known is None) == (by is None)
-    (outcome,) = replica.sink.apply_ddls([replace(step, partitioning=known)], {})
+    (outcome,) = replica.sink.apply_ddls([replace(step, known=TableBefore(partitioning=known))], {})
     return outcome.error
 
 

@@ -1,0 +1,130 @@
+"""What a statement of upstream's becomes in the target: a step, or why it must not be executed."""
+
+from __future__ import annotations
+
+from consumer.ddl.routes import routed
+from consumer.ddl.said import check_said
+from consumer.errors import DdlRefused
+from consumer.model.ddl_policy import DdlPolicy, kind_of
+from consumer.model.files import SchemaFile
+from consumer.model.hints import skip_ddl_command, statement_refused
+from consumer.model.names import TableName
+from consumer.model.progress import ProgressChange
+from consumer.model.steps import ApplyDdl
+from consumer.model.table_modes import FormedDdl
+from consumer.model.texts import cut
+from consumer.plan.statement import NotRead, Statement
+from consumer.plan.table_modes import check_beside, formed
+
+_UNRECORDED = ProgressChange()
+
+
+def ddl_step(
+    statement: Statement,
+    before: ProgressChange = _UNRECORDED,
+    after: ProgressChange = _UNRECORDED,
+    *,
+    called: TableName | None = None,
+    complete: bool = True,
+) -> ApplyDdl:
+    """The statement as a step in the target's names, with what is recorded of it. `called` is the name that its table
+    still has in the target, where a RENAME never ran; not `complete`: the table lacks rows. Raises DdlRefused."""
+    naming, old_name = statement.naming, called or statement.old_name
+    lacking = statement.policy is DdlPolicy.RENAME and statement.file.table and not complete
+    query, change = _written(statement)
+    return ApplyDdl(
+        statement.file,
+        naming.targets(statement.tables),
+        before,
+        after,
+        old_name=None if old_name is None else naming.target(old_name),
+        known=statement.known,
+        trash=statement.kept_as(complete=False) if lacking else statement.trash,
+        behind=naming.targets(statement.behind),
+        routed=query,
+        formed=change,
+    )
+
+
+def _written(statement: Statement) -> tuple[SchemaFile | None, FormedDdl | None]:
+    """`routed` and `formed` of the step. Raises DdlRefused where the text is not what its file says, or cannot be said
+    in the target's names, and where it cannot be done to tables of a form."""
+    if not statement.executed:
+        return None, None
+    try:
+        check_said(statement.file, statement.action)
+        named = {*statement.touches, *statement.drops} - {*statement.behind}
+        query = routed(statement.file, statement.naming, named, statement.old_name)
+        check_beside(statement)
+        return query, formed(statement)
+    except DdlRefused as error:
+        raise cannot_be_executed(statement, error) from error
+
+
+def refusal(statement: Statement) -> DdlRefused | None:
+    """The error of a statement that must not be executed; None if it is executed or ignored."""
+    if statement.policy is DdlPolicy.FAIL:
+        return refused_by_policy(statement)
+    if statement.lacks_old_name:
+        return lacks_old_name(statement)
+    if statement.not_read is not None:
+        return moves_rows_not_read(statement, statement.not_read)
+    try:
+        _ = _written(statement)
+    except DdlRefused as error:
+        return error
+    return None
+
+
+def moves_rows_not_read(statement: Statement, lost: NotRead) -> DdlRefused:
+    """The error of a statement that moves rows that were never read."""
+    name = statement.file.name
+    way = "copy the wanted table from upstream as of"
+    if lost.begins_at:
+        return statement_refused(
+            statement.file,
+            f"{lost.name} begins at --start-ts {lost.begins_at}, so the target does not have it as it was before this"
+            f" statement: {cut(statement.file.query)}",
+            hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+        )
+    if lost.never_made:
+        why = f"the table rules left out {lost.name} when it was there, so the target has no such table"
+    else:
+        why = f"the table rules leave out {lost.name}"
+        way = f"let the table rules take {lost.name} too and run again, or {way}"
+    return statement_refused(
+        statement.file,
+        f"{why}, whose rows it moves and which were never read: {cut(statement.file.query)}",
+        hint=f"{way} {statement.version} into the target, then: {skip_ddl_command(name, statement.version)}",
+    )
+
+
+def cannot_be_executed(statement: Statement, error: DdlRefused) -> DdlRefused:
+    """The error of a statement that cannot be said in the target's names, or be done to tables of a form."""
+    return statement_refused(
+        statement.file,
+        f"{error.message}; the statement: {cut(statement.file.query)}",
+        hint=error.hint,
+    )
+
+
+def lacks_old_name(statement: Statement) -> DdlRefused:
+    """The error of such a rename."""
+    return DdlRefused(
+        f"cannot tell which table was renamed to {statement.file.name}: {statement.file.query}",
+        hint=f"rename it by hand, then: {skip_ddl_command(statement.file.name, statement.version)}",
+        version=statement.version,
+    )
+
+
+def refused_by_policy(statement: Statement) -> DdlRefused:
+    """The error of a statement whose policy is `fail`."""
+    kind = kind_of(statement.action)
+    return DdlRefused(
+        f"the policy for {kind} is fail: {cut(statement.file.query)}",
+        hint=f"set another action for {kind} in [consumer.ddl], or take it out of [[consumer.event-filters]], and run"
+        " again, or do by hand what the statement means and then:"
+        f" {skip_ddl_command(statement.file.name, statement.version)}",
+        table=str(statement.file.name),
+        version=statement.version,
+    )
