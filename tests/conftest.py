@@ -9,6 +9,7 @@ import pytest
 
 from consumer.model.process import cache_folder
 from tests.cloud_servers import AZURITE, AzureServer, CloudServer, GcsServer, azurite_blob
+from tests.groups import GROUPS, TEST, group_of
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.s3_server import S3Server
 from tests.servers import MariaDb, mariadb_template
@@ -22,9 +23,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 """The same where a shell runs the tests in its background."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--group", choices=[TEST, *GROUPS], help="only the tests of this group (tests/groups.py)")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long files first: a process that gets one of them last works on it when the others have nothing left to do."""
+    if group := config.getoption("group"):
+        config.hook.pytest_deselected(items=[item for item in items if group_of(item) != group])
+        items[:] = [item for item in items if group_of(item) == group]
     items.sort(key=lambda item: next((at for at, name in enumerate(_LONG) if item.nodeid.startswith(name)), len(_LONG)))
 
 

@@ -34,12 +34,124 @@ class Group:
 GROUPS = {
     "mysql9": Group(
         "the tests of servers once more, on a MySQL 9.7",
-        10,
+        15,
         paths=(
             "e2e/test_coarse_keys.py::test_a_server_with_gtids_that_logs_statements_takes_staged_rows",
             "e2e/test_syncpoints.py::test_without_gtids_the_position_is_that_of_the_binary_log",
         ),
         tools=("mysql",),
+    ),
+    "clouds": Group(
+        "S3 over a bad network, the emulators of Google Cloud Storage and of Azure",
+        3,
+        paths=("e2e/test_s3.py", "e2e/test_clouds.py", "unit/storage/test_clouds.py"),
+        tools=("azurite",),
+    ),
+    "cluster": Group(
+        "Spark as a cluster, its start from an archive, its failures; a Galera cluster as the target",
+        6,
+        paths=(
+            "integration/spark",
+            "integration/mysql/test_galera.py",
+            "e2e/test_archived_start.py",
+            "e2e/test_memory_limit.py",
+            "unit/spark/test_archive.py",
+        ),
+    ),
+    "processes": Group(
+        "the program as a process: signals, terminals, closed streams, several at once, compose.yaml",
+        6,
+        paths=(
+            "e2e/test_compose.py",
+            "e2e/test_process.py",
+            "e2e/test_several_processes.py",
+            "e2e/test_signals.py",
+            "e2e/test_terminal.py",
+            "e2e/test_waiting.py",
+        ),
+    ),
+    "corpus": Group(
+        "the recorded changefeeds through Spark on every target, whole and step by step, and in every table mode",
+        8,
+        paths=("e2e/test_forms.py",),
+        programs=(("tests.e2e.corpus_report",),),
+        tools=("mysql",),
+    ),
+    "verify": Group(
+        "every difference that `verify` must find, and make right: on servers, in every table mode, in a million rows",
+        12,
+        paths=(
+            "e2e/test_verify_forms.py",
+            "e2e/test_verify_histories.py",
+            "e2e/test_verify_lost_files.py",
+            "e2e/test_verify_repair.py",
+            "e2e/test_verify_servers.py",
+            "e2e/test_verify_types.py",
+        ),
+        programs=(("tests.bench.differences",),),
+    ),
+    "quarantine": Group(
+        "bad rows that are quarantined, in every place, through every statement, by every protocol",
+        5,
+        paths=(
+            "e2e/test_quarantine_moves.py",
+            "e2e/test_quarantine_refused.py",
+            "e2e/test_quarantine_retry.py",
+        ),
+    ),
+    "readers": Group(
+        "what readers see: consistency levels, moments, syncpoints beside a live `run`",
+        5,
+        paths=(
+            "e2e/test_consistency.py",
+            "e2e/test_consistency_parts.py",
+            "e2e/test_syncpoints.py",
+        ),
+    ),
+    "properties": Group(
+        "random histories, files and statements: ten times the examples",
+        30,
+        paths=("property",),
+        environment={"EXAMPLES": "10"},
+        tools=("mysql",),
+    ),
+    "histories": Group(
+        "random statements on every target, from new seeds",
+        11,
+        programs=(("tests.support.random_ddl", "--minutes", "10"),),
+        tools=("mysql",),
+    ),
+    "simulate": Group(
+        "random histories against the driver in a simulated world, from new seeds; each mend undone is seen",
+        15,
+        paths=(
+            "simulate/test_simulate.py::test_a_mend_undone_is_seen",
+            "simulate/test_simulate.py::test_more_histories_end_in_the_state_of_upstream",
+            "simulate/test_simulate.py::test_histories_of_rows_that_are_seen_together",
+        ),
+        programs=(
+            ("tests.simulate", "--minutes", "5"),
+            ("tests.simulate", "--minutes", "2", "--consistency", "table"),
+            ("tests.simulate", "--minutes", "2", "--consistency", "snapshot"),
+        ),
+    ),
+    "faults": Group(
+        "kills, freezes, cuts and fail-overs at each named point of a round, on every target; full disks",
+        30,
+        paths=(
+            "faults/test_faults.py::test_a_server_of_snapshots_is_right_after_it",
+            "faults/test_faults.py::test_a_file_is_right_after_it",
+            "e2e/test_fail_over.py",
+            "e2e/test_full_disk.py",
+        ),
+        programs=(("tests.faults", "--runs", "1"), ("tests.faults", "--runs", "1", "--spark", "--targets", "mysql")),
+        tools=("mysql",),
+    ),
+    "soak": Group(
+        "half an hour beside a live changefeed: killed again and again, watched for what grows",
+        32,
+        paths=("soak/test_soak.py::test_a_leak_and_a_wrong_row_are_seen",),
+        programs=(("tests.soak", "--minutes", "30"),),
     ),
 }
 
@@ -51,12 +163,13 @@ def _by_path() -> dict[str, str]:
 
 def group_of(item: pytest.Item) -> str:
     """`TEST`, or the name of the group of proof that a test belongs to."""
-    needed = set(_needed(item))
+    place = item.nodeid.removeprefix("tests/").partition("[")[0]
+    needed = set() if place.startswith("unit/ddl/") else set(_needed(item))
     if needed & {"mysql", "fresh_mysql", "staged_mysql"}:
         return "mysql9"
     if needed & {"gcs", "azure"}:
         return "clouds"
-    return group_of_path(item.nodeid.removeprefix("tests/").partition("[")[0])
+    return group_of_path(place)
 
 
 def group_of_path(place: str) -> str:

@@ -1,6 +1,6 @@
 """One changed cell, one missing and one extra row among a million, each at random: `verify` finds exactly these.
 
-``python -m tests.bench.differences --times 3 --seed 1``, or ``make differences``. It takes minutes, and prints a row of
+``python -m tests.bench.differences --times 3 --seed 1``, or ``make proof GROUP=verify``. It takes minutes, and prints a row of
 the table of docs/verify.md for each target.
 """
 

@@ -1,4 +1,6 @@
-"""Run every case of a corpus and say how each comes out: ``python -m tests.e2e.corpus_report CORPUS [options]``.
+"""Run every case of a corpus and say how each comes out: ``python -m tests.e2e.corpus_report [options]``.
+
+The corpus is the folder that the variable CORPUS names, else the recorded changefeeds of ``fixtures``.
 
 A case is equal when its target equals the recorded state after one run, after each of its steps, and when running again
 then applies nothing. Exit status 0: every case is equal or ends as its note says.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,13 +28,14 @@ from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb, mariadb_template
 from tests.support.inline_loader import InlineLoader
 
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("corpus", type=Path)
     parser.add_argument("--only", default="", help="cases whose name contains one of these, divided by commas")
     parser.add_argument(
-        "--target", default="mysql", help=f"{', '.join(_TARGETS)}: one or more, divided by commas; mysql is a MariaDB"
+        "--target", default=",".join(_TARGETS), help="some of %(default)s (all); mysql is a MariaDB"
     )
     parser.add_argument("--inline", action="store_true", help="without Spark: the same task functions in this process")
     parser.add_argument("--no-steps", action="store_true")
@@ -52,7 +56,7 @@ def main() -> int:
         loader: Loader = InlineLoader() if args.inline else SparkLoader(SparkSettings("local[2]"))
         cases = [
             replace(case, flags=flags)
-            for case in read_cases(args.corpus.resolve(), work / "unpacked")
+            for case in read_cases(Path(os.environ.get("CORPUS") or FIXTURES).resolve(), work / "unpacked")
             if any(part in case.name for part in args.only.split(","))
             # What the target holds before is made by statements in upstream's names.
             and not (args.route and case.prepare_statements())

@@ -1,4 +1,4 @@
-"""A few points and kinds of `make faults`."""
+"""A few points and kinds of `make proof GROUP=faults`."""
 
 from __future__ import annotations
 

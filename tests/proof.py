@@ -1,0 +1,59 @@
+"""``python -m tests.proof [GROUP ...] [-- FLAGS]``: run groups of tests/groups.py one after the other, all of them if none
+is named, and say at the end which failed. FLAGS go to the programs of the groups, behind their own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+from tests.groups import GROUPS, Group
+
+TOOLS = {
+    "mysql": "bash scripts/mysql.sh",
+    "azurite": "command -v npm >/dev/null && [ ! -d build/azurite ] && npm install --silent --no-fund --no-audit"
+    " --prefix build/azurite azurite || true",
+}
+NO_TESTS = 5
+"""What pytest ends with where a group has none."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__.split("\n\n")[0])
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (all)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of pytest (2)")
+    parser.add_argument("--list", action="store_true", help="say what there is, and how long it takes")
+    given, flags = parser.parse_known_args()
+    if unknown := set(given.groups) - set(GROUPS):
+        parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    if given.list:
+        print("\n".join(f"{name:12} {group.minutes:4} min  {group.what}" for name, group in GROUPS.items()))
+        return 0
+    outcomes = []
+    for name in given.groups or GROUPS:
+        began = time.monotonic()
+        print(f"\n== {name}: {GROUPS[name].what}", flush=True)
+        passed = all([_tests(name, given.jobs), *_programs(GROUPS[name], [flag for flag in flags if flag != "--"])])
+        outcomes.append(f"{'ok' if passed else 'FAILED':7} {name:12} {(time.monotonic() - began) / 60:5.1f} min")
+    print("", *outcomes, sep="\n")
+    return 1 if any(line.startswith("FAILED") for line in outcomes) else 0
+
+
+def _tests(name: str, jobs: int) -> bool:
+    group = GROUPS[name]
+    for tool in group.tools:
+        subprocess.run(["bash", "-c", TOOLS[tool]], check=True)
+    command = [sys.executable, "-m", "pytest", "--group", name, "-n", str(jobs), "--dist", "loadfile"]
+    return subprocess.run(command, env=os.environ | group.environment, check=False).returncode in (0, NO_TESTS)
+
+
+def _programs(group: Group, flags: list[str]) -> list[bool]:
+    """Whether each of the group's programs found nothing wrong."""
+    commands = [[sys.executable, "-m", *program, *flags] for program in group.programs]
+    return [subprocess.run(command, check=False).returncode == 0 for command in commands]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
