@@ -1,7 +1,8 @@
 """Which tests `make test` runs, and in which group of `make proof` each of the others is: this table alone says so.
 
 A test belongs to the group that names it most exactly: by its own name, its file or its folder. One that needs a server
-that not everybody has (a MySQL, an emulator of a cloud) belongs to the group of that server. All others are `make test`'s.
+that not everybody has (a MySQL, an emulator of a cloud) belongs to the group of that server. All others are those of
+`make test`.
 """
 
 from __future__ import annotations

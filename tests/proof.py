@@ -1,5 +1,5 @@
-"""``python -m tests.proof [GROUP ...] [-- FLAGS]``: run groups of tests/groups.py one after the other, all of them if none
-is named, and say at the end which failed. FLAGS go to the programs of the groups, behind their own."""
+"""``python -m tests.proof [GROUP ...] [-- FLAGS]``: run groups of tests/groups.py one after the other, all of them if
+none is named, and say at the end which failed. FLAGS go to the programs of the groups, behind their own."""
 
 from __future__ import annotations
 

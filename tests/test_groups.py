@@ -24,8 +24,8 @@ def _is_there(file: str, test: str) -> bool:
 
 
 def test_what_stands_nearest_says_where_a_test_is() -> None:
-    assert group_of_path("e2e/test_corpus.py::test_a_recorded_changefeed_ends_equal") == TEST
-    assert group_of_path("e2e/test_corpus.py::test_a_recorded_changefeed_ends_equal_step_by_step") == "corpus"
+    assert group_of_path("simulate/test_simulate.py::test_histories_end_in_the_state_of_upstream") == TEST
+    assert group_of_path("simulate/test_simulate.py::test_a_mend_undone_is_seen") == "simulate"
     assert group_of_path("property/test_new.py::test_new") == "properties"
     assert group_of_path("unit/test_new.py::test_new") == TEST
 

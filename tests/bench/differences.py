@@ -1,7 +1,7 @@
 """One changed cell, one missing and one extra row among a million, each at random: `verify` finds exactly these.
 
-``python -m tests.bench.differences --times 3 --seed 1``, or ``make proof GROUP=verify``. It takes minutes, and prints a row of
-the table of docs/verify.md for each target.
+``python -m tests.bench.differences --times 3 --seed 1``, or ``make proof GROUP=verify``. It takes minutes, and prints a
+row of the table of docs/verify.md for each target.
 """
 
 from __future__ import annotations

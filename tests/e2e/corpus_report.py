@@ -34,9 +34,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "cdc"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="", help="cases whose name contains one of these, divided by commas")
-    parser.add_argument(
-        "--target", default=",".join(_TARGETS), help="some of %(default)s (all); mysql is a MariaDB"
-    )
+    parser.add_argument("--target", default=",".join(_TARGETS), help="some of %(default)s (all); mysql is a MariaDB")
     parser.add_argument("--inline", action="store_true", help="without Spark: the same task functions in this process")
     parser.add_argument("--no-steps", action="store_true")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Recorded changefeeds end equal to the upstream's own state, on every target; one of them through Spark, step by step too."""
+"""Recorded changefeeds end equal to the upstream's own state on every target; one goes through Spark, by steps too."""
 
 from __future__ import annotations
 

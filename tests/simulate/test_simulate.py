@@ -1,4 +1,4 @@
-"""Some hundred histories, the same in every run, and those that once failed. `make proof GROUP=simulate` plays others."""
+"""Some histories, the same in every run, and those that once failed. `make proof GROUP=simulate` plays others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many examples hypothesis tries: some new ones in each run of the tests, and many in `make proof GROUP=properties`."""
+"""How many examples hypothesis tries: some new ones in each run, and many in `make proof GROUP=properties`."""
 
 from __future__ import annotations
 
