@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_parts
 from consumer.codec.registry import protocol_of
+from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
-from consumer.config.start_rules import StartRules
 from consumer.config.values import consumer_name
 from consumer.errors import BadConfig, CheckpointBehind
 from consumer.model.events import Note, NoteKind, NowDoing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from consumer.config.changefeed_keys import (
     QUEUE_KEYS,
     SINK_KEYS,
 )
+from consumer.config.sentences import nearest
 from consumer.config.settings import Settings
 from consumer.config.spelling import file_key_of, key_of
 from consumer.errors import BadConfig
@@ -132,9 +132,3 @@ def _changefeed_values(tables: Mapping[str, Mapping[str, Any]], filters: Mapping
     if "rules" in filters:
         found["tables"] = filters["rules"]
     return found
-
-
-def nearest(key: str, known: Iterable[str], alike: float = 0.6) -> str:
-    """The known key that `key` resembles most, "" for none."""
-    found = difflib.get_close_matches(key, list(known), n=1, cutoff=alike)
-    return found[0] if found else ""

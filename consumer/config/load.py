@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import ValidationError
 
 from consumer.codec.registry import PROTOCOLS
-from consumer.config.changefeed import FileValues, nearest, read_changefeed
+from consumer.config.changefeed import FileValues, read_changefeed
 from consumer.config.fields import UNPROVEN
-from consumer.config.mask_rules import with_keys
 from consumer.config.secrets import resolved, resolved_pairs
+from consumer.config.sentences import first_error, nearest
 from consumer.config.settings import Settings, TargetSettings
 from consumer.config.several import OF_THE_COMMAND, SEVERAL, Pair, check_pairs, several_of, together
 from consumer.config.spelling import env_of, flag_of, key_of
@@ -105,7 +105,7 @@ def _settings(
     _check_secrets(raw, spelt)
     _read_secrets(raw, spelt, env)
     raw["unproven"] = _unsaid(raw, file)
-    settings = _checked(kind, raw, spelt)
+    settings = _checked(kind, raw, spelt, env)
     conf = resolved_pairs(settings.spark_conf, spelt.get("spark_conf", ""), env)
     settings = settings.model_copy(update={"spark_conf": conf})
     if kind is Settings:
@@ -119,7 +119,7 @@ def _settings(
                 hint=f"set {PROTOCOLS[settings.protocol].commit_ts}, and have it write to a new prefix;"
                 " or leave syncpoints out",
             )
-        if settings.masks.rules and settings.start_ts.whole is not None:
+        if settings.masks and settings.start_ts.whole is not None:
             raise BadConfig(
                 "--start-ts says that the target has the tables already, and [[consumer.masks]] would leave the values"
                 " that they have",
@@ -131,7 +131,7 @@ def _settings(
                 " which table are there would not be known",
                 hint="fill the target from the storage, or leave that route out",
             )
-        if settings.on_bad_row.any and settings.dead_letters is None:
+        if settings.quarantines and settings.dead_letters is None:
             raise BadConfig(
                 "on-bad-row is quarantine, and dead-letters does not say where quarantined rows go",
                 hint="give --dead-letters, for example --dead-letters file:///data/dead-letters",
@@ -179,8 +179,6 @@ def _read_secrets(raw: dict[str, Any], spelt: Mapping[str, str], env: Mapping[st
     for field in ("upstream_uri", "downstream_uri", "dead_letters"):
         if raw.get(field):
             raw[field] = resolved(str(raw[field]), spelt[field], env)
-    if "masks" in raw:
-        raw["masks"] = with_keys(raw["masks"], env)
 
 
 def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:
@@ -191,23 +189,15 @@ def _unsaid(raw: Mapping[str, Any], file: FileValues) -> object:
     return [key for key in keys if UNPROVEN.get(key) not in raw] if isinstance(keys, (list, tuple)) else keys
 
 
-def _checked(kind: type[Settings], raw: Mapping[str, Any], spelt: Mapping[str, str]) -> Settings:
-    """The settings; `spelt` are their names as the person who set them wrote them."""
+def _checked(
+    kind: type[Settings], raw: Mapping[str, Any], spelt: Mapping[str, str], env: Mapping[str, str]
+) -> Settings:
+    """The settings; `spelt` are their names as the person who set them wrote them. Rules read the secrets that they
+    name from `env`."""
     try:
-        return kind(**raw)
+        return kind.model_validate(raw, context=env)
     except ValidationError as problem:
-        first = problem.errors(include_url=False)[0]
-        field = str(first["loc"][0])
+        field, reason = first_error(problem)
         name = spelt.get(field) or flag_of(field) or key_of(field)
         scrub = scrubber(*(str(raw[uri]) for uri in ("upstream_uri", "downstream_uri", "dead_letters") if uri in raw))
-        raise BadConfig(
-            f"{name} {scrub(_reason(first))}", hint=_HINTS.get(field, "") if field not in raw else ""
-        ) from None
-
-
-def _reason(first: Mapping[str, Any]) -> str:
-    if first["type"] == "missing":
-        return "is not set"
-    if first["type"] == "value_error":
-        return f"is refused: {first['ctx']['error']}"
-    return f"is refused: {first['msg'][:1].lower()}{first['msg'][1:]}"
+        raise BadConfig(f"{name} {scrub(reason)}", hint=_HINTS.get(field, "") if field not in raw else "") from None

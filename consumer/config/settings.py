@@ -13,16 +13,26 @@ from pydantic import BaseModel, BeforeValidator, PrivateAttr
 from consumer.codec.protocol import Undecided
 from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
-from consumer.config.bad_row_rules import BadRowRules, bad_row_rules
-from consumer.config.column_rules import ColumnRules, column_rules
-from consumer.config.ddl_rules import DdlRule, DdlRules, ddl_rules
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
-from consumer.config.mask_rules import MaskRules, mask_rules, with_masks
-from consumer.config.rule_values import TableRule, named_tables
-from consumer.config.shaping_rules import EventFilters, RowFilters, event_filter_rules, row_filter_rules, shaping_of
-from consumer.config.start_rules import StartRules, start_rules
+from consumer.config.filters import DdlRules, EventFilterRule, RowRule, shaping_of, without_ignored
+from consumer.config.rules import (
+    BadRowRule,
+    ColumnRule,
+    MaskRule,
+    Rule,
+    StartRules,
+    TableModeRule,
+    bad_row_action,
+    first,
+    masked_by_name,
+    masks_of,
+    named_tables,
+    read_bad_row_rules,
+    read_start_rules,
+    read_table_modes,
+    tables_of,
+)
 from consumer.config.table_filter import TableFilter, table_filter
-from consumer.config.table_mode_rules import FormRules, form_rules
 from consumer.config.uri import MASK, Uri, scrubber, secret_values
 from consumer.errors import BadConfig
 from consumer.model.bad_rows import STOP, BadRowAction
@@ -30,7 +40,7 @@ from consumer.model.ddl_policy import PolicyOf
 from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route, naming_of
-from consumer.model.rules import Consistency, NamedTables, ShapingOf, Starts, unshaped
+from consumer.model.rules import Consistency, NamedTables, Shaping, ShapingOf, Starts, unshaped
 from consumer.model.table_modes import ModeKind, TableMode
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
@@ -108,31 +118,31 @@ class Settings(_OfProtocols):
         " `shard_*.t -> shop.t merge _source`. The first match decides. Can be given several times (docs/shaping.md).",
         metavar="FROM -> TO", several=True, follows=True, key="route", file_key="routes",
     )  # fmt: skip
-    forms: Annotated[FormRules, BeforeValidator(form_rules)] = setting(
-        FormRules(),
+    table_modes: Annotated[tuple[TableModeRule, ...], BeforeValidator(read_table_modes)] = setting(
+        (),
         "What tables of the target keep: `mirror` upstream's rows, `append` each change, `soft-delete` deleted rows"
         " too, or `history` each version of a row."
-        " `RULE = FORM`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
-        metavar="RULE = FORM", several=True, follows=True, key="form", file_key="forms",
+        " `RULE = MODE`, as `shop.* = append`. The first match decides. Can be given several times (docs/shaping.md).",
+        metavar="RULE = MODE", several=True, follows=True, key="table-mode", file_key="table-modes",
     )  # fmt: skip
-    event_filters: Annotated[EventFilters, BeforeValidator(event_filter_rules)] = setting(
-        EventFilters(),
+    event_filters: Annotated[tuple[EventFilterRule, ...], tables_of("event-filters")] = setting(
+        (),
         "Changes and statements to drop, with TiCDC's own keys: `[[consumer.event-filters]]` (docs/shaping.md).",
         flag=False,
     )
-    rows: Annotated[RowFilters, BeforeValidator(row_filter_rules)] = setting(
-        RowFilters(),
+    rows: Annotated[tuple[RowRule, ...], tables_of("rows")] = setting(
+        (),
         "Which rows tables of the target have: `[[consumer.rows]]` with `tables` and `where` (docs/shaping.md).",
         flag=False,
     )
-    columns: Annotated[ColumnRules, BeforeValidator(column_rules)] = setting(
-        ColumnRules(),
+    columns: Annotated[tuple[ColumnRule, ...], tables_of("columns")] = setting(
+        (),
         "Which columns tables of the target have, and their names: `[[consumer.columns]]` with `tables` and `include`,"
         " `exclude`, `rename` (docs/shaping.md).",
         flag=False,
     )
-    masks: Annotated[MaskRules, BeforeValidator(mask_rules)] = setting(
-        MaskRules(),
+    masks: Annotated[tuple[MaskRule, ...], tables_of("masks")] = setting(
+        (),
         "What stands in place of the values of some columns: `[[consumer.masks]]` (docs/shaping.md).",
         flag=False,
     )
@@ -214,11 +224,11 @@ class Settings(_OfProtocols):
     checkpoint_ts: Annotated[int | str | None, BeforeValidator(values.checkpoint)] = setting(
         None, "Only if there is no `metadata`: `max`, or the TSO to stop at.", metavar="max|TSO", follows=True
     )
-    ddl: Annotated[DdlRules, BeforeValidator(ddl_rules)] = setting(
-        DdlRules(), "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
+    ddl: DdlRules = setting(
+        "evolve", "What to do with the upstream's statements: `evolve`, `fail`, or a table with rules (docs/ddl.md).",
         flag=False,
     )  # fmt: skip
-    start_ts: Annotated[StartRules, BeforeValidator(start_rules)] = setting(
+    start_ts: Annotated[StartRules, BeforeValidator(read_start_rules)] = setting(
         StartRules(),
         "For the first run: the target already holds the tables as they were at this moment (a Dumpling or BR export)."
         " `RULE=MOMENT` is for tables that are new to this `--name`, `RULE=now` for those that begin at the present"
@@ -232,8 +242,8 @@ class Settings(_OfProtocols):
         " unset, a first run assumes that all before the storage's oldest are deleted (docs/storages.md).",
         flag=False, file="[sink.cloud-storage-config]",
     )  # fmt: skip
-    on_bad_row: Annotated[BadRowRules, BeforeValidator(bad_row_rules)] = setting(
-        BadRowRules(),
+    on_bad_row: Annotated[tuple[BadRowRule, ...], BeforeValidator(read_bad_row_rules)] = setting(
+        "stop",
         "What to do with a line that cannot be decoded, or a row that the target refuses: `stop` its table, or"
         " `quarantine` the row. `RULE=ACTION` is for some tables, as `shop.*=quarantine`; the last match decides."
         " Can be given several times (docs/bad-rows.md).",
@@ -313,7 +323,7 @@ class Settings(_OfProtocols):
             self.downstream_uri,
             self.dead_letters or "",
             *self.peers.values(),
-            secrets=[*secret_values(self.spark_conf), *self.masks.secrets],
+            secrets=[*secret_values(self.spark_conf), *(rule.key.decode() for rule in self.masks)],
         )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
@@ -327,31 +337,34 @@ class Settings(_OfProtocols):
 
     @property
     def naming(self) -> Naming:
-        """The compiled form of `routes` and `forms`."""
+        """The compiled form of `routes`, `table_modes` and `columns`."""
         naming = naming_of(self.routes)
-        rules = self.forms.rules or self.columns.rules
-        return replace(naming, modes=cache(partial(self._form_of, naming))) if rules else naming
+        rules = self.table_modes or self.columns
+        return replace(naming, modes=cache(partial(self._mode_of, naming))) if rules else naming
 
-    def _form_of(self, routed: Naming, table: TableName) -> TableMode | None:
+    def _mode_of(self, routed: Naming, table: TableName) -> TableMode | None:
         merged = routed.mode(table)
-        form, chosen = self.forms.of(table, self.case_sensitive), self.columns.of(table, self.case_sensitive)
-        form = form if chosen is None else replace(form or TableMode(ModeKind.CHOSEN), chosen=chosen)
-        if merged is not None and form is not None:
+        rule = first(self.table_modes, table, self.case_sensitive)
+        mode = None if rule is None else rule.made
+        if (columns := first(self.columns, table, self.case_sensitive)) is not None:
+            mode = replace(mode or TableMode(ModeKind.CHOSEN), chosen=columns.chosen(table, self.case_sensitive))
+        if merged is not None and mode is not None:
             raise BadConfig(
-                f"a route merges {table} with others, and a rule gives it the form {form}",
-                hint="leave it out of the route, or out of the rules of [consumer.forms] and [[consumer.columns]]",
+                f"a route merges {table} with others, and a rule gives it the table mode {mode}",
+                hint="leave it out of the route, or out of the rules of [[consumer.table-modes]] and"
+                " [[consumer.columns]]",
             )
-        return merged or form
+        return merged or mode
 
     @property
     def named_tables(self) -> NamedTables:
         """The tables that are given by whole names where a mistyped one would change what the target has."""
-        ruled: Mapping[str, Sequence[TableRule | DdlRule]] = {
-            "--form": self.forms.rules,
-            "[[consumer.event-filters]]": self.event_filters.rules,
-            "[[consumer.rows]]": self.rows.rules,
-            "[[consumer.columns]]": self.columns.rules,
-            "[[consumer.masks]]": self.masks.rules,
+        ruled: Mapping[str, Sequence[Rule]] = {
+            "--table-mode": self.table_modes,
+            "[[consumer.event-filters]]": self.event_filters,
+            "[[consumer.rows]]": self.rows,
+            "[[consumer.columns]]": self.columns,
+            "[[consumer.masks]]": self.masks,
             "[[consumer.ddl.rules]]": self.ddl.rules,
         }
         places = [("--tables", self.tables)]
@@ -368,11 +381,16 @@ class Settings(_OfProtocols):
         some = self.accept_gap_in
         return self.accept_gap or (bool(some) and table_filter(some, self.case_sensitive).matches(table))
 
+    @property
+    def quarantines(self) -> bool:
+        """Whether rows of some table can be quarantined."""
+        return any(rule.action == "quarantine" for rule in self.on_bad_row)
+
     def bad_row_action(self, table: TableName) -> BadRowAction:
         """What `table` does at a bad row. It stops where columns are masked, because a letter has the line."""
-        if self.masks.masks_of(table, self.case_sensitive):
+        if first(self.masks, table, self.case_sensitive) is not None:
             return STOP
-        return self.on_bad_row.action_of(table, self.case_sensitive, self.max_bad_rows)
+        return bad_row_action(self.on_bad_row, table, self.case_sensitive, self.max_bad_rows)
 
     @property
     def dialect(self) -> Dialect:
@@ -411,15 +429,23 @@ class Settings(_OfProtocols):
     @property
     def ddl_policy(self) -> PolicyOf:
         """The compiled form of `ddl`, with the statements that `event_filters` ignore."""
-        return self.event_filters.policy_of(self.ddl.policy_of(self.case_sensitive), self.case_sensitive)
+        return without_ignored(self.ddl.policy_of(self.case_sensitive), self.event_filters, self.case_sensitive)
 
     @property
     def shaping_of(self) -> ShapingOf:
         """The compiled form of `event_filters`, `rows` and `masks`."""
-        if not (self.event_filters.rules or self.rows.rules or self.masks.rules):
+        if not (self.event_filters or self.rows or self.masks):
             return unshaped
         of_rows = shaping_of(self.event_filters, self.rows, self.case_sensitive)
-        return lambda table: with_masks(of_rows(table), self.masks, table, self.case_sensitive)
+
+        def shaping(table: TableName) -> Shaping | None:
+            masks = masks_of(self.masks, table, self.case_sensitive)
+            if not masks:
+                return of_rows(table)
+            named = masked_by_name(self.masks, table, self.case_sensitive)
+            return replace(of_rows(table) or Shaping(), masks=masks, named=named)
+
+        return shaping
 
 
 class InspectSettings(Settings):

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from consumer.config.changefeed import FileValues, file_values, nearest
-from consumer.config.rule_values import from_json
+from consumer.config.changefeed import FileValues, file_values
+from consumer.config.rules import from_json
+from consumer.config.sentences import nearest
 from consumer.config.spelling import env_of, flag_of
 from consumer.errors import BadConfig
 from consumer.model.names import NAME_LIMIT

@@ -144,7 +144,7 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace(quote * 2, quote) if quote in '`"' else name
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=512)
 def table_filter(rules: tuple[str, ...], case_sensitive: bool) -> TableFilter:
     """The filter of these rules, compiled once."""
     return TableFilter(rules, case_sensitive=case_sensitive)

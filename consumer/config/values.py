@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from consumer.codec.registry import PROTOCOLS
+from consumer.config.sentences import one_of
 from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri
 from consumer.errors import BadConfig
@@ -55,7 +56,7 @@ def downstream(text: object) -> Uri:
 
 def protocol(text: object) -> str:
     """How the changefeed encodes rows."""
-    return _one_of(str(text).lower().replace("_", "-"), tuple(PROTOCOLS))
+    return one_of(str(text).lower().replace("_", "-"), tuple(PROTOCOLS))
 
 
 def duration(value: object) -> float:
@@ -154,30 +155,30 @@ def terminator(value: object) -> bytes:
 
 def date_separator(value: object) -> str | None:
     """The date level of data folders."""
-    return None if value is None else _one_of(str(value).lower(), DATE_SEPARATORS)
+    return None if value is None else one_of(str(value).lower(), DATE_SEPARATORS)
 
 
 def log_level(value: object) -> str:
     """A level, in Go's spellings too."""
     name = str(value).lower()
-    return _one_of(
+    return one_of(
         {"warn": "warning", "fatal": "error", "panic": "error", "dpanic": "error"}.get(name, name), LOG_LEVELS
     )
 
 
 def date_order(value: object) -> str:
     """What orders the files of date folders."""
-    return _one_of(str(value).lower(), ("", "date", "time"))
+    return one_of(str(value).lower(), ("", "date", "time"))
 
 
 def consistency(value: object) -> Consistency:
     """row, table or snapshot."""
-    return Consistency(_one_of(str(value).lower(), tuple(Consistency)))
+    return Consistency(one_of(str(value).lower(), tuple(Consistency)))
 
 
 def log_format(value: object) -> str:
     """text or json."""
-    return _one_of(str(value).lower(), ("text", "json"))
+    return one_of(str(value).lower(), ("text", "json"))
 
 
 def consumer_name(value: object) -> str:
@@ -248,9 +249,3 @@ def texts(value: object, wanted: str) -> list[str]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
         raise ValueError(f"give {wanted}")
     return list(value)
-
-
-def _one_of(text: str, allowed: tuple[str, ...]) -> str:
-    if text not in allowed:
-        raise ValueError(f"'{text}' is not allowed; give {' or '.join(allowed)}")
-    return text

@@ -1,0 +1,76 @@
+"""What is wrong with a setting, as one sentence. The only place that reads pydantic's errors."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError, WrapValidator
+from pydantic_core import ErrorDetails
+
+_VERBS = ("must ", "is ", "has ")
+"""What a validator's sentence begins with if the key is its subject."""
+
+
+def wanted(text: str) -> WrapValidator:
+    """Of a key: what its value must be, in place of pydantic's own words."""
+
+    def check(value: object, handler: Any) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise ValueError(f"must be {text}") from None
+
+    return WrapValidator(check)
+
+
+def check_keys(given: Iterable[object], known: Sequence[str]) -> None:
+    """Raises ValueError for a key that is none of `known`."""
+    for key in given:
+        if key not in known:
+            close = nearest(str(key), known)
+            meant = f"; did you mean {close}?" if close else ""
+            raise ValueError(f"{key} is not a key; known are {', '.join(known)}{meant}")
+
+
+def one_of(text: str, allowed: Iterable[str]) -> str:
+    """`text`, which must be one of `allowed`. Raises ValueError."""
+    known = tuple(allowed)
+    if text not in known:
+        raise ValueError(f"'{text}' is not allowed; give {' or '.join(known)}")
+    return text
+
+
+def nearest(key: str, known: Iterable[str], alike: float = 0.6) -> str:
+    """The known key that `key` resembles most, "" for none."""
+    found = difflib.get_close_matches(key, list(known), n=1, cutoff=alike)
+    return found[0] if found else ""
+
+
+def first_error(problem: ValidationError) -> tuple[str, str]:
+    """The setting that the first error is about, and what is wrong with it, as it stands behind the setting's name."""
+    error = problem.errors(include_url=False)[0]
+    setting, *place = error["loc"]
+    if error["type"] == "missing" and not place:
+        return str(setting), "is not set"
+    return str(setting), f"is refused: {_where(place)}{_reason(error, place)}"
+
+
+def _where(place: Sequence[int | str]) -> str:
+    """Of one of several rules: which one."""
+    number = next((part for part in place if isinstance(part, int)), None)
+    return "" if number is None else f"rule {number + 1}: "
+
+
+def _reason(error: ErrorDetails, place: Sequence[int | str]) -> str:
+    key = next((str(part) for part in reversed(place) if isinstance(part, str)), "")
+    context: Mapping[str, Any] = error.get("ctx", {})
+    if error["type"] in ("enum", "literal_error"):
+        allowed = str(context["expected"]).replace(" or ", ", ").replace("'", "")
+        return f"{key} {error['input']!r} is not allowed; give {allowed}".lstrip()
+    message = error["msg"]
+    text = str(context["error"]) if error["type"] == "value_error" else f"{message[:1].lower()}{message[1:]}"
+    if not key or not isinstance(place[-1], str):
+        return text
+    return f"{key} {text}" if text.startswith(_VERBS) else f"{key}: {text}"
