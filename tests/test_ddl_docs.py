@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Container
 from pathlib import Path
 
-from consumer.config.ddl_rules import ddl_rules
+from consumer.config.filters import DdlRules
 from consumer.model.actions import Action
 from consumer.model.ddl_policy import GROUPS, NEVER_IGNORED, DdlPolicy, evolve, kind_of
 from consumer.model.names import TableName
@@ -66,7 +66,7 @@ def test_policies_groups_and_limits_are_told() -> None:
 
 def test_the_example_is_taken() -> None:
     example = DOC[DOC.index("```toml") + 7 : DOC.index("```\n", DOC.index("```toml") + 7)]
-    policy = ddl_rules(tomllib.loads(example)["consumer"]["ddl"]).policy_of(False)
+    policy = DdlRules.model_validate(tomllib.loads(example)["consumer"]["ddl"]).policy_of(False)
     assert policy(Action.DROP_TABLE, TableName("shop", "orders")) is DdlPolicy.RENAME
     assert policy(Action.DROP_SCHEMA, TableName("shop", "")) is DdlPolicy.RENAME
     assert policy(Action.DROP_TABLE, TableName("shop", "tmp_1")) is DdlPolicy.EVOLVE

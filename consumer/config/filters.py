@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, model_validator
 
-from consumer.config.rules import NEEDED, Rule, SomeTableRules, SomeTexts, TableRules, first, fitting
+from consumer.config.rules import Rule, SomeTableRules, SomeTexts, TableRules, first, fitting
 from consumer.config.sentences import check_keys, nearest, wanted
 from consumer.config.table_filter import table_filter
 from consumer.model.actions import Action
@@ -96,7 +96,7 @@ _Collation = Annotated[StrictStr, wanted("a name, such as utf8mb4_bin"), AfterVa
 class RowRule(Rule):
     """Which rows tables of the target have. The first rule that fits decides."""
 
-    where: _Expression = NEEDED
+    where: _Expression
     collation: _Collation = ""
 
     @model_validator(mode="before")
@@ -134,7 +134,7 @@ def _patterns(texts: tuple[str, ...]) -> tuple[str, ...]:
 class EventFilterRule(Rule):
     """Changes and statements to drop, with TiCDC's own keys. A database fits if some table of it does, as in TiCDC."""
 
-    tables: TableRules = Field(None, validate_default=True, alias="matcher")
+    tables: TableRules = Field(alias="matcher")
     ignore_event: Annotated[SomeTexts, AfterValidator(_events)] = ()
     ignore_sql: Annotated[SomeTexts, AfterValidator(_patterns)] = ()
     ignore_insert_value_expr: _Expression = ""
@@ -232,7 +232,7 @@ class DdlRule(Rule):
 
     kinds: Annotated[SomeTexts, AfterValidator(_kinds)] = KINDS
     tables: SomeTableRules = ()
-    action: DdlPolicy = NEEDED
+    action: DdlPolicy
 
     @model_validator(mode="after")
     def _action_exists(self) -> DdlRule:

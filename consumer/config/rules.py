@@ -35,9 +35,6 @@ from consumer.model.names import NAME_LIMIT, TableName, same_names
 from consumer.model.rules import NOW, Mask, MaskKind, NamedTable, Starts
 from consumer.model.table_modes import Chosen, ModeKind, TableMode, in_order
 
-NEEDED: Any = Field(None, validate_default=True)
-"""A key that must be there: where it is missing, its validator says what it expected."""
-
 
 def _checked(rules: tuple[str, ...]) -> tuple[str, ...]:
     TableFilter(rules)
@@ -56,14 +53,17 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"))
 
-    tables: TableRules = NEEDED
+    tables: TableRules
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, given: object) -> object:
-        if isinstance(given, Mapping):
-            check_keys(given, [str(field.alias) for field in cls.model_fields.values()])
-        return given
+    def _checks_keys(cls, given: object) -> object:
+        """Of a key that is missing and must be there, its own validator says what it expected."""
+        if not isinstance(given, Mapping):
+            return given
+        keys = {str(field.alias): field for field in cls.model_fields.values()}
+        check_keys(given, tuple(keys))
+        return {**{key: None for key, field in keys.items() if field.is_required()}, **given}
 
     def fits(self, table: TableName, case_sensitive: bool) -> bool:
         return table_filter(self.tables, case_sensitive).matches(table)
@@ -204,8 +204,8 @@ class MaskRule(Rule):
     """What stands in place of the values of some columns. The first rule that fits a column decides. `key` is read from
     where the file says it is, in the environment that the validation has as its context."""
 
-    columns: Texts = NEEDED
-    mask: MaskKind = NEEDED
+    columns: Texts
+    mask: MaskKind
     value: Annotated[StrictStr, wanted("a text, also for a number: as the files have it")] = ""
     length: Annotated[StrictInt, Field(ge=0, lt=1 << 16), wanted("a number of characters")] = 0
     key: Annotated[bytes, PlainValidator(_read_key)] = Field(b"", repr=False)
@@ -241,7 +241,7 @@ _MIRROR = "mirror"
 class TableModeRule(Rule):
     """What tables of the target keep of upstream's changes. The first rule that fits decides."""
 
-    mode: Literal["mirror", "append", "soft-delete", "history"] = NEEDED
+    mode: Literal["mirror", "append", "soft-delete", "history"]
     columns: Annotated[dict[str, Any], wanted('a table of names, as { _op = "change" }')] = {}
 
     @model_validator(mode="after")
@@ -298,7 +298,7 @@ def _assigned_mode(entry: str) -> Mapping[str, object]:
 class BadRowRule(Rule):
     """Which tables stop at a bad row, and which go on without it. The last rule that fits decides."""
 
-    action: Literal["stop", "quarantine"] = NEEDED
+    action: Literal["stop", "quarantine"]
 
 
 def read_bad_row_rules(value: object) -> object:

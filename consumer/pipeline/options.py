@@ -135,7 +135,7 @@ class RoundOptions:
             if (mode := self.naming.mode(target.table)) is not None and mode.keeps_ended:
                 raise CannotBeExact(
                     f"it has the form {mode}, and filters or masks, which are for mirrors only",
-                    hint="leave the table out of [[consumer.forms]], or out of the filters and masks",
+                    hint="leave the table out of [[consumer.table-modes]], or out of the filters and masks",
                     table=str(target.table),
                 )
             from consumer.shaping.rules import check_rules  # Arrow is loaded only where there are rules

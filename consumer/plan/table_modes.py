@@ -32,7 +32,7 @@ def form_columns(mode: TableMode, table: TableName, columns: Sequence[Column], s
     key, and those that `form` adds. Raises CannotBeExact."""
     unique = [] if any(column.is_pk for column in columns) else list(shape.unique_keys(columns)[:1])
     key = {column.name for column in columns if column.is_pk}.union(*unique)
-    rules = "the route" if mode.merges else "[consumer.forms]"
+    rules = "the route" if mode.merges else "[[consumer.table-modes]]"
     if not key:
         raise CannotBeExact(
             f"it has no key, so nothing tells a change from the same change sent again, and the form {mode} needs that",
@@ -243,8 +243,8 @@ def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
         if name.table and canonical(was) != canonical(now):
             raise BadConfig(
                 f"{name} is {_text(was)} in the target, and the settings say {_text(now)}",
-                hint="give what the target was filled with, in [consumer.forms], with --form or as the route that"
-                " merges it; to have the table in another form, fill it anew under another --name and a route",
+                hint="give what the target was filled with, in [[consumer.table-modes]], with --table-mode or as the"
+                " route that merges it; for another table mode fill it anew under another --name and a route",
             )
 
 
@@ -265,7 +265,7 @@ def _labelled(column: Column, shape: Shape) -> Column:
 
 def _renaming(mode: TableMode, own: str) -> str:
     usual = next(usual for usual in mode.usual if same_name(mode.name(usual)) == same_name(own))
-    return f'columns = {{ {usual} = "..." }} in its [[consumer.forms]]'
+    return f'columns = {{ {usual} = "..." }} in its [[consumer.table-modes]]'
 
 
 def _said(mode: TableMode | None) -> str:

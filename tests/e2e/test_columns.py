@@ -206,7 +206,7 @@ def test_a_column_that_is_added_where_it_was_there_keeps_its_values(
     text = "ALTER TABLE `t` ADD COLUMN IF NOT EXISTS `V` INT DEFAULT 9, ADD COLUMN IF NOT EXISTS `w` INT DEFAULT 4"
     feed.statement("d.t", 25, Action.MULTI_SCHEMA_CHANGE, text, (ID, VALUE, NOTE, new))
     forms = [f"d.t = {form}"] if form else []
-    assert once(feed, url, {"tables": ["d.t"], "rename": {"v": "worth"}}, forms=forms).exit_code == 0
+    assert once(feed, url, {"tables": ["d.t"], "rename": {"v": "worth"}}, table_modes=forms).exit_code == 0
     present = {"": "", "append": " WHERE _commit_ts IN (20, 13)", "soft-delete": " WHERE _deleted_at IS NULL"}[form]
     assert sorted(query(f"SELECT id, worth, note, w FROM d.t{present}")) == [(1, 7, "m", 4), (3, 15, "n3", 4)]
 
@@ -309,12 +309,12 @@ def test_the_order_of_names_makes_no_other_rule(feed: Feed, made: tuple[str, Que
     assert once(feed, url, {**RULE, "include": ["id", "v", "x*"], "exclude": ["note", "a*"]}).exit_code == 0
     other = {**RULE, "include": ["X*", "V", "ID", "id"], "exclude": ["A*", "Note"]}
     assert once(feed, url, other).exit_code == 0
-    ((kept,),) = query("SELECT forms FROM storage_consumer.consumer")
+    ((kept,),) = query("SELECT modes FROM storage_consumer.consumer")
     assert '\\"id\\", \\"v\\"' in str(kept).lower()
     turned = re.sub(r'(\\"\w+\\"), (\\"\w+\\")', r"\2, \1", str(kept), flags=re.IGNORECASE)
     assert turned != kept
     literal = turned if url.startswith("duckdb") else turned.replace("\\", "\\\\")
-    query(f"UPDATE storage_consumer.consumer SET forms = '{literal}'")
+    query(f"UPDATE storage_consumer.consumer SET modes = '{literal}'")
     assert once(feed, url, other).exit_code == 0, "as an earlier release wrote it"
     with pytest.raises(BadConfig, match="and the settings say"):
         once(feed, url, {**other, "exclude": ["a*"]})
@@ -342,7 +342,7 @@ def test_filters_and_masks_see_upstreams_columns(feed: Feed, made: tuple[str, Qu
 def test_they_go_with_a_form(feed: Feed, made: tuple[str, Query]) -> None:
     url, query = made
     first_rows(feed)
-    assert once(feed, url, RULE, forms=["d.t = append"]).exit_code == 0
+    assert once(feed, url, RULE, table_modes=["d.t = append"]).exit_code == 0
     found = rows(query, "d", "t", ["id", "worth", "_op", "_commit_ts"])
     assert found == [
         "(1, 5, 'I', 11)", "(1, 7, 'U', 20)", "(2, 10, 'D', 21)", "(2, 10, 'I', 12)", "(3, 15, 'I', 13)",

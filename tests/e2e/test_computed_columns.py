@@ -82,17 +82,17 @@ def test_so_do_those_of_a_table_with_a_form(server: SqlServer, tmp_path: Path) -
     storage = Storage(tmp_path)
     storage.file(storage.line((10, "1", "5", "a")))
     forms = ["d.* = append"]
-    assert storage.once(server.url(), 15, forms=forms).exit_code == 0
+    assert storage.once(server.url(), 15, table_modes=forms).exit_code == 0
     server.execute(*COMPUTED)
-    verified = app.verify(storage.settings(server.url(), forms=forms), Recorder(), loader=InlineLoader())
+    verified = app.verify(storage.settings(server.url(), table_modes=forms), Recorder(), loader=InlineLoader())
     assert verified.tables[0].state == "not compared"
     storage.file(storage.line((20, "2", "5", "a")))
-    assert storage.once(server.url(), 25, forms=forms).exit_code == 3
+    assert storage.once(server.url(), 25, table_modes=forms).exit_code == 3
     stopped = storage.stopped()
     assert stopped is not None
     assert "make it a plain column in d.t" in stopped.hint
     server.execute("ALTER TABLE d.t DROP COLUMN v", "ALTER TABLE d.t ADD COLUMN v INT", "UPDATE d.t SET v = 5")
-    assert storage.once(server.url(), 25, forms=forms).exit_code == 0
+    assert storage.once(server.url(), 25, table_modes=forms).exit_code == 0
     assert server.execute("SELECT id, v FROM d.t ORDER BY id") == [(1, 5), (2, 5)]
 
 

@@ -57,7 +57,9 @@ class Place:
 
     def both(self, case: Case, form: str, keyed: int) -> RunResult:
         """A mirror under other names, and the form."""
-        return self.each(case, keyed, {"routes": ["*.* -> m_*.*"], "name": "mirror"}, {"forms": [f"*.* = {form}"]})
+        return self.each(
+            case, keyed, {"routes": ["*.* -> m_*.*"], "name": "mirror"}, {"table_modes": [f"*.* = {form}"]}
+        )
 
     def each(self, case: Case, keyed: int, *ways: dict[str, Any]) -> RunResult:
         for given in ways:
@@ -165,8 +167,8 @@ def test_rows_that_are_deleted_stay_with_their_time(name: str, place: Place) -> 
 def test_each_version_is_what_sql_makes_of_the_changes(name: str, place: Place) -> None:
     case = CASES[name]
     keys: Keys = keys_of(case.folder / "storage", KEYS)
-    changes = {"routes": ["*.* -> m_*.*"], "forms": ["*.* = append"], "name": "changes"}
-    place.each(case, 2, changes, {"forms": ["*.* = history"]})
+    changes = {"routes": ["*.* -> m_*.*"], "table_modes": ["*.* = append"], "name": "changes"}
+    place.each(case, 2, changes, {"table_modes": ["*.* = history"]})
     compared = 0
     for database, table in place.tables(mirror=False) & place.tables(mirror=True):
         columns = place.columns(database, table)[:-4]

@@ -41,7 +41,7 @@ class Formed(Replica):
         self._query, self.form = query, form
 
     def settings(self, **flags: object):  # type: ignore[no-untyped-def]
-        return super().settings(**{"forms": [f"d.t = {self.form}"], **flags})
+        return super().settings(**{"table_modes": [f"d.t = {self.form}"], **flags})
 
     def by_hand(self, statement: str) -> None:
         self._query(statement)
@@ -303,7 +303,7 @@ def test_a_renamed_table_goes_on_under_its_new_name(make: Callable[[str], Formed
         16 * MS,
         line(17, "INSERT", 9, "9").replace(b'"table":"t"', b'"table":"u"').replace(b'"table": "t"', b'"table": "u"'),
     )
-    assert replica.once(20 * MS, forms=["d.* = append"]).exit_code == 0
+    assert replica.once(20 * MS, table_modes=["d.* = append"]).exit_code == 0
     assert replica.rows(ALL, "d.u") == sorted([*APPENDED, ("9", "9", "I", str(17 * MS), "d.u", str(16 * MS))])
 
 
@@ -314,7 +314,7 @@ def test_rows_of_a_mirror_are_not_written_to_a_table_of_another_form(make: Calla
     assert replica.once(20 * MS).exit_code == 0
     app.forget(replica.settings(), Recorder(), sure=True)
     replica.feed.file("d.t", 2 * MS, line(21, "INSERT", 1, "1"))
-    error, _ = stopped(replica.once(30 * MS, forms=(), start_ts=str(20 * MS)))
+    error, _ = stopped(replica.once(30 * MS, table_modes=(), start_ts=str(20 * MS)))
     assert "key" in error
     assert replica.rows(ALL) == APPENDED
 
@@ -367,11 +367,11 @@ def test_a_statement_that_cannot_be_right_stops_the_table_by_name(what: str, tmp
         "clash": (ID, VALUE, Column("_OP", "INT")),
     }.get(what, (ID, VALUE))
     replica.feed.statement("d.t", 5, action, text, columns)
-    result = replica.once(10, forms=["d.t = append"])
+    result = replica.once(10, table_modes=["d.t = append"])
     error, hint = stopped(result)
     assert (result.exit_code, why in error, text in error) == (5, True, True), error
     assert hint
-    planned = app.plan(replica.settings(forms=["d.t = append"]), Recorder())
+    planned = app.plan(replica.settings(table_modes=["d.t = append"]), Recorder())
     assert why in planned.stopped[0].error
 
 
@@ -382,11 +382,11 @@ def test_a_clash_goes_away_with_another_name(tmp_path: Path) -> None:
         "d.t", 2, Action.CREATE_TABLE, "CREATE TABLE `t` (`id` INT PRIMARY KEY,`_op` INT)", (ID, Column("_op", "INT"))
     )
     replica.feed.file("d.t", 2, row_line("INSERT", {"id": "1", "_op": "5"}, commit_ts=3) + b"\r\n")
-    error, hint = stopped(replica.once(10, forms=["d.t = append"]))
+    error, hint = stopped(replica.once(10, table_modes=["d.t = append"]))
     assert "its column _op has the name" in error
     assert 'columns = { _op = "..." }' in hint
-    form = [{"tables": ["d.t"], "form": "append", "columns": {"_op": "_change"}}]
-    assert replica.once(10, forms=form).exit_code == 0
+    form = [{"tables": ["d.t"], "mode": "append", "columns": {"_op": "_change"}}]
+    assert replica.once(10, table_modes=form).exit_code == 0
     (row,) = replica.sink.rows(T)
     assert row == {"id": "1", "_op": "5", "_change": "I", "_commit_ts": "3", "_table": "d.t", "_version": "2"}
 
@@ -396,12 +396,12 @@ def test_statements_of_others_that_name_the_table_are_refused(tmp_path: Path) ->
     replica.feed.database("d", 1)
     replica.feed.create("d.t", 2)
     replica.feed.statement("d.c", 3, Action.CREATE_TABLE, "CREATE TABLE `c` LIKE `t`")
-    error, hint = stopped(replica.once(10, forms=["d.t = append"]), "d.c")
+    error, hint = stopped(replica.once(10, table_modes=["d.t = append"]), "d.c")
     assert "it names d.t, which is of the form append in the target" in error
     assert "skip-ddl --table d.c --version 3" in hint
     replica.holds("d.c")
-    app.skip_ddl(replica.settings(forms=["d.t = append"]), Recorder(), TableName("d", "c"), 3, "made by hand")
-    assert replica.once(10, forms=["d.t = append"]).exit_code == 0
+    app.skip_ddl(replica.settings(table_modes=["d.t = append"]), Recorder(), TableName("d", "c"), 3, "made by hand")
+    assert replica.once(10, table_modes=["d.t = append"]).exit_code == 0
 
 
 def test_a_table_does_not_get_another_form_by_a_rename(tmp_path: Path) -> None:
@@ -409,7 +409,7 @@ def test_a_table_does_not_get_another_form_by_a_rename(tmp_path: Path) -> None:
     replica.feed.database("d", 1)
     replica.feed.create("d.t", 2)
     replica.feed.rename("d.t", "d.u", 3)
-    error, _ = stopped(replica.once(10, forms=["d.t = append"]), "d.u")
+    error, _ = stopped(replica.once(10, table_modes=["d.t = append"]), "d.u")
     assert "d.t is of the form append in the target, and d.u a mirror" in error
 
 
@@ -426,19 +426,22 @@ def test_a_form_stays_as_it_was_for_a_table_that_has_begun(tmp_path: Path) -> No
     replica.feed.database("d", 1)
     replica.feed.create("d.t", 2)
     replica.feed.puts("d.t", 2, {3: (1, "1")})
-    assert replica.once(10, forms=["d.t = append"]).exit_code == 0
+    assert replica.once(10, table_modes=["d.t = append"]).exit_code == 0
     for forms, now in (((), "a mirror"), (["*.* = soft-delete"], "of the form soft-delete")):
-        for command in (replica.once, lambda forms=(): app.plan(replica.settings(forms=forms), Recorder())):
+        for command in (
+            replica.once,
+            lambda table_modes=(): app.plan(replica.settings(table_modes=table_modes), Recorder()),
+        ):
             with pytest.raises(BadConfig, match=f"d.t is of the form append in the target, and the settings say {now}"):
-                command(forms=forms)
+                command(table_modes=forms)
     replica.feed.create("d.u", 11)
-    assert replica.once(20, forms=["*.* = append"]).exit_code == 0
+    assert replica.once(20, table_modes=["*.* = append"]).exit_code == 0
     mirror = MemoryReplica(Feed(tmp_path / "other"))
     mirror.feed.database("d", 1)
     mirror.feed.create("d.t", 2)
     assert mirror.once(10).exit_code == 0
     with pytest.raises(BadConfig, match=r"d.t is a mirror in the target, and the settings say of the form append"):
-        mirror.once(20, forms=["d.t = append"])
+        mirror.once(20, table_modes=["d.t = append"])
 
 
 def test_rows_that_do_not_say_enough_stop_their_table(tmp_path: Path) -> None:
@@ -452,7 +455,7 @@ def test_rows_that_do_not_say_enough_stop_their_table(tmp_path: Path) -> None:
         replica.feed.database("d", 1)
         replica.feed.create("d.t", 2)
         replica.feed.file("d.t", 2, content + b"\r\n")
-        error, _ = stopped(replica.once(100 * MS, forms=["d.t = soft-delete"]))
+        error, _ = stopped(replica.once(100 * MS, table_modes=["d.t = soft-delete"]))
         assert why in error
         assert "CDC" in error
 
@@ -467,7 +470,7 @@ def test_csv_without_commit_ts_is_refused_by_name(tmp_path: Path) -> None:
         "upstream_uri": f"file://{replica.feed.folder}?protocol=csv",
         "downstream_uri": replica.settings().downstream_uri,
     }
-    settings = load({**flags, "forms": ["d.t = append"]}, {}).settings
+    settings = load({**flags, "table_modes": ["d.t = append"]}, {}).settings
     error, hint = stopped(app.once(settings, Recorder(), InlineLoader()))
     assert "do not say when they were committed" in error
     assert "set include-commit-ts=true in the changefeed's [sink.csv]" in hint
@@ -482,4 +485,4 @@ def test_a_table_that_was_truncated_misses_no_file_from_before(tmp_path: Path) -
         replica.feed.puts("d.t", 2, {3: (1, "1")}, number=1)
         replica.feed.puts("d.t", 2, {5: (3, "3")}, number=3)
         replica.feed.truncate("d.t", 8)
-        assert replica.once(10, forms=[f"d.t = {form}"]).exit_code == exit_code
+        assert replica.once(10, table_modes=[f"d.t = {form}"]).exit_code == exit_code

@@ -63,7 +63,7 @@ def test_the_examples_of_the_docs(
         ended = connection.execute("SELECT id, epoch_ms(ended) FROM shop.items ORDER BY id").fetchall()
         assert ended == [(1, 12), (2, None)]
         assert connection.execute("SELECT * FROM shop.tmp_a").fetchall() == [(2, 2)]
-    flags = [word for flag in re.findall(r"--form '([^']+)'", DOCS) for word in ("--form", flag)]
+    flags = [word for flag in re.findall(r"--table-mode '([^']+)'", DOCS) for word in ("--table-mode", flag)]
     assert cli.raw("once", *upstream, "--downstream-uri", "duckdb:///other.duckdb", *flags).code == 0
     with duckdb.connect("other.duckdb") as connection:
         assert connection.execute("SELECT _op FROM shop.orders ORDER BY _commit_ts").fetchall() == [
@@ -76,7 +76,7 @@ def test_the_examples_of_the_docs(
 
 def test_the_queries_of_the_docs_on_a_server(cli: CommandLine, feed: Feed, fresh_mariadb: MariaDb) -> None:
     upstream = ("--tz", "UTC", "--upstream-uri", f"file://{feed.folder}?protocol=canal-json")
-    forms = ("--form", "shop.orders = append", "--form", "shop.prices = history")
+    forms = ("--table-mode", "shop.orders = append", "--table-mode", "shop.prices = history")
     flags = ("--downstream-uri", fresh_mariadb.url(), *forms)
     assert cli.raw("once", *upstream, *flags).code == 0
     present, at_a_time = re.findall(r"```sql\n(.*?)```", DOCS, re.DOTALL)
@@ -98,13 +98,13 @@ def test_plan_shows_forms_and_verify_compares_them(cli: CommandLine, tmp_path: P
         "--downstream-uri",
         cli.target,
     )
-    form = ("--form", "d.* = append")
+    form = ("--table-mode", "d.* = append")
     planned = cli.raw("plan", *flags, *form)
     assert f"DDL   d.t, append: version {2 * MS}" in planned.out
     assert '"_op" VARCHAR' in planned.out
     assert "load  d.t, append: 2 files" in planned.out
     assert {
-        step["form"] for step in cli.raw("plan", *flags, *form, "--json").json["steps"] if step["table"] == "d.t"
+        step["mode"] for step in cli.raw("plan", *flags, *form, "--json").json["steps"] if step["table"] == "d.t"
     } == {"append"}
     assert cli.raw("once", *flags, *form).code == 0
     compared = cli.raw("verify", *flags, *form)

@@ -22,7 +22,7 @@ from tests.support.observers import Recorder
 
 MS = 1 << 18
 V = Column("v", "INT")
-FORM: dict[str, Any] = {"forms": ["*.* = history"], "tz": "UTC"}
+FORM: dict[str, Any] = {"table_modes": ["*.* = history"], "tz": "UTC"}
 LABELS = ("x", "y", "z")
 KEYS: dict[str, tuple[tuple[Column, ...], str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "BIT(9)": ((Column("k", "BIT", length=9),), "k", (("5",), ("300",))),
@@ -166,7 +166,10 @@ def test_columns_of_a_table_that_somebody_made_take_no_other_time(
         data = {"id": key_of_row, **row}
         text = row_line(kind, data, commit_ts=ts * MS, old=[data] if kind == "UPDATE" else None)
         feed.file("d.t", 2 * MS, text + b"\r\n")
-    replica, flags = Replica(feed, fresh_mariadb.url()), {"forms": [f"*.* = {form}"], "tz": "UTC", "start_ts": 5 * MS}
+    replica, flags = (
+        Replica(feed, fresh_mariadb.url()),
+        {"table_modes": [f"*.* = {form}"], "tz": "UTC", "start_ts": 5 * MS},
+    )
     assert replica.once(12 * MS, **flags).exit_code == 0
     assert replica.once(14 * MS, **flags).exit_code == 0
     if form == "history":

@@ -14,7 +14,7 @@ from tests.support.observers import Recorder
 
 RULES: dict[str, tuple[str, Any]] = {
     "tables": ("--tables", ["d.*", "{}"]),
-    "forms": ("--form", ["{} = append"]),
+    "table_modes": ("--table-mode", ["{} = append"]),
     "event_filters": ("[[consumer.event-filters]]", [{"matcher": ["{}"], "ignore-event": ["delete"]}]),
     "rows": ("[[consumer.rows]]", [{"tables": ["{}"], "where": "v IS NULL"}]),
     "columns": ("[[consumer.columns]]", [{"tables": ["{}"], "exclude": ["v*"]}]),

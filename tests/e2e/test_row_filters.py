@@ -252,7 +252,7 @@ def test_a_table_with_a_form_has_no_filters(feed: Feed, fresh_mariadb: MariaDb) 
     flags = storage_of(feed, changes_of(4), "canal-json")
     feed.checkpoint(200)
     for forms, code in (("d.t = append", 3), ("d.t = mirror", 0)):
-        own = settings(fresh_mariadb.url(), rows=ROWS, forms=forms, **flags)
+        own = settings(fresh_mariadb.url(), rows=ROWS, table_modes=forms, **flags)
         result = app.once(own, Recorder(), InlineLoader())
         assert result.exit_code == code, result.tables[T].error
         assert code == 0 or "has the form append, and filters or masks" in result.tables[T].error

@@ -191,7 +191,7 @@ tables = ["bank.*"]
 [[consumer.targets]]
 name = "log"
 uri = "duckdb:///{folder}/log.duckdb"
-forms = [{{ tables = ["*.*"], form = "append" }}]
+table-modes = [{{ tables = ["*.*"], mode = "append" }}]
 """
 
 

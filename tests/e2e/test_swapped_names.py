@@ -73,7 +73,7 @@ def test_what_is_known_of_them_goes_with_them(table: str, former: str, feed: Fee
 
 
 @pytest.mark.parametrize(
-    "rule", [{"forms": ("*.* = soft-delete",)}, {"columns": [{"tables": ["*.*"], "exclude": ["w"]}]}]
+    "rule", [{"table_modes": ("*.* = soft-delete",)}, {"columns": [{"tables": ["*.*"], "exclude": ["w"]}]}]
 )
 def test_tables_with_rules_go_on(rule: dict[str, Any], feed: Feed, target: Target) -> None:
     """Nothing is recorded of the name that one of them has in between, which is in no file."""

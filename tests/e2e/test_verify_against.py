@@ -291,7 +291,7 @@ def test_filtered_rows_are_refused(pair: Pair, tmp_path: Path) -> None:
 
 
 def test_tables_that_are_no_mirrors_are_refused(pair: Pair, tmp_path: Path) -> None:
-    refused(pair, tmp_path, '[[consumer.forms]]\ntables = ["d.*"]\nform = "append"\n', "of the form append")
+    refused(pair, tmp_path, '[[consumer.table-modes]]\ntables = ["d.*"]\nmode = "append"\n', "of the form append")
 
 
 def refused(pair: Pair, tmp_path: Path, rules: str, why: str) -> None:

@@ -30,12 +30,12 @@ NAME = Column("name", "VARCHAR", length=20)
 COUNT = Column("n", "INT", default="7")
 ROUTE = "s*.t -> shop.t merge _source"
 SHAPES: dict[str, dict[str, Any]] = {
-    "append": {"forms": ["*.* = append"]},
-    "soft-delete": {"forms": ["*.* = soft-delete"]},
-    "history": {"forms": ["*.* = history"]},
+    "append": {"table_modes": ["*.* = append"]},
+    "soft-delete": {"table_modes": ["*.* = soft-delete"]},
+    "history": {"table_modes": ["*.* = history"]},
     "columns": {"columns": [{"tables": ["*.*"], "exclude": ["v"], "rename": {"name": "called"}}]},
     "append with columns": {
-        "forms": ["*.* = append"],
+        "table_modes": ["*.* = append"],
         "columns": [{"tables": ["*.*"], "exclude": ["v"], "rename": {"name": "called"}}],
     },
     "columns and filters": {

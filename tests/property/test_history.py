@@ -143,7 +143,7 @@ def check(changefeed: tuple[str, list[list[Step]]], folder: Path, url: str, quer
     upstream = Upstream(Feed(folder), kind, own)
     replica = Replica(upstream.feed, url)
     text = "VARCHAR" if isinstance(query, Duck) else "CHAR"
-    flags: dict[str, Any] = {"forms": ["*.* = history"], "tz": "UTC"}
+    flags: dict[str, Any] = {"table_modes": ["*.* = history"], "tz": "UTC"}
     for number, steps in enumerate(rounds):
         for step in steps:
             upstream.play(step)

@@ -81,7 +81,7 @@ def test_the_default_can_come_from_the_environment() -> None:
         ('[consumer.ddl]\ndefault = "ignor"\n', "default 'ignor' is not allowed; give evolve or fail"),
         ('[consumer.ddl]\ndefalt = "fail"\n', "defalt is not a key; known are default, rules"),
         ('[consumer.ddl]\nrules = ["x"]\n', "rules are tables, each written [[consumer.ddl.rules]]"),
-        (rule("fail") + "kind = 1\n", "rule 1: kind is not a key; known are kinds, tables, action"),
+        (rule("fail") + "kind = 1\n", "rule 1: kind is not a key; known are tables, kinds, action; did you"),
         (rule("fail") + rule("skip"), "rule 2: action 'skip' is not allowed; give evolve, ignore, fail, rename"),
         (rule("fail", '"drop-tabel"'), "'drop-tabel' is not a kind of statement; did you mean drop-table?"),
         (rule("fail", "", '"shop"'), "rule 1: tables: 'shop' is not a table rule"),

@@ -27,7 +27,7 @@ TARGETS = """
 [[consumer.targets]]
 name = "lake"
 uri = "duckdb:///lake.duckdb"
-forms = [{ tables = ["*.*"], form = "append" }]
+table-modes = [{ tables = ["*.*"], mode = "append" }]
 
 [[consumer.targets]]
 name = "copy"
@@ -126,7 +126,7 @@ uri = "mysql://u@h:1/?password=file:{file}"
         (TWO.replace("file:///us", "ftp://us"), {}, "us: the upstream URI has scheme 'ftp'"),
         (TWO.replace("csv?", ""), {"tz": "nowhere"}, "--tz is refused"),
         ('[consumer]\nupstreams = "x"', {}, "[consumer] upstreams is refused: give tables in the file"),
-        (TARGETS.replace("forms", "sink"), {"upstream_uri": "file:///x?protocol=csv"}, "lake: [consumer] sink is not"),
+        (TARGETS.replace("table-modes", "sink"), {"upstream_uri": "file:///x"}, "lake: [consumer] sink is not"),
         (
             TWO.replace("file:///us?protocol=csv", "file:///eu?protocol=csv").replace("tables", "never-split").replace(
                 'routes = [{ from = "bank.*", to = "eu.*" }]', ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.config.event_names import KINDS_OF
+from consumer.config.filters import KINDS_OF
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig

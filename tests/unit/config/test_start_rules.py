@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from consumer.config.load import load
-from consumer.config.start_rules import StartRules, start_rules
+from consumer.config.rules import StartRule, StartRules
 from consumer.errors import BadConfig
 from consumer.model.names import TableName
 from consumer.model.rules import NOW
 
-ONE = StartRules("7", (("d.t", "8"), ("d.*", "now")))
+RULES = (StartRule(tables=("d.t",), moment="8"), StartRule(tables=("d.*",), moment="now"))
+ONE = StartRules(whole="7", rules=RULES)
 BASE = {"upstream_uri": "file:///cdc?protocol=canal-json"}
+
+
+def start_rules(value: object) -> StartRules:
+    return load({**BASE, "start_ts": value}, {}).settings.start_ts
 
 
 @pytest.mark.parametrize("value", [["7", "d.t=8", "d.*=now"], "7;d.t=8; d.* = now", ONE])
@@ -20,8 +25,8 @@ def test_the_written_forms(value: object) -> None:
 
 
 def test_a_table_of_the_file() -> None:
-    assert start_rules({"d.t": 8, "d.*": "now"}) == StartRules(None, ONE.rules)
-    assert start_rules(7) == StartRules("7")
+    assert start_rules({"d.t": 8, "d.*": "now"}) == StartRules(rules=RULES)
+    assert start_rules(7) == StartRules(whole="7")
 
 
 def test_the_last_rule_that_matches_decides() -> None:
