@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 
 from consumer.model.names import TableName
-from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import quote
 from consumer.sink.duckdb.connection import qualified
 
 DOC = Path(__file__).parents[2] / "docs" / "duckdb.md"

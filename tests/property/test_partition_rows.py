@@ -19,7 +19,7 @@ from consumer.ddl.partitions import created, partition_changes
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.table_definition import Partitioning, PartitionKind
-from consumer.sink.columnar.partition_members import members
+from consumer.sink.columnar.partitions import members
 from consumer.sink.columnar.table import ReplicaTable, Upstream
 from consumer.sink.duckdb.progress.migrate import ensure_schema
 from consumer.sink.duckdb.statements.execute import run

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 from consumer.ddl.backfill import NotExact, backfill_text
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column, Family
-from consumer.sink.columnar.sql import literal
-from consumer.sink.columnar.types import TEXT, duckdb_type, text_of, widened
+from consumer.sink.columnar.table import TEXT, duckdb_type, literal, text_of, widened
 
 _WHOLE = frozenset({Family.INTEGER, Family.BIT, Family.YEAR})
 _TIMES = frozenset({Family.DATETIME, Family.TIMESTAMP})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from consumer.model.columns import Column
+from consumer.model.columns import Column, Family
 from consumer.model.names import TableName, same_name
 
 
@@ -70,3 +71,142 @@ class ReplicaTable:
     @cached_property
     def _spellings(self) -> Mapping[str, str]:
         return {same_name(name): name for name in self.types}
+
+
+_MAX_DIGITS = 38
+"""DuckDB's widest DECIMAL; MySQL's has 65 digits."""
+_INTEGERS = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "MEDIUMINT": "INTEGER", "INT": "INTEGER", "BIGINT": "BIGINT"}
+_OTHERS = {
+    Family.FLOAT: "FLOAT",
+    Family.DOUBLE: "DOUBLE",
+    Family.BIT: "UBIGINT",
+    Family.YEAR: "USMALLINT",
+    Family.BINARY: "BLOB",
+    Family.DATE: "DATE",
+    Family.DATETIME: "TIMESTAMP",
+    Family.TIMESTAMP: "TIMESTAMP",
+    Family.JSON: "JSON",
+    Family.VECTOR: "FLOAT[]",
+}
+
+TEXT = "VARCHAR"
+WIDENING = frozenset({Family.DATE, Family.DATETIME, Family.TIMESTAMP, Family.JSON})
+"""Families whose column becomes VARCHAR when a value arrives that their DuckDB type cannot hold."""
+
+
+def duckdb_type(column: Column) -> str:
+    """The DuckDB type of a new column. KeyError for a type that TiCDC does not write."""
+    if column.family is Family.INTEGER:
+        return ("U" if column.unsigned else "") + _INTEGERS[column.type]
+    if column.family is Family.DECIMAL:
+        digits, scale = column.digits
+        return f"DECIMAL({digits},{scale})" if digits <= _MAX_DIGITS else TEXT
+    return _OTHERS.get(column.family, TEXT)
+
+
+def held_as(type_now: str) -> Held:
+    """How a column of that DuckDB type holds its values."""
+    if type_now in ("DATE", "TIMESTAMP"):
+        return Held.TIME
+    return Held.TEXT if type_now == TEXT else Held.OWN
+
+
+def widened(column: Column, type_now: str) -> bool:
+    """Whether `column`, of DuckDB type `type_now`, was made VARCHAR for a value that its own type cannot hold."""
+    return type_now == TEXT and duckdb_type(column) != TEXT
+
+
+def text_of(column: Column, expression: str) -> str:
+    """The SQL expression that writes a DATE or TIMESTAMP `expression` as upstream does, with its fraction digits."""
+    match column.family:
+        case Family.DATE:
+            return f"strftime({expression}, '%Y-%m-%d')"
+        case Family.DATETIME | Family.TIMESTAMP:
+            whole = "%Y-%m-%d %H:%M:%S"
+            if not column.scale:
+                return f"strftime({expression}, '{whole}')"
+            return f"left(strftime({expression}, '{whole}.%f'), {20 + column.scale})"
+        case _:
+            return f"CAST({expression} AS VARCHAR)"
+
+
+_WHOLE_TYPES = frozenset(
+    sign + kind for sign in ("", "U") for kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+)
+_WIDER: dict[Family, frozenset[str]] = {
+    Family.INTEGER: _WHOLE_TYPES,
+    Family.BIT: _WHOLE_TYPES,
+    Family.YEAR: _WHOLE_TYPES,
+    Family.FLOAT: frozenset({"DOUBLE"}),
+    Family.DATE: frozenset({"TIMESTAMP"}),
+}
+"""Other types than the usual one of a family that hold its values unchanged."""
+
+
+def column_misfit(column: Column, type_now: str, added: bool = False) -> str:
+    """What a table's column of the DuckDB type `type_now` would change, "" for nothing. `added`: it is one that a form
+    adds, which readers and the program itself put in order."""
+    if type_now == duckdb_type(column):
+        return ""
+    if type_now == TEXT:
+        if added:
+            return "its values would be in the order of texts"
+        return "its values would be changed" if column.family is Family.BINARY else ""
+    if type_now in _WIDER.get(column.family, ()) or _digits_fit(column, type_now) or _labels_fit(column, type_now):
+        return ""
+    return "its values would be changed"
+
+
+def _digits_fit(column: Column, type_now: str) -> bool:
+    if column.family not in (Family.INTEGER, Family.DECIMAL) or duckdb_type(column) == TEXT:
+        return False
+    scale = column.digits[1] if column.family is Family.DECIMAL else 0
+    there = re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", type_now)
+    return scale <= int(there[1]) if there else not scale and type_now in _WHOLE_TYPES
+
+
+def _labels_fit(column: Column, type_now: str) -> bool:
+    """A label that an ENUM of the table lacks is refused; without labels the rows' numbers are all that is known."""
+    return column.family is Family.ENUM and bool(column.elements) and type_now.startswith("ENUM(")
+
+
+def merge_misfit(columns: Sequence[Column], table: ReplicaTable) -> str | None:
+    """Why rows with `columns` cannot be in `table`; None: they can. It may lack some of the columns. The table's own
+    types count, as somebody can have changed them by hand."""
+    if table.upstream is None:
+        return f"{table.name} was made by hand, so what its columns mean is not known"
+    known = {same_name(column.name): column for column in table.upstream.columns}
+    for column in columns:
+        spelled, other = table.spelled(column.name), known.get(same_name(column.name))
+        if spelled is None:
+            continue
+        there = table.types[spelled]
+        if there != duckdb_type(column) and not widened(column, there):
+            return f"its column {column.name} would be {duckdb_type(column)}, and there it is {there}"
+        if other is None:
+            return f"nothing tells what the column {column.name} there means"
+        if other.family is not column.family or other.elements != column.elements:
+            return f"its column {column.name} would be {_type_text(column)}, and there it is {_type_text(other)}"
+    return _other_key(columns, table.upstream)
+
+
+def _other_key(columns: Sequence[Column], there: Upstream) -> str | None:
+    keys = [{same_name(column.name) for column in each if column.is_pk} for each in (columns, there.columns)]
+    if keys[0] == keys[1]:
+        return None
+    own, others = (", ".join(sorted(key)) or "none" for key in keys)
+    return f"its key would be {own}, and there it is {others}"
+
+
+def _type_text(column: Column) -> str:
+    return f"{column.type}{column.elements or ''}"
+
+
+def quote(name: str) -> str:
+    """`name` as an identifier in a statement."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """`text` as a string in a statement."""
+    return "'" + text.replace("'", "''") + "'"

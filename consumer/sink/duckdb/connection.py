@@ -16,7 +16,7 @@ import duckdb
 from consumer.errors import BadConfig, ConsumerError, TargetUnavailable
 from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
-from consumer.sink.columnar.sql import quote
+from consumer.sink.columnar.table import quote
 from consumer.sink.duckdb.progress.schema import TABLES
 from consumer.sink.progress_formats import damaged
 from consumer.sink.progress_layout import SCHEMA

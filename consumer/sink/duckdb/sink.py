@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from consumer.errors import ConsumerError, Fatal, LeaseHeld, TableMissing, TargetUnavailable
+from consumer.errors import ConsumerError, DdlRefused, Fatal, LeaseHeld, LoadFailed, TableMissing, TargetUnavailable
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName
 from consumer.model.progress import AuditRow, DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange
@@ -20,8 +20,7 @@ from consumer.model.steps import ApplyDdl, Window
 from consumer.model.times import MAX_TSO
 from consumer.sink import progress_sql as stored
 from consumer.sink.columnar.lock import FileLock
-from consumer.sink.columnar.sql import quote
-from consumer.sink.columnar.table import ReplicaTable
+from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
 from consumer.sink.duckdb.progress.lease import TURN, check_epoch, raise_epoch
@@ -33,9 +32,7 @@ from consumer.sink.duckdb.settings import DuckDbSettings
 from consumer.sink.duckdb.statements.execute import execute
 from consumer.sink.duckdb.statements.operations import named_tables
 from consumer.sink.duckdb.statements.preview import Preview
-from consumer.sink.duckdb.tables.prepare import prepare
-from consumer.sink.duckdb.tables.replica import describe, drop_table, has_rows, missing, tables_of
-from consumer.sink.duckdb.too_large import merge_too_large, statement_too_large
+from consumer.sink.duckdb.tables import describe, drop_table, has_rows, missing, prepare, tables_of
 from consumer.sink.progress_rows import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file
 from consumer.target import DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
@@ -335,3 +332,20 @@ class DuckDbSink:
         """The current place of an outcome's files. Raises LeaseHeld for those of a writer that was locked out."""
         staged = sorted({receipt.staged for receipt in outcome.receipts if receipt.staged})
         return [staged_file(self._settings.staging, self._held(), path) for path in staged]
+
+
+def merge_too_large(table: TableName, error: ConsumerError) -> LoadFailed:
+    return LoadFailed(
+        f"to merge its rows takes more memory than there is: {error.message}",
+        hint="run where there is more memory, or set a smaller round-bytes, then run again",
+        table=str(table),
+    )
+
+
+def statement_too_large(step: ApplyDdl, error: ConsumerError) -> DdlRefused:
+    return DdlRefused(
+        f"the statement takes more memory than there is: {error.message}: {step.file.query}",
+        hint="run again where there is more memory",
+        table=str(step.table),
+        version=step.file.version,
+    )

@@ -14,11 +14,8 @@ import pyarrow.compute as pc
 from consumer.errors import BadConfig, RowRefused, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
-from consumer.sink.columnar.sql import literal, quote
-from consumer.sink.columnar.table import ColumnarTarget, ReplicaTable
-from consumer.sink.columnar.types import TEXT, duckdb_type, widened
-from consumer.sink.columnar.values import to_arrow
-from consumer.sink.columnar.writer import SHARED
+from consumer.sink.columnar.table import TEXT, ColumnarTarget, ReplicaTable, duckdb_type, literal, quote, widened
+from consumer.sink.columnar.writer import SHARED, to_arrow
 from consumer.sink.duckdb.connection import Database, qualified
 from consumer.target import Only
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from consumer.model.load import LoadTarget
-from consumer.sink.columnar.sql import literal, quote
+from consumer.sink.columnar.table import literal, quote
 from consumer.sink.duckdb.progress.lease import TURN
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
 from consumer.types.blobs import binary_to_hex

@@ -26,7 +26,7 @@ from consumer.sink.duckdb.statements.operations import (
 )
 from consumer.sink.duckdb.statements.partitions import take_rows
 from consumer.sink.duckdb.statements.trash import is_taken
-from consumer.sink.duckdb.tables.replica import describe, drop_schema, forget, has_rows, remember, tables_of
+from consumer.sink.duckdb.tables import describe, drop_schema, forget, has_rows, remember, tables_of
 from consumer.sink.merging import rows_there
 
 

@@ -15,10 +15,7 @@ from consumer.model.names import same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, FormedDdl, source_of
 from consumer.sink.columnar.casts import backfill
-from consumer.sink.columnar.merging import misfit
-from consumer.sink.columnar.sql import literal, quote
-from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, merge_misfit, quote
 from consumer.sink.merging import conflict
 
 
@@ -35,7 +32,7 @@ def merged_into(
     own = own_rows(step, formed)
     if step.action in (Action.TRUNCATE_TABLE, Action.DROP_TABLE):
         return [f"DELETE FROM {there} WHERE {own}"], table
-    if (why := misfit(formed.after, table)) is not None or table.upstream is None:
+    if (why := merge_misfit(formed.after, table)) is not None or table.upstream is None:
         raise conflict(step, why or "")
     new = [column for column in formed.after if table.spelled(column.name) is None]
     sql = [f"ALTER TABLE {there} ADD COLUMN {quote(column.name)} {duckdb_type(column)}" for column in new]

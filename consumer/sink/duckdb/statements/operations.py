@@ -21,12 +21,10 @@ from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import FormedDdl
 from consumer.model.texts import cut
 from consumer.sink.closing import closing
-from consumer.sink.columnar.sql import literal, quote
-from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.columnar.table import ReplicaTable, Upstream, duckdb_type, literal, quote
 from consumer.sink.duckdb.statements.merged import merged_into
 from consumer.sink.duckdb.statements.reshape import NameTaken, changes, reshaped
-from consumer.sink.duckdb.tables.replica import visible
+from consumer.sink.duckdb.tables import visible
 from consumer.sink.merging import only_own_rows
 from consumer.sink.progress_layout import SCHEMA
 

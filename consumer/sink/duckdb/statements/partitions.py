@@ -15,12 +15,10 @@ from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
-from consumer.sink.columnar.partition_members import members
-from consumer.sink.columnar.sql import quote
-from consumer.sink.columnar.table import ReplicaTable, Upstream
-from consumer.sink.columnar.types import TEXT, WIDENING, text_of
+from consumer.sink.columnar.partitions import members
+from consumer.sink.columnar.table import TEXT, WIDENING, ReplicaTable, Upstream, quote, text_of
 from consumer.sink.duckdb.connection import qualified
-from consumer.sink.duckdb.tables.replica import describe, has_rows, visible
+from consumer.sink.duckdb.tables import describe, has_rows, visible
 
 Tables = Mapping[TableName, ReplicaTable]
 

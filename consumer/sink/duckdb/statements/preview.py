@@ -12,8 +12,7 @@ from consumer.model.actions import Action
 from consumer.model.names import TableName, same_name
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
-from consumer.sink.columnar.sql import quote
-from consumer.sink.columnar.table import ReplicaTable
+from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.duckdb.statements.operations import PLAIN, Operations, Tables, action_of, operations, trashed
 
 _ROWS_OF_PARTITIONS = {

@@ -10,8 +10,7 @@ from consumer.ddl.declared import Definition, Definitions
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.sink.columnar.casts import NewValue, backfill, converted
-from consumer.sink.columnar.sql import quote
-from consumer.sink.columnar.table import ReplicaTable, Upstream
+from consumer.sink.columnar.table import ReplicaTable, Upstream, quote
 
 _REBUILT = "__storage_consumer_rebuilt"
 

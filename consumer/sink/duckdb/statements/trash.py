@@ -9,7 +9,7 @@ from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
 from consumer.sink.duckdb.connection import qualified
 from consumer.sink.duckdb.statements.operations import Tables
-from consumer.sink.duckdb.tables.replica import has_rows
+from consumer.sink.duckdb.tables import has_rows
 
 
 def is_taken(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, trash: TableName, tables: Tables) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consumer.model.columns import Column, Family
-from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.columnar.table import duckdb_type
 
 DOC = Path(__file__).parents[4] / "docs" / "duckdb.md"
 ROWS = re.findall(

@@ -14,7 +14,7 @@ import pytest
 from consumer.errors import RowRefused
 from consumer.model.columns import Column, Family
 from consumer.model.names import TableName
-from consumer.sink.columnar.types import duckdb_type
+from consumer.sink.columnar.table import duckdb_type
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
 
 BIG = "9" * 35 + "." + "9" * 30

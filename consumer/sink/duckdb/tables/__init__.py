@@ -1,1 +1,0 @@
-"""The replica tables as they are, and how rows fit them."""
