@@ -87,9 +87,9 @@ def backfill(
         observer.tell(NowDoing("looks for files"))
         listing = listed(settings, parts.reader, checkpoint)
         parts.tell_together(observer)
-        known = Assembly.of(listing, manager.ledger.progress, parts.options.wanted).tables
-        tables = [name for name in known if parts.options.starts.of(name) is None]
-        full = [] if settings.start_ts.whole else parts.sink.has_rows(parts.options.naming.targets(tables))
+        known = Assembly.of(listing, manager.ledger.progress, parts.options.rules.wanted).tables
+        tables = [name for name in known if parts.options.rules.starts.of(name) is None]
+        full = [] if settings.start_ts.whole else parts.sink.has_rows(parts.options.rules.naming.targets(tables))
         if full:
             raise BadConfig(
                 f"backfill needs an empty target, and {full[0]} has rows"
@@ -111,8 +111,9 @@ def run(
     of them at a time; it is given back after each round."""
     started = now()
     with open_parts(settings, loader, member) as parts:
-        options = parts.options
-        parts = replace(parts, options=replace(options, round_bytes=min(options.round_bytes, LIVE_BYTES)))
+        batches = parts.options.batches
+        small = replace(batches, round_bytes=min(batches.round_bytes, LIVE_BYTES))
+        parts = replace(parts, options=replace(parts.options, batches=small))
         manager: ConsumerManager | None = None
         rounds, checkpoint, backwards, whole = 0, 0, 0, True
         try:
@@ -170,7 +171,7 @@ def plan(settings: Settings, observer: Observer) -> PlanResult:
     with open_parts(settings, None) as parts:
         observer.tell(NowDoing("asks the target for its progress"))
         progress = parts.sink.progress()
-        if (change := start_of(settings, parts.options.dialect, progress)) is not None:
+        if (change := start_of(settings, parts.options.files.dialect, progress)) is not None:
             progress = progress.after(change)
         observer.tell(NowDoing("looks for new files"))
         listing = listing_of(settings, parts.reader, progress)
@@ -193,7 +194,7 @@ def resync(settings: Settings, observer: Observer, table: TableName, loader: Loa
         listing = listing_of(settings, parts.reader)
         assembly = parts.options.assembly(parts.reader, listing, manager.ledger.progress)
         check_name(table, assembly)
-        others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.naming)
+        others = Others(parts.sink.of_others, assembly, lambda: manager.ledger.progress, parts.options.rules.naming)
         if (owned := others.owned([table]).get(table)) is not None:
             raise owned
         change = start_over(table, assembly, manager.ledger.progress, parts.options, parts.reader, parts.sink)
@@ -207,9 +208,11 @@ def skip_ddl(settings: Settings, observer: Observer, table: TableName, version: 
         observer.tell(NowDoing("asks the target for its progress"))
         progress = parts.sink.acquire(parts.reader.identity)
         observer.tell(NowDoing("looks for files"))
-        assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.wanted)
-        check_begun(parts.options.naming, assembly, progress)
-        parts.sink.record(parts.options.naming.by_hand(record_as_done(table, version, reason, assembly, progress)))
+        assembly = Assembly.of(listing_of(settings, parts.reader, progress), progress, parts.options.rules.wanted)
+        check_begun(parts.options.rules.naming, assembly, progress)
+        parts.sink.record(
+            parts.options.rules.naming.by_hand(record_as_done(table, version, reason, assembly, progress))
+        )
         return f"statement {version} of {table} is recorded as done: {reason}"
 
 

@@ -23,7 +23,7 @@ from consumer.model.times import MAX_TSO, now, zone_of
 from consumer.pipeline.context import Ports
 from consumer.pipeline.group import Member
 from consumer.pipeline.manager import ConsumerManager
-from consumer.pipeline.options import RoundOptions
+from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.pipeline.resync import offered
 from consumer.pipeline.retry import patiently
 from consumer.plan.retention import Retention
@@ -77,29 +77,16 @@ def open_parts(settings: Settings, loader: Loader | None, member: Member | None 
     own = FsspecReader(storage, settings.date_separator, dialect=dialect, together=bool(settings.peers))
     together = _together(settings, own)
     sink = sink_of(settings)
-    options = RoundOptions(
+    known = FilesKnown(
         dialect,
-        settings.table_filter.matches,
-        round_bytes=settings.round_bytes,
-        accept_gap=settings.accepts_gap,
-        policy_of=settings.ddl_policy,
-        retention=Retention(settings.file_expiration_days, zone_of(tz)),
-        accept_timestamp_key=settings.accept_timestamp_key,
-        key_loss=settings.key_loss is not None,
-        never_split=settings.never_splits,
-        date_order=settings.date_order,
-        undecided=settings.undecided,
-        max_wait=settings.max_wait,
-        naming=settings.naming,
-        bad_row_action=settings.bad_row_action,
-        shaping_of=settings.shaping_of,
-        syncpoints=settings.syncpoints,
-        consistency=settings.consistency,
-        publish_bytes=settings.publish_bytes,
-        starts=settings.starts,
-        memory_limit=settings.memory_limit,
-        takes_over=not is_replay(settings.name),
-        named=settings.named_tables,
+        Retention(settings.file_expiration_days, zone_of(tz)),
+        settings.undecided,
+        settings.date_order,
+        settings.key_loss is not None,
+        settings.accept_timestamp_key,
+    )
+    options = RoundOptions(
+        known, settings.rules, settings.batches, settings.max_wait, settings.syncpoints, not is_replay(settings.name)
     )
     letters = None
     if settings.dead_letters is not None:
@@ -153,7 +140,7 @@ def manager_of(
     manager = ConsumerManager(ports, parts.options, progress)
     if before is not None:
         manager.follow(before)
-    manager.ledger.begin(partial(start_of, settings, parts.options.dialect))
+    manager.ledger.begin(partial(start_of, settings, parts.options.files.dialect))
     return manager
 
 
@@ -286,7 +273,7 @@ def result_of(manager: ConsumerManager, parts: Parts, checkpoint: int, rounds: i
         result = manager.results.setdefault(name, TableResult(watermark=manager.ledger.progress.table(name).applied_ts))
         result.quarantined, result.bad_row = len(rows), first_of(rows.values())
     for name, result in manager.results.items():
-        result.target_table = parts.options.naming.other(name)
+        result.target_table = parts.options.rules.naming.other(name)
     reasons = {} if context is None else context.deferred.reasons()
     for name in reasons.keys() & manager.results.keys():  # of a round that broke off, too
         if (result := manager.results[name]).state == "ok":

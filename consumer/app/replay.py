@@ -43,7 +43,7 @@ def replay(
     _check(settings, first, last)
     named = settings.model_copy(update={"name": _name(settings, first, last), "syncpoints": 0})
     with open_parts(named, loader) as parts:
-        _check_dialect(parts.options.dialect, bounded=after is not None or end is not None)
+        _check_dialect(parts.options.files.dialect, bounded=after is not None or end is not None)
         observer.tell(NowDoing(READS_CHECKPOINT))
         checkpoint = checkpoint_of(settings, parts.reader)
         last = checkpoint if last is None else last

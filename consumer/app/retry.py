@@ -75,7 +75,7 @@ def _made_right(
         chosen=lambda name: name in tables,
         show=0,
         at_a_time=2,
-        mender=Repair(parts.sink, parts.options.dialect),
+        mender=Repair(parts.sink, parts.options.files.dialect),
     )
     checks, _ = verifier.tables(listing, progress)
     return {check.table: check for check in checks}

@@ -54,8 +54,8 @@ def status(settings: Settings, observer: Observer) -> StatusResult:
 def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> StatusResult:
     """`found` with what the storage adds: files to be read, stopped tables that can be loaded again."""
     listing = parts.reader.listing(found.checkpoint_ts or 0, progress)
-    assembly = Assembly.of(listing, progress, parts.options.wanted)
-    check_begun(parts.options.naming, assembly, progress)
+    assembly = Assembly.of(listing, progress, parts.options.rules.wanted)
+    check_begun(parts.options.rules.naming, assembly, progress)
     stopped = [row.table for row in found.unwell if row.state == "stopped"]
     anew = offered(parts.sink, stopped, assembly, progress, parts.options)
     gone = all_gone(parts.sink, assembly, progress, parts.options)
@@ -67,7 +67,7 @@ def _beside_storage(found: StatusResult, parts: Parts, progress: Progress) -> St
             "missing",
             error.sentence(),
             error.hint,
-            target_table=parts.options.naming.other(name),
+            target_table=parts.options.rules.naming.other(name),
         )
         for name, error in gone.items()
     ]
@@ -106,8 +106,8 @@ def _other_names(name: str, names: list[str]) -> list[str]:
 
 def _unread(parts: Parts, assembly: Assembly, progress: Progress) -> UnreadStatus:
     """What lies in the storage and is not read to its end."""
-    retention, checkpoint = parts.options.retention, assembly.checkpoint
-    living = (assembly.files.get(name, ()) for name in assembly.tables if parts.options.wanted(name))
+    retention, checkpoint = parts.options.files.retention, assembly.checkpoint
+    living = (assembly.files.get(name, ()) for name in assembly.tables if parts.options.rules.wanted(name))
     unread = [entry.file for files in living for entry in unread_files(files, progress.folders)]
     dates = day_dates(file.folder for file in unread)
     oldest = min(dates, default="")

@@ -155,7 +155,7 @@ def _mender(parts: Parts, repairing: Repairing) -> Iterator[Mender | None]:
     from consumer.verify.mend import Repair, Statements, writing
 
     if not repairing.sql:
-        yield Repair(parts.sink, parts.options.dialect) if repairing.write else None
+        yield Repair(parts.sink, parts.options.files.dialect) if repairing.write else None
         return
     begun = f"{repairing.sql}.part"
     with writing(repairing.sql):

@@ -42,6 +42,7 @@ from consumer.model.names import TableName
 from consumer.model.naming import Naming, Route, naming_of
 from consumer.model.rules import Consistency, NamedTables, Shaping, ShapingOf, Starts, unshaped
 from consumer.model.table_modes import ModeKind, TableMode
+from consumer.model.table_rules import Batches, TableRules
 
 Switch = Annotated[bool, BeforeValidator(values.boolean)]
 Count = Annotated[int, BeforeValidator(values.whole_number)]
@@ -430,6 +431,26 @@ class Settings(_OfProtocols):
     def ddl_policy(self) -> PolicyOf:
         """The compiled form of `ddl`, with the statements that `event_filters` ignore."""
         return without_ignored(self.ddl.policy_of(self.case_sensitive), self.event_filters, self.case_sensitive)
+
+    @property
+    def rules(self) -> TableRules:
+        """What the settings say of tables."""
+        return TableRules(
+            self.table_filter.matches,
+            self.naming,
+            self.shaping_of,
+            self.ddl_policy,
+            self.bad_row_action,
+            self.starts,
+            self.accepts_gap,
+            self.never_splits,
+            self.named_tables,
+        )
+
+    @property
+    def batches(self) -> Batches:
+        """How much goes at a time."""
+        return Batches(self.round_bytes, self.memory_limit, self.consistency, self.publish_bytes)
 
     @property
     def shaping_of(self) -> ShapingOf:

@@ -32,7 +32,7 @@ def _damaged(context: RoundContext, failed: dict[str, ConsumerError]) -> dict[st
     found = {}
     for name, consumer in context.consumers.items():
         paths = [entry.file.path for entry in consumer.state.unread if entry.file.path in failed]
-        if not paths or not context.options.bad_row_action(name).quarantines:
+        if not paths or not context.options.rules.bad_row_action(name).quarantines:
             continue
         for path in paths:
             error = failed[path]

@@ -79,7 +79,7 @@ class RoundContext:
 
     def seen(self, load: LoadRows) -> Mapping[str, Stretches]:
         """By partition, the commit-ts that rows of `load` may have; empty where they have none or gaps are accepted."""
-        if self.options.dialect.timeless or self.options.accept_gap(load.table):
+        if self.options.files.dialect.timeless or self.options.rules.accept_gap(load.table):
             return {}
         roots = {planned.file.folder.root for planned in load.files}
         return self.assembly.seen(load.table, roots, self.progress, load.window.after)
@@ -111,10 +111,10 @@ class RoundContext:
     def stop(self, name: TableName, error: ConsumerError) -> None:
         """Stop one table: its reason is recorded, the others go on. One that the table rules leave out keeps its place:
         its rows were not read."""
-        error = hidden(error, self.options.shaping_of(name))
+        error = hidden(error, self.options.rules.shaping_of(name))
         error.table = error.table or str(name)
         self.round.stopped(name, error)
-        if not self.options.wanted(name):
+        if not self.options.rules.wanted(name):
             return
         self.stopped[name] = error
         self.deferred.settled([name])

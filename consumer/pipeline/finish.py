@@ -25,7 +25,7 @@ def finish(context: RoundContext) -> list[TableName]:
     tables: dict[TableName, TableProgress | None] = {}
     databases: list[TableName] = []
     for name, consumer in context.consumers.items():
-        if not context.options.wanted(name):
+        if not context.options.rules.wanted(name):
             continue
         if name in context.round.live or consumer.state.error is not None or name in waits:
             tables[name] = _place(name, consumer, applied, waits.get(name), checkpoint, progress)

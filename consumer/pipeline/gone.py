@@ -29,8 +29,8 @@ def gone(
     read = any(assembly.catalog.owner(folder) == table for folder in progress.folders)
     start = progress.start_of(table)
     if start and not read and not _ran(table, progress):
-        return _not_there_at_start(table, start, table in progress.starts, anew, options.naming)
-    return _told(table, error, anew, read, options.naming)
+        return _not_there_at_start(table, start, table in progress.starts, anew, options.rules.naming)
+    return _told(table, error, anew, read, options.rules.naming)
 
 
 def _told(table: TableName, error: TableMissing, anew: bool, read: bool, naming: Naming) -> TableMissing:
@@ -73,10 +73,10 @@ def all_gone(
     """Tables that are in order according to the progress, and that somebody has dropped in the target. Where the
     checkpoint went back, statements above it may have taken them away: these are not looked at, nor those that were
     `loaded` just now."""
-    live = (name for name in assembly.timeline.live if options.wanted(name) and name not in loaded)
+    live = (name for name in assembly.timeline.live if options.rules.wanted(name) and name not in loaded)
     places = ((name, progress.table(name)) for name in live)
     looked = (n for n, p in places if p.state is State.OK and p.applied_ts <= assembly.checkpoint)
-    there = {name: options.naming.target(name) for name in looked}
+    there = {name: options.rules.naming.target(name) for name in looked}
     absent = sink.missing(set(there.values())) if there else ()
     if not absent:
         return {}
@@ -89,7 +89,7 @@ def all_gone(
     known = (name for name in missing if name in lives)
     names = sorted(name for name in known if _was_there(lives[name], read.get(name, -1), progress))
     anew = offered(sink, names, assembly, progress, options)
-    naming, restore = options.naming, "restore it as it was from a backup of the target"
+    naming, restore = options.rules.naming, "restore it as it was from a backup of the target"
     lost = {name: _dropped(name, naming, restore) for name in names}
     return {name: _told(name, error, name in anew, name in read, naming) for name, error in lost.items()}
 

@@ -29,7 +29,7 @@ def look_at_latecomers(context: RoundContext) -> list[LoadRows]:
         and not _is_altered_next(context, consumer.state)
     ]
     wanted = [entry.file for consumer in resting for entry in consumer.state.unread if not entry.next_ts]
-    bounds = {} if context.options.dialect.timeless else context.ports.reader.bounds(wanted)
+    bounds = {} if context.options.files.dialect.timeless else context.ports.reader.bounds(wanted)
     # What cannot be read yet is looked at when the checkpoint has moved.
     known = {path: found for path, found in bounds.items() if isinstance(found, Bounds)}
     context.round.learned(known)

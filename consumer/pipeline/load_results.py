@@ -56,7 +56,7 @@ class LoadResults:
         check_rows(self._context.options, done)
         self._context.settled([outcome.table for outcome in done], seconds)
         timed = [(outcome, seconds) for outcome in done]
-        if self._context.options.consistency is Consistency.SNAPSHOT:
+        if self._context.options.batches.consistency is Consistency.SNAPSHOT:
             self._held += timed
         else:
             self._publish(timed)
@@ -86,7 +86,7 @@ class LoadResults:
             context.round.loaded(load, consumer.read(load, outcome))
             context.loaded.add(outcome.table)
             context.tell(StepFinished(consumer.count(load, outcome, taken), taken, outcome.task.bytes))
-        for note in notes_of(done, context.options.dialect, context.options.key_loss):
+        for note in notes_of(done, context.options.files.dialect, context.options.files.key_loss):
             context.tell(note)
 
     def _quarantined_first(self, load: LoadRows, task: LoadTask, error: RowsQuarantined) -> None:
@@ -122,7 +122,7 @@ class LoadResults:
         if not isinstance(error, RowsCollide):
             return False
         state = context.consumers[load.table].state
-        bounded = load.bytes >= state.round_bytes and not context.options.dialect.timeless
+        bounded = load.bytes >= state.round_bytes and not context.options.files.dialect.timeless
         learnt = context.lessons.collisions.learn(load, target.whole, bounded)
         state.round_bytes = max(state.round_bytes, context.lessons.collisions.bytes_for(load))
         return learnt
@@ -152,7 +152,7 @@ class LoadResults:
                     for outcome in done:
                         context.blocked(outcome.table, (now() - began) / len(done))
             except TableError as error:
-                if isinstance(error, LoadFailed) and context.options.consistency is Consistency.SNAPSHOT:
+                if isinstance(error, LoadFailed) and context.options.batches.consistency is Consistency.SNAPSHOT:
                     raise refused_together(error) from error
                 if isinstance(error, LoadFailed) and len(done) > 1:
                     return [kept for outcome in done for kept in self._commit([outcome])]

@@ -35,7 +35,7 @@ def targets_of(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[T
             why = gone(table, target, context.ports.sink, context.assembly, context.progress, context.options)
             context.stop(table, why)
             continue
-        target = replace(target, shaping=context.options.shaping_of(table))
+        target = replace(target, shaping=context.options.rules.shaping_of(table))
         if (refusal := _refusal(context, version, target)) is not None:
             context.stop(table, refusal)
         else:
@@ -65,10 +65,10 @@ def _versions(context: RoundContext, loads: Sequence[LoadRows]) -> list[tuple[Ta
         version = TableVersionConsumer(
             load,
             context.assembly.catalog,
-            options.dialect,
-            options.never_split(load.table),
+            options.files.dialect,
+            options.rules.never_split(load.table),
             context.seen(load),
-            options.naming,
+            options.rules.naming,
             {row.path for row in context.progress.bad_rows.get(load.table, {}).values()},
         )
         lessons.absent.begin(load.table, version.made)
@@ -95,7 +95,7 @@ def _refusal(context: RoundContext, version: TableVersionConsumer, target: LoadT
 def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
     """A column of the key whose values can be two moments each."""
     options = context.options
-    if options.accept_timestamp_key or not options.dialect.clock.doubled:
+    if options.files.accept_timestamp_key or not options.files.dialect.clock.doubled:
         return None
     names = (target.names[n] for n in target.key if target.columns[n].family is Family.TIMESTAMP)
     return next(names, None)
@@ -103,8 +103,8 @@ def _ambiguous(context: RoundContext, target: LoadTarget) -> str | None:
 
 def _quarantined(context: RoundContext, load: LoadRows, target: LoadTarget) -> Quarantine | None:
     """How many bad rows may be quarantined, if any."""
-    action = context.options.bad_row_action(load.table)
-    if context.options.naming.mode(load.table) is not None:
+    action = context.options.rules.bad_row_action(load.table)
+    if context.options.rules.naming.mode(load.table) is not None:
         return None  # a letter names a row by upstream's key, of which such a table has many
     if context.ports.letters is None or not action.quarantines:
         return None

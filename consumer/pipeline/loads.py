@@ -62,7 +62,7 @@ class LoadRunner:
         self._results = LoadResults(context)
         self._numbers = count()
         self._waiting: deque[_Load] = deque()
-        self._in_flight = InFlight(context.ports.loader.connections, context.options.memory_limit)
+        self._in_flight = InFlight(context.ports.loader.connections, context.options.batches.memory_limit)
         self._breaks: Counter[TableName] = Counter()
         self._left = False
 
@@ -116,7 +116,7 @@ class LoadRunner:
         """Nothing runs, and nothing can begin: commit the rows that wait to be seen together. Returns whether there
         were some. Raises the error of a table that they must not be seen without."""
         context = self._context
-        if context.options.consistency is not Consistency.SNAPSHOT:
+        if context.options.batches.consistency is not Consistency.SNAPSHOT:
             return False
         if (error := context.deferred.first()) is not None:
             raise error

@@ -51,7 +51,7 @@ class ConsumerManager:
 
     def __init__(self, ports: Ports, options: RoundOptions, progress: Progress) -> None:
         self.ports, self._options = ports, options
-        self.ledger = Ledger(ports.sink, ports.observer, options.max_wait, progress, options.naming)
+        self.ledger = Ledger(ports.sink, ports.observer, options.max_wait, progress, options.rules.naming)
         self.results: dict[TableName, TableResult] = {}
         self.stopped: dict[TableName, ConsumerError] = {}
         self.context: RoundContext | None = None
@@ -74,7 +74,7 @@ class ConsumerManager:
         Raises Retryable for what all tables need; what was recorded until then stays recorded.
         """
         check_times(self._options, listing.checkpoint)
-        if self._options.consistency is not Consistency.SNAPSHOT:
+        if self._options.batches.consistency is not Consistency.SNAPSHOT:
             return self._run_part(listing, seconds, since, None)
         group = self.ports.group
         if group is None:
@@ -89,7 +89,7 @@ class ConsumerManager:
 
     def _run_parts(self, listing: Listing, seconds: float, since: float | None) -> bool:
         began, group = now(), self.ports.group
-        if self._options.starts != NO_STARTS:
+        if self._options.rules.starts != NO_STARTS:
             with self.ledger.round():
                 self._begin_tables(listing)  # `now` is the checkpoint of the whole round
         while True:
@@ -177,12 +177,14 @@ class ConsumerManager:
         """The round. Tables that cannot begin are stopped."""
         ports, options, ledger = self.ports, self._options, self.ledger
         assembly = self._assembly(listing)
-        idle = idle_notes(assembly, ledger.progress, options.starts)
-        for note in (*notes(assembly, ledger.progress, options.naming, options.named), *idle):
+        idle = idle_notes(assembly, ledger.progress, options.rules.starts)
+        for note in (*notes(assembly, ledger.progress, options.rules.naming, options.rules.named), *idle):
             ports.observer.tell(note)
         consumers = {name: self._consumer(name, assembly) for name in assembly.tables}
         states = {name: consumer.state for name, consumer in consumers.items()}
-        round_ = assembly.round(states, options.dialect.timeless, options.date_order, options.together_bytes)
+        round_ = assembly.round(
+            states, options.files.dialect.timeless, options.files.date_order, options.batches.together_bytes
+        )
         context = RoundContext(
             ports,
             options,
@@ -198,14 +200,14 @@ class ConsumerManager:
                 self._of_others,
                 assembly,
                 lambda: ledger.progress,
-                options.naming,
+                options.rules.naming,
                 self._tables_in,
                 options.takes_over,
             ),
         )
-        for name, error in assembly.errors(ledger.progress, options.accept_gap):
+        for name, error in assembly.errors(ledger.progress, options.rules.accept_gap):
             context.stop(name, error)
-        if options.dialect.timeless:
+        if options.files.dialect.timeless:
             _check_order(context)
         unread = [entry.file for state in states.values() for entry in state.unread]
         for file in self._lessons.bounds.keys() - set(unread):
@@ -232,7 +234,7 @@ class ConsumerManager:
     def _begin_tables(self, listing: Listing) -> Assembly:
         """What the round of `listing` begins with, once it is recorded which tables begin at a moment of their own."""
         options, ledger, reader = self._options, self.ledger, self.ports.reader
-        check_routes(options.naming, ledger.progress, ledger.marked)
+        check_routes(options.rules.naming, ledger.progress, ledger.marked)
         ledger.empty_marked()
         assembly = options.assembly(reader, listing, ledger.progress)
         if (change := options.starting(assembly, ledger.progress)) is not None:
@@ -244,12 +246,12 @@ class ConsumerManager:
         return assembly
 
     def _consumer(self, name: TableName, assembly: Assembly) -> TableConsumer:
-        wanted = self._options.wanted(name)
+        wanted = self._options.rules.wanted(name)
         result = self.results.setdefault(name, TableResult()) if wanted else TableResult()
         files = assembly.files.get(name, ()) if wanted else ()
-        timeless, size, progress = self._options.dialect.timeless, self._options.load_bytes, self.ledger.progress
+        timeless, size = self._options.files.dialect.timeless, self._options.batches.load_bytes
         indexes, whole, goes_on = assembly.listing.indexes, assembly.whole, assembly.goes_on
-        return TableConsumer(name, files, progress, size, result, timeless, whole, indexes, goes_on)
+        return TableConsumer(name, files, self.ledger.progress, size, result, timeless, whole, indexes, goes_on)
 
 
 def _check_order(context: RoundContext) -> None:
@@ -258,7 +260,7 @@ def _check_order(context: RoundContext) -> None:
         if consumer.state.error is None and name in context.assembly.timeline.upstream:
             unread, files = [entry.file for entry in consumer.state.unread], consumer.files
             error = context.assembly.check_places(name, files, context.progress)
-            if error is None and not context.options.date_order:
+            if error is None and not context.options.files.date_order:
                 error = check_dates(name, unread, files, context.progress.folders)
             if error is not None:
                 context.stop(name, error)

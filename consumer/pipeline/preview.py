@@ -50,13 +50,13 @@ def preview(
             begun += start_notes(change)
             progress = progress.after(change)
             assembly = options.assembly(reader, listing, progress)
-    if (stays := spared(sink, progress, options.naming)) is not None:
+    if (stays := spared(sink, progress, options.rules.naming)) is not None:
         progress = progress.after(stays)
     found = _Preview(reader, sink, assembly, progress, options)
     planned = list(found.steps())
     executed = [s for _, s in planned if s and s.executed and options.refusal(s) is None and not found.others.leaves(s)]
     targets = dict(zip(map(id, executed), sink.preview_ddls([ddl_step(s) for s in executed]), strict=True))
-    other, mode = options.naming.other, options.naming.mode
+    other, mode = options.rules.naming.other, options.rules.naming.mode
     steps = (
         replace(p, target=targets.get(id(s)), target_table=other(p.table), mode=str(mode(p.table) or ""))
         for p, s in planned
@@ -68,8 +68,8 @@ def preview(
             *_together(options),
             *_rules(planned, options),
             *(note.text for note in begun),
-            *(note.text for note in notes(found.assembly, progress, options.naming, options.named)),
-            *(note.text for note in idle_notes(found.assembly, progress, options.starts)),
+            *(note.text for note in notes(found.assembly, progress, options.rules.naming, options.rules.named)),
+            *(note.text for note in idle_notes(found.assembly, progress, options.rules.starts)),
         ),
         tuple(_stopped(found, sink, options)),
     )
@@ -78,7 +78,7 @@ def preview(
 def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[TableStatus]:
     progress, errors = found.progress, found.errors
     names = sorted({*errors, *(name for name, place in progress.tables.items() if place.state is State.STOPPED)})
-    anew, other = offered(sink, names, found.assembly, progress, options), options.naming.other
+    anew, other = offered(sink, names, found.assembly, progress, options), options.rules.naming.other
     for name in names:
         place, error = progress.table(name), errors.get(name)
         reason, hint = (place.reason, place.hint) if error is None else (error.sentence(), error.hint)
@@ -89,7 +89,7 @@ def _stopped(found: _Preview, sink: Sink, options: RoundOptions) -> Iterator[Tab
 
 
 def _together(options: RoundOptions) -> Iterator[str]:
-    if options.consistency is Consistency.SNAPSHOT:
+    if options.batches.consistency is Consistency.SNAPSHOT:
         yield (
             "with --consistency snapshot a load is done in parts: all tables are brought to the moment in front of each"
             " statement that readers see, and where their rows have publish-bytes"
@@ -99,7 +99,7 @@ def _together(options: RoundOptions) -> Iterator[str]:
 def _rules(planned: Sequence[_Planned], options: RoundOptions) -> Iterator[str]:
     """What the filters do to the tables that are loaded."""
     for name in dict.fromkeys(step.table for step, _ in planned if step.kind == "load"):
-        if (rules := options.shaping_of(name)) is not None:
+        if (rules := options.rules.shaping_of(name)) is not None:
             yield f"{name}: {'; '.join(rules.said)}"
 
 
@@ -117,17 +117,17 @@ class _Preview:
     ) -> None:
         self.assembly = assembly
         self.errors: dict[TableName, ConsumerError] = {}
-        self._reader, self._sink, self._dialect, self._options = reader, sink, options.dialect, options
-        self.progress, self._accept_gap = progress, options.accept_gap
-        self.others = Others(sink.of_others, assembly, lambda: progress, options.naming, sink.tables_in)
+        self._reader, self._sink, self._dialect, self._options = reader, sink, options.files.dialect, options
+        self.progress, self._accept_gap = progress, options.rules.accept_gap
+        self.others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming, sink.tables_in)
         self._changed: set[TableName] = set()
         self._bounds: dict[str, Bounds] = {}
-        size, timeless = options.load_bytes, options.dialect.timeless
+        size, timeless = options.batches.load_bytes, options.files.dialect.timeless
         states = {
             name: TableConsumer(name, self._files(name), progress, size, TableResult(), timeless, assembly.whole).state
             for name in assembly.tables
         }
-        self._round = assembly.round(states, timeless, options.date_order, options.together_bytes)
+        self._round = assembly.round(states, timeless, options.files.date_order, options.batches.together_bytes)
 
     def steps(self) -> Iterator[_Planned]:
         for name, error in self.assembly.errors(self.progress, self._accept_gap):
@@ -164,7 +164,7 @@ class _Preview:
         self._round.learned(self._bounds)
         for name, state in self._round.tables.items() if bounds else ():
             failed = [f for e in state.unread if isinstance(f := bounds.get(e.file.path), ConsumerError)]
-            if failed and not self._options.bad_row_action(name).quarantines:
+            if failed and not self._options.rules.bad_row_action(name).quarantines:
                 self._stop(name, failed[0].about(str(name)))
         loads = self._round.ready_loads()
         self._look_at_targets(loads)
@@ -179,7 +179,9 @@ class _Preview:
             self._stop(name, owned)
         requests: list[tuple[TableVersionConsumer, LoadRequest]] = []
         for load in (load for load in loads if load.table not in self.errors):
-            version = TableVersionConsumer(load, self.assembly.catalog, self._dialect, naming=self._options.naming)
+            version = TableVersionConsumer(
+                load, self.assembly.catalog, self._dialect, naming=self._options.rules.naming
+            )
             try:
                 version.check_schemas()
                 if load.table not in self._changed:
@@ -192,7 +194,7 @@ class _Preview:
             name = request.table
             if isinstance(answer, LoadTarget):
                 try:
-                    shaped = replace(answer, shaping=self._options.shaping_of(name))
+                    shaped = replace(answer, shaping=self._options.rules.shaping_of(name))
                     self._options.check_rules(version.source(shaped), version.keys, version.had)
                 except CannotBeExact as error:
                     self._stop(name, error)
@@ -209,7 +211,7 @@ class _Preview:
         return self.assembly.files.get(name, ()) if self.assembly.wanted(name) else ()
 
     def _stop(self, name: TableName, error: ConsumerError) -> None:
-        error = hidden(error, self._options.shaping_of(name))
+        error = hidden(error, self._options.rules.shaping_of(name))
         self._round.stopped(name, error)
         self.errors.setdefault(name, error)
 

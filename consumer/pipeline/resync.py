@@ -56,7 +56,7 @@ def start_over(
         forget_ddls=tuple(ddl for ddl in map(ddl_id, life.statements) if ddl in progress.ddls),
         rewind=True,
     )
-    if not options.accept_gap(table):
+    if not options.rules.accept_gap(table):
         files, folders = assembly.files.get(table, ()), {folder: progress.folders[folder] for folder in read}
         gone = gone_upto(files, folders, progress.table(table).applied_ts, reader.bounds) > birth.version
         again = options.assembly(reader, assembly.listing, progress.after(change))
@@ -76,7 +76,7 @@ def offered(
         with contextlib.suppress(ConsumerError):
             _made_anew(table, both, assembly, progress, options, referred)
             found.add(table)
-    others = Others(sink.of_others, assembly, lambda: progress, options.naming)
+    others = Others(sink.of_others, assembly, lambda: progress, options.rules.naming)
     return found - others.owned(found).keys() if found else found
 
 
@@ -91,9 +91,9 @@ def _made_anew(
     """The table's life and the statement that makes it; `both` are the lives upstream and in the target. `referred` is
     the sink's, None where it has no foreign keys. Raises what `start_over` raises."""
     check_name(table, assembly)
-    if options.naming.merges(table):
+    if options.rules.naming.merges(table):
         raise CannotBeExact(
-            f"a route merges it with others in {options.naming.target(table)}, which would be emptied",
+            f"a route merges it with others in {options.rules.naming.target(table)}, which would be emptied",
             hint="fill the target anew under another --name, with a route to another table",
             table=str(table),
         )
@@ -174,7 +174,7 @@ def _check_statements(
 ) -> None:
     """All of them must be for this program to execute, the birth above all: what a person made is not thrown away."""
     kind = kind_of(action_of(birth))
-    if options.policy_of(action_of(birth), table, birth.query) is DdlPolicy.IGNORE:
+    if options.rules.policy_of(action_of(birth), table, birth.query) is DdlPolicy.IGNORE:
         raise CannotBeExact(
             f"the policy for {kind} is ignore: the table was made by hand, and would not be made again",
             hint=f"let [consumer.ddl] execute {kind} for it, then resync again",
@@ -189,7 +189,7 @@ def _check_statements(
             table=str(table),
         )
     for file in life.statements:
-        if options.policy_of(action_of(file), table, file.query) is DdlPolicy.FAIL:
+        if options.rules.policy_of(action_of(file), table, file.query) is DdlPolicy.FAIL:
             raise CannotBeExact(
                 f"the policy for {kind_of(action_of(file))} is fail, and the table would stop at {file.query}",
                 hint="set another action for it in [consumer.ddl], then resync again",
@@ -209,7 +209,9 @@ def _check_foreign_keys(
     table: TableName, life: Life, assembly: Assembly, options: RoundOptions, referred: _Referred
 ) -> None:
     """Its statements run beside the other tables as these are now."""
-    executed = [f for f in life.statements if options.policy_of(action_of(f), table, f.query) is not DdlPolicy.IGNORE]
+    executed = [
+        f for f in life.statements if options.rules.policy_of(action_of(f), table, f.query) is not DdlPolicy.IGNORE
+    ]
     for made, changed in outgrown_references(assembly.catalog, executed, table, assembly.checkpoint):
         raise CannotBeExact(
             f"a foreign key of it ({made.query}) may not fit {changed.name} any more, which has changed since"
@@ -218,7 +220,7 @@ def _check_foreign_keys(
             table=str(table),
         )
     later = [file for file in executed if file is not life.birth]
-    columns = referred().get(options.naming.target(table).folded, ()) if later else ()
+    columns = referred().get(options.rules.naming.target(table).folded, ()) if later else ()
     if columns and (changed_too := changed_under_keys(later, columns)) is not None:
         raise CannotBeExact(
             "foreign keys of other tables refer to it, and its older definition may not fit them: what they refer to"

@@ -173,7 +173,7 @@ class StatementRunner:
                 yield ProgressChange(folders=lost)
 
     def _of_wanted(self, change: ProgressChange) -> ProgressChange:
-        return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.wanted(n)})
+        return replace(change, tables={n: p for n, p in change.tables.items() if self._context.options.rules.wanted(n)})
 
     def _still_stopped(self, change: ProgressChange) -> ProgressChange:
         """A table that goes past a statement without its rows, as it is emptied later, is stopped until then."""
@@ -247,7 +247,7 @@ class StatementRunner:
     def _check_files(self, statement: Statement) -> None:
         """A table that begins with `statement` must have all of its files before the first of them is read."""
         context, name = self._context, statement.begins
-        accepted = name is not None and context.options.accept_gap(name)
+        accepted = name is not None and context.options.rules.accept_gap(name)
         gap = None if accepted else context.assembly.gap_after(statement, context.progress)
         if gap is not None and name is not None:
             context.stop(name, gap)

@@ -25,37 +25,37 @@ from consumer.ports import StorageReader
 
 def check_times(options: RoundOptions, checkpoint: int) -> None:
     """Raises BadConfig where no moment is known at which a table is complete."""
-    if options.consistency is Consistency.ROW:
+    if options.batches.consistency is Consistency.ROW:
         return
-    if options.dialect.timeless:
+    if options.files.dialect.timeless:
         raise BadConfig(
-            f"--consistency {options.consistency} needs to know when rows were committed, and this CSV changefeed"
-            " does not say it",
+            f"--consistency {options.batches.consistency} needs to know when rows were committed, and this CSV"
+            " changefeed does not say it",
             hint=_without_times(options),
         )
     if checkpoint == MAX_TSO:
         raise BadConfig(
-            f"--consistency {options.consistency} needs a checkpoint: without `metadata` no moment is known at which"
-            " the rows are complete",
+            f"--consistency {options.batches.consistency} needs a checkpoint: without `metadata` no moment is known at"
+            " which the rows are complete",
             hint="use --consistency row, or --checkpoint-ts with a TSO up to which the files are complete",
         )
 
 
 def check_rows(options: RoundOptions, outcomes: list[LoadOutcome]) -> None:
     """Raises BadConfig for rows that have only milliseconds: a transaction may be cut in two."""
-    if options.consistency is Consistency.ROW:
+    if options.batches.consistency is Consistency.ROW:
         return
     for outcome in outcomes:
         if any(stat.coarse_ts for stat in outcome.files):
             raise BadConfig(
-                f"--consistency {options.consistency} needs to know when rows were committed, and rows of"
+                f"--consistency {options.batches.consistency} needs to know when rows were committed, and rows of"
                 f" {outcome.table} tell only the millisecond",
                 hint=_without_times(options),
             )
 
 
 def _without_times(options: RoundOptions) -> str:
-    return f"use --consistency row, or a changefeed with {protocol_of(options.dialect).commit_ts}"
+    return f"use --consistency row, or a changefeed with {protocol_of(options.files.dialect).commit_ts}"
 
 
 def too_much(
@@ -64,17 +64,17 @@ def too_much(
     """Why a table's load is not published in one transaction; None if it is. `bounds` are of its files, as far as they
     are known. Where rows collide its round may have grown to `round_bytes`."""
     window = load.window
-    if options.consistency is not Consistency.TABLE or window.end <= window.after:
+    if options.batches.consistency is not Consistency.TABLE or window.end <= window.after:
         return None  # in an empty window files are looked at, and no row is written
     sizes = [
         Stretch.of(load.table, file, bounds[file]).bytes_in(window.after, window.end) if file in bounds else file.size
         for file in (planned.file for planned in load.files)
     ]
-    if not is_too_much(sizes, max(options.publish_bytes, round_bytes)):
+    if not is_too_much(sizes, max(options.batches.publish_bytes, round_bytes)):
         return None
     return LoadFailed(
         f"the rows up to {window.end} can only be applied together, and have about {sum(sizes)} bytes of change files,"
-        f" more than publish-bytes ({options.publish_bytes})",
+        f" more than publish-bytes ({options.batches.publish_bytes})",
         hint=f"set publish-bytes to {sum(sizes)} or more, or use --consistency row, then run again",
         table=str(load.table),
     )
@@ -121,7 +121,7 @@ class Prospect:
         stopped = [name for name in unread if progress.table(name).state is State.STOPPED]
         stopped = [name for name in stopped if unread.pop(name)]
         waits = {name for name in unread if progress.table(name).state is State.WAITS}
-        after, last, most = reached(progress), assembly.checkpoint, options.publish_bytes
+        after, last, most = reached(progress), assembly.checkpoint, options.batches.publish_bytes
         return cls(reader, assembly.timeline, unread, known, most, after, last, waits, stopped)
 
     @property

@@ -40,7 +40,7 @@ def put_off(context: RoundContext, table: TableName, error: ConsumerError) -> bo
     in_front = [e.file for e in state.unread if e.file.folder == file.folder and e.file.index < file.index]
     if not any(_is_above(context, f) for f in (file, *in_front[-1:])):
         return False
-    left = {file.path, *(_behind(context, state.unread, file) if context.options.dialect.timeless else ())}
+    left = {file.path, *(_behind(context, state.unread, file) if context.options.files.dialect.timeless else ())}
     state.unread = [other for other in state.unread if other.file.path not in left]
     state.put_off |= left
     text = f"{table}: {file.path} is not complete yet, and is left to a later round"
@@ -74,7 +74,7 @@ def wait_for_file(context: RoundContext, table: TableName, error: Retryable) -> 
 
 
 def _behind(context: RoundContext, unread: Sequence[Unread], file: DataFile) -> Iterator[str]:
-    key: Callable[[DataFile], Any] = place if context.options.date_order == "time" else lambda other: other
+    key: Callable[[DataFile], Any] = place if context.options.files.date_order == "time" else lambda other: other
     same = (entry.file for entry in unread if entry.file.folder.series == file.folder.series)
     return (other.path for other in same if key(other) > key(file))
 

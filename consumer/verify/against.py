@@ -57,7 +57,7 @@ class Against(Verifier):
         return self.server
 
     def incomparable(self, name: TableName) -> CannotBeExact | None:
-        mode = self.options.naming.mode(name)
+        mode = self.options.rules.naming.mode(name)
         return None if mode is None else CannotBeExact(
             f"it is of the form {mode} in the target, and only mirrors can be compared with another server",
             hint="compare it with the storage: `verify` without --against",
@@ -88,13 +88,13 @@ class Against(Verifier):
 
     def _check_comparable(self, history: TableHistory) -> None:
         """Raises what makes another server's rows no measure of the target's."""
-        if self.options.shaping_of(history.name) is not None:
+        if self.options.rules.shaping_of(history.name) is not None:
             raise CannotBeExact(
                 "filters or masks make its rows others than upstream's",
                 hint="compare it with the storage: `verify` without --against",
                 table=str(history.name),
             )
-        if self.itself and self.options.naming.target(history.name) == history.name:
+        if self.itself and self.options.rules.naming.target(history.name) == history.name:
             raise SchemaDrift(
                 "the other server is the target itself, so the table would be compared with itself",
                 hint="name another server in --against",
@@ -135,7 +135,7 @@ class Against(Verifier):
         """The same, of the storage as it is now."""
         assert self.look is not None
         options, progress = self.options, history.progress
-        assembly = Assembly.of(self.look(), progress, options.wanted, retention=options.retention)
+        assembly = Assembly.of(self.look(), progress, options.rules.wanted, retention=options.files.retention)
         return replace(history, assembly=assembly)
 
     def learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
@@ -182,7 +182,7 @@ def _check_nothing_pending(history: TableHistory, at_the_watermark: bool = False
         )
     if at_the_watermark:
         return
-    if history.options.dialect.timeless and history.files.unread:
+    if history.options.files.dialect.timeless and history.files.unread:
         raise SchemaDrift(
             "the storage has files of it that were not read, and their rows do not say when they were committed",
             hint="run `once`, then verify again",
@@ -201,7 +201,7 @@ def _told(error: ConsumerError, name: TableName, address: str) -> ConsumerError:
 
 def _nothing(history: TableHistory, target: LoadTarget) -> LoadTask:
     """A load of no files: the rows come from elsewhere."""
-    return LoadTask(0, target, Window(history.end, history.end + 1), (), history.options.dialect)
+    return LoadTask(0, target, Window(history.end, history.end + 1), (), history.options.files.dialect)
 
 
 def _places(target: LoadTarget, there: LoadTarget) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class TableHistory:
     @property
     def mode(self) -> TableMode | None:
         """What the table is in the target, None for a mirror."""
-        return self.options.naming.mode(self.name)
+        return self.options.rules.naming.mode(self.name)
 
     @cached_property
     def statements(self) -> TableStatements:
@@ -84,7 +84,7 @@ class TableHistory:
     @cached_property
     def files(self) -> TableFiles:
         """Those that have the table's rows."""
-        return TableFiles(self.statements, self.assembly, self.reader, self.options.dialect.timeless)
+        return TableFiles(self.statements, self.assembly, self.reader, self.options.files.dialect.timeless)
 
     @property
     def untold(self) -> str:
@@ -214,11 +214,11 @@ class TableHistory:
             virtual=hidden,
             quarantined=self._quarantined,
             events=self.mode is not None and self.mode.keeps_ended,
-            shaping=self.options.shaping_of(self.name),
+            shaping=self.options.rules.shaping_of(self.name),
         )
         load = self._load(span, bounds)
         version = TableVersionConsumer(
-            load, self.assembly.catalog, self.options.dialect, self.options.never_split(self.name)
+            load, self.assembly.catalog, self.options.files.dialect, self.options.rules.never_split(self.name)
         )
         self.options.check_rules(own, version.keys, version.had)
         version.check_schemas()
@@ -233,10 +233,10 @@ class TableHistory:
         return Quarantine(len(known), uneven=True, known=known) if known else None
 
     def _load(self, span: _Span, bounds: Mapping[str, Bounds]) -> LoadRows:
-        window, order = Window(span.after, span.end), self.options.date_order
+        window, order = Window(span.after, span.end), self.options.files.date_order
         boundaries = {file.version for file in self.statements.all}
         files = self.files.of(span.name)
-        if self.options.dialect.timeless:
+        if self.options.files.dialect.timeless:
             own = [Unread(file, 0) for file in files if file.folder.version >= span.after]
             return plan_timeless_load(span.name, window, own, boundaries, order)
         entries = [Unread(file, 0, MAX_TSO) for file in files]

@@ -69,8 +69,8 @@ class Verifier:
         Retryable for what all of them need."""
         if progress.upstream not in (None, self.reader.identity):
             raise WrongUpstream(f"the progress belongs to {progress.upstream}, not to {self.reader.identity}")
-        assembly = Assembly.of(listing, progress, self.options.wanted, retention=self.options.retention)
-        check_begun(self.options.naming, assembly, progress)
+        assembly = Assembly.of(listing, progress, self.options.rules.wanted, retention=self.options.files.retention)
+        check_begun(self.options.rules.naming, assembly, progress)
         self.options.check_shaping(assembly, progress)
         foreign = self._foreign(assembly, progress)
         histories = self._histories(assembly, progress, foreign)
@@ -81,11 +81,11 @@ class Verifier:
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
             )
         left_out = {name for name, place in progress.tables.items() if place.state is State.EXCLUDED}
-        found = [replace(check, target_table=self.options.naming.other(check.table)) for check in found]
+        found = [replace(check, target_table=self.options.rules.naming.other(check.table)) for check in found]
         return found, sum(bool(name.table) for name in left_out.union(assembly.exclusions(progress)))
 
     def _foreign(self, assembly: Assembly, progress: Progress) -> Mapping[TableName, DdlRefused]:
-        others = Others(self.sink.of_others, assembly, lambda: progress, self.options.naming)
+        others = Others(self.sink.of_others, assembly, lambda: progress, self.options.rules.naming)
         return others.foreign([name for name in {*assembly.tables, *progress.tables} if name.table])
 
     def _histories(self, assembly: Assembly, progress: Progress, foreign: Collection[TableName]) -> list[TableHistory]:
@@ -93,7 +93,9 @@ class Verifier:
         alive = [name for name in there if progress.table(name).state is not State.DROPPED]
         moving = tuple(file for file in assembly.catalog.files if file.type == Action.EXCHANGE_PARTITION)
         exchanges = replace(assembly.catalog, files=moving)
-        unread = Assembly.of(assembly.listing, Progress(), self.options.wanted, retention=self.options.retention)
+        unread = Assembly.of(
+            assembly.listing, Progress(), self.options.rules.wanted, retention=self.options.files.retention
+        )
         executed = assembly.executed(progress)
         found = []
         for name, life in sorted(there.items()):
@@ -108,7 +110,7 @@ class Verifier:
         return found
 
     def is_chosen(self, name: TableName) -> bool:
-        return self.options.wanted(name) and self.chosen(name)
+        return self.options.rules.wanted(name) and self.chosen(name)
 
     def _views(self, assembly: Assembly) -> Collection[TableName]:
         return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
@@ -159,7 +161,7 @@ class Verifier:
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
-            why = hidden(error, self.options.shaping_of(history.name))
+            why = hidden(error, self.options.rules.shaping_of(history.name))
             found = TableCheck(history.name, history.end, error=why)
         return replace(found, seconds=now() - started)
 
@@ -215,19 +217,19 @@ class Verifier:
         if request is None or not request.merged or isinstance(answer, ConsumerError):
             return answer
         catalog = history.assembly.catalog
-        others = columns_of_all(catalog, merged_with(history.name, self.options.naming, catalog.by_table))
+        others = columns_of_all(catalog, merged_with(history.name, self.options.rules.naming, catalog.by_table))
         return with_others(answer, request, others, lambda asked: self.sink.prepare([asked])[0])
 
     def _comparer(self, history: TableHistory, target: LoadTarget) -> Comparer:
         mode = history.mode
         if mode is None or not mode.merges:
             return self.sink.comparer(target)
-        tables = merged_with(history.name, self.options.naming, history.there)
+        tables = merged_with(history.name, self.options.rules.naming, history.there)
         return self.sink.comparer(target, own_rows(self.sink, mode, target, tables))
 
     def version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
-        return TableVersionConsumer(load, catalog, self.options.dialect, naming=self.options.naming)
+        return TableVersionConsumer(load, catalog, self.options.files.dialect, naming=self.options.rules.naming)
 
     def _task(
         self, history: TableHistory, target: LoadTarget, whole: bool, absent: dict[int, tuple[str, ...]] | None = None
@@ -304,7 +306,9 @@ class Verifier:
 
     def _quarantined(self, history: TableHistory) -> Quarantine | None:
         """Rows that the target refuses stay quarantined: the others are written."""
-        most = self.options.bad_row_action(history.name).most or len(history.progress.bad_rows.get(history.name, {}))
+        most = self.options.rules.bad_row_action(history.name).most or len(
+            history.progress.bad_rows.get(history.name, {})
+        )
         return Quarantine(most) if most else None
 
     def _moved(self, work: Work, part: LoadPart) -> None:

@@ -15,7 +15,8 @@ from consumer.model.load import Dialect
 from consumer.model.names import TableName
 from consumer.model.progress import DdlRecord, DdlState, FolderProgress, Progress, State, TableProgress
 from consumer.model.steps import ddl_id
-from consumer.pipeline.options import RoundOptions
+from consumer.model.table_rules import Batches, TableRules
+from consumer.pipeline.options import FilesKnown, RoundOptions
 from consumer.plan.assembly import Assembly
 from consumer.plan.unread import Unread, folder_after, unread_files
 from consumer.storage.reader import FsspecReader
@@ -26,7 +27,7 @@ from tests.support.storage_history import StorageHistory
 SETTINGS = StorageSettings.from_uri("file:///storage?protocol=canal-json")
 
 
-OPTIONS = RoundOptions(Dialect(), lambda name: True, 1 << 30)
+OPTIONS = RoundOptions(FilesKnown(Dialect()), TableRules(lambda name: True), Batches(1 << 30))
 
 
 def look(reader: FsspecReader, listing: Listing, progress: Progress) -> dict[str, object]:

@@ -35,7 +35,7 @@ def test_tables_at_rest_cost_what_each_of_them_costs(count: int) -> None:
                 round=SimpleNamespace(pending=[], live=CountedSet(names), views=set(), learned=lambda _: None),
                 assembly=SimpleNamespace(checkpoint=5),
                 consumers={name: SimpleNamespace(state=at_rest) for name in names},
-                options=SimpleNamespace(dialect=SimpleNamespace(timeless=True)),
+                options=SimpleNamespace(files=SimpleNamespace(dialect=SimpleNamespace(timeless=True))),
             ),
         )
     )

@@ -1,0 +1,58 @@
+"""What the operator's settings say of tables, and of how much goes at a time: values that are passed on whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from consumer.model.bad_rows import STOP, BadRowAction
+from consumer.model.ddl_policy import PolicyOf, evolve
+from consumer.model.names import TableName
+from consumer.model.naming import SAME, Naming
+from consumer.model.rules import NO_STARTS, NONE_NAMED, Consistency, NamedTables, ShapingOf, Starts, unshaped
+
+
+@dataclass(frozen=True, slots=True)
+class TableRules:
+    """Of each table of upstream, what the rules say."""
+
+    wanted: Callable[[TableName], bool]
+    """The table filter."""
+    naming: Naming = SAME
+    """What tables are in the target: their names and table modes."""
+    shaping_of: ShapingOf = unshaped
+    policy_of: PolicyOf = evolve
+    """[consumer.ddl], and the statements that event filters ignore."""
+    bad_row_action: Callable[[TableName], BadRowAction] = lambda _: STOP
+    starts: Starts = NO_STARTS
+    """Which tables begin at a moment of their own."""
+    accept_gap: Callable[[TableName], bool] = lambda _: False
+    """Whether missing files are accepted."""
+    never_split: Callable[[TableName], bool] = lambda _: False
+    """Whether no two writers share a table without a key."""
+    named: NamedTables = NONE_NAMED
+    """The tables that rules give by their whole names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """How much is read and published at a time, in bytes of change files."""
+
+    round_bytes: int
+    """The most that one load of a table reads."""
+    memory_limit: int = 8 << 30
+    """The most of all loads that run at a time."""
+    consistency: Consistency = Consistency.ROW
+    """Which rows readers see at once."""
+    publish_bytes: int = 128 << 20
+    """Of these, about the most."""
+
+    @property
+    def together_bytes(self) -> int:
+        """The most, about, whose rows readers see in one transaction; 0: one by one."""
+        return 0 if self.consistency is Consistency.ROW else self.publish_bytes
+
+    @property
+    def load_bytes(self) -> int:
+        """The most that a table's load reads, where it does not go together with others."""
+        return min(self.round_bytes, self.together_bytes or self.memory_limit)
