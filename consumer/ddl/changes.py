@@ -1,23 +1,23 @@
-"""What a statement does, compiled once from its text and kept with its schema file; the text itself is only taken apart
-again where it is rewritten."""
+"""What a statement does, compiled once from its text and kept with its schema file (the text itself is only taken apart
+again where it is rewritten); and what a table is after its statements, which no schema file says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from consumer.ddl.charsets import declared_charset
-from consumer.ddl.declared import Definitions, declared
+from consumer.ddl.declared import Definition, Definitions, declared
 from consumer.ddl.definitions import ParsedStatement, statement_of
-from consumer.ddl.indexes import IndexChanges, index_changes
-from consumer.ddl.partition_clauses import TAKES_ROWS
-from consumer.ddl.partitions import PartitionChanges, partition_changes
+from consumer.ddl.indexes import IndexChanges, after, copied, index_changes
+from consumer.ddl.partitions import TAKES_ROWS, PartitionChanges, PartitionedTable, altered, created, partition_changes
 from consumer.ddl.references import Role, TableReference
-from consumer.model.actions import TAKING_ACTIONS
+from consumer.model.actions import CREATE_ACTIONS, PARTITION_ALTERS, TAKING_ACTIONS
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
-from consumer.model.names import TableName
-from consumer.model.table_definition import Charset
+from consumer.model.names import TableName, same_name
+from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
 from consumer.model.table_modes import TableMode
 
 
@@ -42,7 +42,7 @@ def changes_of(file: SchemaFile) -> Changes:
     return file.once(_compiled)
 
 
-def columns_said(file: SchemaFile, mode: TableMode | None, before: Iterable[Column]) -> Definitions:
+def declared_columns(file: SchemaFile, mode: TableMode | None, before: Iterable[Column]) -> Definitions:
     """What the file's statement declares of columns, in the names that a table of `form` has in the target; `before`
     are its columns before the statement, in these names."""
     found = changes_of(file).columns
@@ -86,3 +86,129 @@ def recovered_table(file: SchemaFile) -> TableName | None:
     tells."""
     lost = next(iter(changes_of(file).names), None)
     return None if lost is None else lost.within(file.database)
+
+
+_Known = TypeVar("_Known")
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """The state of a statement in the target. `skipped`: it was not, or will not be, executed. `restored`: the target
+    already had its effect at the start."""
+
+    skipped: bool = False
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`columns` are those that a statement declared, by their names in lower case."""
+
+    columns: Mapping[str, Definition] = field(default_factory=dict)
+    indexes: TableIndexes = UNTOLD
+
+    def unique_keys(self, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...]:
+        """The NOT NULL unique keys (column names, the primary key left out) of the table while it has `columns`.
+
+        Keys with the fewest columns come first, then in the order of their making. A key that the statements do not
+        state beyond doubt is not in the answer.
+        """
+        required = {same_name(column.name): column.name for column in columns if not column.nullable}
+        found = [
+            tuple(required[column] for column in index.columns)
+            for index in self.indexes.indexes
+            if index.kind == "UNIQUE" and index.columns and not index.doubtful
+            if all(column in required and not self._is_virtual(column) for column in index.columns)
+        ]
+        return tuple(sorted(dict.fromkeys(found), key=len))
+
+    @property
+    def index_names(self) -> frozenset[str | frozenset[str]] | None:
+        """Every index: its name, and of a unique one the set of its columns, all in lower case. None where the
+        statements do not begin with the table's CREATE TABLE."""
+        if not self.indexes.whole:
+            return None
+        names = (same_name(index.name) for index in self.indexes.indexes if index.kind != "PRIMARY")
+        return frozenset([*names, *self.told_unique])
+
+    @property
+    def told_unique(self) -> frozenset[frozenset[str]]:
+        """The column sets, in lower case, of the unique indexes that the statements tell beyond doubt."""
+        unique = (index for index in self.indexes.indexes if index.kind == "UNIQUE" and not index.doubtful)
+        return frozenset(frozenset(index.columns) for index in unique if index.columns)
+
+    @property
+    def plain(self) -> frozenset[str]:
+        """The columns, in lower case, of which a statement tells that upstream does not compute them."""
+        return frozenset(name for name, column in self.columns.items() if not column.generated)
+
+    def _is_virtual(self, column: str) -> bool:
+        """Whether rows do not carry the column."""
+        return column in self.columns and self.columns[column].virtual
+
+
+@dataclass(slots=True, eq=False)
+class Told:
+    """A table once the statement of `file` has run. Its shape is only worked out when somebody asks for it: of few
+    tables anybody does, and there can be thousands.
+
+    `before` is the table before the statement (None: it made the table, or nothing is known of it), or what a `copy`
+    was made of. `collation` is what its database gives to a new table, "" where that is not known.
+    """
+
+    file: SchemaFile
+    fate: Fate
+    before: Told | None = None
+    copy: bool = False
+    collation: str = ""
+    known_shape: Shape | None = None
+    known_partitioned: PartitionedTable | None = None
+
+    def shape(self) -> Shape:
+        shape, line = self._line(lambda told: told.known_shape)
+        shape = shape or Shape()
+        for each in line:
+            shape = each.known_shape = _after(each, shape)
+        return shape
+
+    def partitioned(self) -> PartitionedTable:
+        """Folded apart from the rest: it is long where a table has many partitions, and only what moves their rows
+        asks for it."""
+        found, line = self._line(lambda told: told.known_partitioned)
+        found = found or PartitionedTable()
+        for each in line:
+            found = _partitioned_after(each, found)
+        self.known_partitioned = found
+        return found
+
+    def _line(self, known: Callable[[Told], _Known | None]) -> tuple[_Known | None, list[Told]]:
+        """What is known of the last table before this one of which it is, and those behind that one, in order."""
+        line: list[Told] = []
+        told: Told | None = self
+        while told is not None and known(told) is None:
+            line.append(told)
+            told = told.before
+        return (None if told is None else known(told)), line[::-1]
+
+
+def _after(told: Told, before: Shape) -> Shape:
+    changes, file, fate = changes_of(told.file), told.file, told.fate
+    if told.copy:
+        indexes = copied(before.indexes)
+        own = tuple(replace(index, skipped=index.skipped or fate.skipped) for index in indexes.indexes)
+        return Shape(before.columns, replace(indexes, indexes=own))
+    return Shape(
+        changes.columns.after(before.columns),
+        after(before.indexes, changes.indexes, file.version, skipped=fate.skipped, restored=fate.restored),
+    )
+
+
+def _partitioned_after(told: Told, before: PartitionedTable) -> PartitionedTable:
+    changes = changes_of(told.file)
+    if told.copy:
+        # A source that stands alone where the new table's name does not is one of a database that nothing tells.
+        same = changes.names[1].database is not None or changes.names[0].database is None
+        return before if same else PartitionedTable()
+    if told.file.type in CREATE_ACTIONS:
+        return created(changes.partitions, told.collation)
+    return altered(before, changes.partitions) if told.file.type in PARTITION_ALTERS else before

@@ -8,18 +8,24 @@ from datetime import timedelta
 from typing import Literal
 
 from consumer.ddl import charsets, mariadb_syntax, tidb_syntax
-from consumer.ddl.checks import leave_out_checks
 from consumer.ddl.definitions import Index, Member, ParsedStatement, remove_members
-from consumer.ddl.index_names import define_indexes, inline_references, name_foreign_keys, name_indexes
-from consumer.ddl.indexes import dropped_foreign_key, dropped_index, index_changes
-from consumer.ddl.recover import NOT_KEPT
+from consumer.ddl.indexes import (
+    define_indexes,
+    dropped_foreign_key,
+    dropped_index,
+    index_changes,
+    inline_references,
+    name_foreign_keys,
+    name_indexes,
+)
 from consumer.ddl.resolve import Names, resolve_names
-from consumer.ddl.session_times import plain_columns
-from consumer.ddl.timestamp_defaults import in_session_zone
+from consumer.ddl.session_times import in_session_zone, plain_columns
+from consumer.ddl.tidb_syntax import leave_out_checks
 from consumer.ddl.tokens import Edits, Tokens, starts
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from consumer.model.hints import NOT_KEPT
 from consumer.model.names import quote
 from consumer.model.table_definition import UNTOLD, Charset, TableIndexes
 from consumer.model.times import tso_to_ms

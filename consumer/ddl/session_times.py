@@ -1,11 +1,14 @@
-"""Generated columns that read TIMESTAMPs: their values hang on the time zone of the session that computes them."""
+"""What hangs on the time zone of a statement's session: generated columns that read TIMESTAMPs, and literal defaults of
+TIMESTAMP columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
-from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts
+from consumer.ddl.tokens import Edits, TokenKind, Tokens, closing, starts, string_value
+from consumer.model.columns import Column
 from consumer.model.names import same_name, same_names
 
 
@@ -56,3 +59,24 @@ def _reads(tokens: Tokens, names: Collection[str]) -> bool:
         and not starts(tokens, "UNIX_TIMESTAMP", "(", at=max(number - 2, 0))
         for number, token in enumerate(tokens)
     )
+
+
+def in_session_zone(statement: ParsedStatement, edits: Edits, columns: Sequence[Column], offset: timedelta) -> None:
+    """Write TIMESTAMP literals as a session with this offset means them. A statement has them in its session's zone,
+    which TiCDC does not record; `columns`, the schema file's, have them in UTC."""
+    defaults = {same_name(column.name): column.default for column in columns if column.type == "TIMESTAMP"}
+    for column in statement.columns if any(defaults.values()) else ():
+        at = column.find("DEFAULT")
+        utc = _moment(defaults.get(same_name(column.name)))
+        literal = column.tokens[at + 1 : at + 3] if at is not None else ()
+        token = next((token for token in literal if token.kind is TokenKind.STRING), None)
+        if utc is not None and token is not None and _moment(string_value(token)) != utc + offset:
+            edits.replace(token.start, token.end, f"'{utc + offset}'")
+
+
+def _moment(text: str | None) -> datetime | None:
+    """None for what is no moment: CURRENT_TIMESTAMP, '0000-00-00 00:00:00'."""
+    try:
+        return datetime.fromisoformat(text or "")
+    except ValueError:
+        return None

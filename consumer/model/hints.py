@@ -114,3 +114,16 @@ FROM_A_NEW_PREFIX = (
     "and have it write to a new prefix; copy the table from upstream as of the TSO that it begins with, and go on there"
     " under a new --name with --start-ts and --tables"
 )
+
+
+NOT_KEPT = "a lost table came back upstream, with rows that TiCDC does not write again, and the target did not keep it"
+"""Why a RECOVER TABLE or FLASHBACK TABLE cannot be executed."""
+
+
+def not_kept_hint(table: TableName, version: int) -> str:
+    """The way out. Only rows above `version` come from the storage afterwards."""
+    return (
+        f"copy the table from upstream as of {version} into the target, then: {skip_ddl_command(table, version)};"
+        " with action = 'rename' for drop-table and truncate-table in [consumer.ddl] the target"
+        " keeps such tables"
+    )

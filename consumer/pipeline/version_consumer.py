@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 from consumer.codec.registry import protocol_of
+from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
-from consumer.ddl.shape import Shape
 from consumer.errors import CannotBeExact, SchemaDrift
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS
 from consumer.model.columns import Column

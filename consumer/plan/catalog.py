@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
-from consumer.ddl.shape import Shape
 from consumer.errors import SchemaMissing
 from consumer.layout.paths import schema_path
 from consumer.layout.schema_file import is_table_id, root_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consumer.ddl.routes import routed
-from consumer.ddl.said import check_said
+from consumer.ddl.resolve import routed
+from consumer.ddl.text_check import check_text
 from consumer.errors import DdlRefused
 from consumer.model.ddl_policy import DdlPolicy, kind_of
 from consumer.model.files import SchemaFile
@@ -52,7 +52,7 @@ def _written(statement: Statement) -> tuple[SchemaFile | None, FormedDdl | None]
     if not statement.executed:
         return None, None
     try:
-        check_said(statement.file, statement.action)
+        check_text(statement.file, statement.action)
         named = {*statement.touches, *statement.drops} - {*statement.behind}
         query = routed(statement.file, statement.naming, named, statement.old_name)
         check_beside(statement)

@@ -7,9 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from consumer.ddl.changes import changes_of, recovered_table
-from consumer.ddl.live_tables import LiveTables
 from consumer.ddl.references import TableReference
-from consumer.ddl.renames import find_old_name, order_same_version, overwritten_rename
+from consumer.ddl.renames import LiveTables, find_old_name, order_same_version, overwritten_rename
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,

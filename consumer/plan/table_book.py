@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumer.ddl.changes import changes_of, counts_partitions, recovered_table
+from consumer.ddl.changes import Fate, Shape, Told, changes_of, counts_partitions, recovered_table
 from consumer.ddl.charsets import TIDB_DEFAULT
-from consumer.ddl.shape import Fate, Shape, Told
 from consumer.model.actions import (
     CREATE_ACTIONS,
     DATABASE_ACTIONS,

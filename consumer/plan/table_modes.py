@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from consumer.ddl.changes import columns_said, recovered_table, takes_rows, written_tables
+from consumer.ddl.changes import Shape, declared_columns, recovered_table, takes_rows, written_tables
 from consumer.ddl.declared import Definition
-from consumer.ddl.shape import Shape
 from consumer.errors import BadConfig, CannotBeExact, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
@@ -116,7 +115,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
             f"[[consumer.columns]] gives columns of it that it does not have ({', '.join(lost)})",
             hint="correct the name, or write it with a * where the column comes later",
         )
-    old_name = columns_said(file, None, before).old_name
+    old_name = declared_columns(file, None, before).old_name
     left = same_names(c.name for c in before if not chosen.keeps(c.name))
     for column in file.columns:
         if chosen.keeps(column.name) and (old := old_name(column.name)) in left:
@@ -128,7 +127,7 @@ def _check_chosen(chosen: Chosen, file: SchemaFile, before: Sequence[Column], cr
 
 def _check_columns(found: FormedDdl, file: SchemaFile) -> None:
     """Other tables have the columns of a merged one too, and not at the same time as this one."""
-    said = columns_said(file, found.mode, found.before)
+    said = declared_columns(file, found.mode, found.before)
     before = {same_name(column.name): column for column in found.before}
     for column in found.after[: -len(found.mode.added)]:
         old = before.get(said.old_name(column.name) or "")
@@ -249,7 +248,7 @@ def check_modes(naming: Naming, known: str, begun: Iterable[TableName]) -> None:
 
 
 def _moves_key(found: FormedDdl, file: SchemaFile) -> bool:
-    old_name = columns_said(file, found.mode, found.before).old_name
+    old_name = declared_columns(file, found.mode, found.before).old_name
     before = same_names(column.name for column in found.before if column.is_pk)
     added = {column.name for column in found.mode.added}
     key = (column.name for column in found.after if column.is_pk)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from consumer.ddl.routes import routed
+from consumer.ddl.resolve import routed
 from consumer.errors import TableMissing
 from consumer.model.actions import Action
 from consumer.model.columns import Column

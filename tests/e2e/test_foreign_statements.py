@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.ddl.said import check_said
+from consumer.ddl.text_check import check_text
 from consumer.model.actions import Action
 from tests.servers import MariaDb
 from tests.support.build import schema_file
@@ -129,4 +129,4 @@ def test_a_database_that_is_not_its_own(action: Action, query: str, feed: Feed, 
     ],
 )
 def test_what_tidb_can_say_is_taken(action: Action, query: str) -> None:
-    check_said(schema_file("d.t", 5, int(action), query), action)
+    check_text(schema_file("d.t", 5, int(action), query), action)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
-from consumer.ddl.backfill import NotExact, backfill_text
-from consumer.ddl.declared import Definition
+from consumer.ddl.declared import Definition, NotExact, backfill_text
 from consumer.model.columns import Column, Family
 from consumer.sink.columnar.table import TEXT, duckdb_type, literal, text_of, widened
 

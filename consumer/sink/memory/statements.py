@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from consumer.ddl.changes import columns_said
-from consumer.ddl.recover import NOT_KEPT, not_kept_hint
+from consumer.ddl.changes import declared_columns
 from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.ddl_policy import trash_taken
+from consumer.model.hints import NOT_KEPT, not_kept_hint
 from consumer.model.names import TableName, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import (
@@ -108,7 +108,7 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     formed = step.formed
     before = formed.before if formed else step.known.columns or ()
-    said = columns_said(step.file, formed.mode if formed else None, before)
+    said = declared_columns(step.file, formed.mode if formed else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
     old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.ddl.shape import Shape
+from consumer.ddl.changes import Shape
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from tests.support.catalogs import catalog_of

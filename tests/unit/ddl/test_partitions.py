@@ -6,8 +6,14 @@ import pytest
 
 from consumer.ddl.definitions import statement_of
 from consumer.ddl.expressions import Binary, Call, ColumnName, NotUnderstood, Number, TextLiteral, parse_expression
-from consumer.ddl.partition_clauses import PartitionClause, partition_clauses
-from consumer.ddl.partitions import PartitionChanges, altered, created, partition_changes
+from consumer.ddl.partitions import (
+    PartitionChanges,
+    PartitionClause,
+    altered,
+    created,
+    partition_changes,
+    partition_clauses,
+)
 from consumer.model.table_definition import Partitioning, PartitionKind
 
 COLUMNS = "(`id` INT,`d` DATE,`s` VARCHAR(9),PRIMARY KEY(`id`))"

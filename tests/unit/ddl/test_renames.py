@@ -6,8 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from consumer.ddl.live_tables import LiveTables
-from consumer.ddl.renames import find_old_name, order_same_version, overwritten_rename, rename_pairs
+from consumer.ddl.renames import LiveTables, find_old_name, order_same_version, overwritten_rename, rename_pairs
 from consumer.model.columns import Column
 from consumer.model.files import SchemaFile
 from consumer.model.names import TableName

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.routes import routed
+from consumer.ddl.resolve import routed
 from consumer.errors import DdlRefused
 from consumer.model.actions import DATABASE_ACTIONS, Action
 from consumer.model.files import SchemaFile

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from consumer.ddl.definitions import statement_of
-from consumer.ddl.timestamp_defaults import in_session_zone
+from consumer.ddl.session_times import in_session_zone
 from consumer.ddl.tokens import Edits
 from consumer.model.columns import Column
 

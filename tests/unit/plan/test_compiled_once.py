@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from consumer.ddl import changes, said
+from consumer.ddl import changes, text_check
 from consumer.ddl.definitions import ParsedStatement, statement_of
-from consumer.ddl.said import check_said
+from consumer.ddl.text_check import check_text
 from consumer.ddl.tokens import Token, pieces
 from consumer.errors import DdlRefused
 from consumer.model.actions import Action
@@ -57,13 +57,13 @@ def test_a_text_is_checked_until_it_passes(monkeypatch: pytest.MonkeyPatch) -> N
         seen[text] += 1
         return pieces(text)
 
-    monkeypatch.setattr(said, "pieces", counted)
+    monkeypatch.setattr(text_check, "pieces", counted)
     good = schema_file("d.t", 10, Action.ADD_COLUMN, "ALTER TABLE `t` ADD COLUMN `v` INT", (ID,))
     bad = schema_file("d.t", 20, Action.ADD_COLUMN, "ALTER TABLE `u` ADD COLUMN `v` INT", (ID,))
     for _ in range(2):
-        check_said(good, Action.ADD_COLUMN)
+        check_text(good, Action.ADD_COLUMN)
         with pytest.raises(DdlRefused):
-            check_said(bad, Action.ADD_COLUMN)
+            check_text(bad, Action.ADD_COLUMN)
     with pytest.raises(DdlRefused):
-        check_said(good, Action.DROP_TABLE)  # passed as something else
+        check_text(good, Action.DROP_TABLE)  # passed as something else
     assert seen == {good.query: 2, bad.query: 2}

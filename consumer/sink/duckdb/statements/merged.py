@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import tzinfo
 
-from consumer.ddl.backfill import NotExact
-from consumer.ddl.changes import columns_said
-from consumer.ddl.declared import Definition
+from consumer.ddl.changes import declared_columns
+from consumer.ddl.declared import Definition, NotExact
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.names import same_name
 from consumer.model.steps import ApplyDdl
@@ -47,7 +46,7 @@ def merged_into(
 
 def _values(step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo) -> list[str]:
     """The values of the table's rows in columns that come, and none in those that go."""
-    said = columns_said(step.file, formed.mode, formed.before)
+    said = declared_columns(step.file, formed.mode, formed.before)
     before, after = ({same_name(column.name) for column in columns} for columns in (formed.before, formed.after))
     found = []
     for column in formed.after[: -len(formed.mode.added)]:

@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
-from consumer.ddl.backfill import NotExact
-from consumer.ddl.changes import changes_of, columns_said
-from consumer.ddl.declared import Definitions
-from consumer.ddl.recover import NOT_KEPT, not_kept_hint
+from consumer.ddl.changes import changes_of, declared_columns
+from consumer.ddl.declared import Definitions, NotExact
 from consumer.errors import DdlRefused
 from consumer.layout.schema_file import is_view
 from consumer.model.actions import CREATE_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.hints import statement_refused, table_there_hint
+from consumer.model.hints import NOT_KEPT, not_kept_hint, statement_refused, table_there_hint
 from consumer.model.names import TableName, by_name, same_name, same_names
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import FormedDdl
@@ -216,7 +214,7 @@ def _renamed(step: ApplyDdl, tables: Tables, written: Written) -> Operations:
 def _altered(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, written: Written) -> Operations:
     table, formed = _existing(step, step.name, tables), step.formed
     there = formed.before if formed else step.known.columns or ()
-    definitions = columns_said(step.file, formed.mode if formed else None, there)
+    definitions = declared_columns(step.file, formed.mode if formed else None, there)
     if formed is not None and formed.mode.keeps_ended and action == Action.TRUNCATE_TABLE:
         return Operations((_closing(step, formed, written.table(table.name)),))
     before = table.upstream or Upstream(visible(there or step.file.columns))

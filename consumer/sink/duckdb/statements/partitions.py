@@ -9,8 +9,7 @@ import duckdb
 
 from consumer.ddl.changes import changes_of
 from consumer.ddl.expressions import NotUnderstood
-from consumer.ddl.partition_clauses import TAKES_ROWS, PartitionClause
-from consumer.ddl.partitions import positions
+from consumer.ddl.partitions import TAKES_ROWS, PartitionClause, positions
 from consumer.model.actions import PARTITION_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName, same_name

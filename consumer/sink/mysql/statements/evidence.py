@@ -11,8 +11,7 @@ import pymysql
 
 from consumer.ddl.changes import changes_of, counts_partitions
 from consumer.ddl.indexes import IndexChanges, after
-from consumer.ddl.partition_clauses import PartitionClause
-from consumer.ddl.partitions import PartitionedTable, altered
+from consumer.ddl.partitions import PartitionClause, PartitionedTable, altered
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName, same_name

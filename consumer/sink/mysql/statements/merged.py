@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pymysql
 
-from consumer.ddl.changes import columns_said
+from consumer.ddl.changes import declared_columns
 from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column
 from consumer.model.names import literal, qualified, quote, same_name
@@ -59,7 +59,7 @@ class Merged:
     @property
     def brought(self) -> tuple[Column, ...]:
         """The columns that are new to the statement's table."""
-        old_name = columns_said(self.step.file, self.formed.mode, self.formed.before).old_name
+        old_name = declared_columns(self.step.file, self.formed.mode, self.formed.before).old_name
         before = {same_name(column.name) for column in self.formed.before}
         own = self.formed.after[: -len(self.formed.mode.added)]
         return tuple(column for column in own if old_name(column.name) not in before)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import pymysql
 
-from consumer.ddl.recover import not_kept_hint
 from consumer.ddl.tokens import tokenize
 from consumer.errors import ConsumerError, DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.hints import statement_refused, table_there_hint
+from consumer.model.hints import not_kept_hint, statement_refused, table_there_hint
 from consumer.model.names import TableName, qualified
 from consumer.model.progress import DdlId, DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from consumer.ddl.backfill import NotExact, backfill_text
-from consumer.ddl.changes import columns_said
-from consumer.ddl.declared import Definition, Definitions
+from consumer.ddl.changes import declared_columns
+from consumer.ddl.declared import Definition, Definitions, NotExact, backfill_text
 from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.columns import Column, Family
@@ -44,7 +43,7 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
 
 def merged_of(step: ApplyDdl, formed: FormedDdl, zone: str) -> Merged:
     """A statement about a table that others are merged with."""
-    said = columns_said(step.file, formed.mode, formed.before)
+    said = declared_columns(step.file, formed.mode, formed.before)
     return Merged(step, formed, _declared, lambda column: _assigned(step, column, said, zone))
 
 
@@ -64,7 +63,7 @@ def _declared(column: Column) -> str:
 
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
-    said = columns_said(step.file, formed.mode, formed.before)
+    said = declared_columns(step.file, formed.mode, formed.before)
     before = by_name(formed.before)
     clauses, fills, stayed, same = list[str](), list[str](), set[str](), list[Column]()
     place = "FIRST"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
-from consumer.ddl.changes import columns_said
+from consumer.ddl.changes import declared_columns
 from consumer.ddl.definitions import ColumnDefinition, ParsedStatement
 from consumer.ddl.tokens import TokenKind, starts
 from consumer.errors import DdlRefused
@@ -90,7 +90,7 @@ def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
     times = [c for c in (*after, *(before or ())) if _is_time(c)]
     if not times or before is None:
         return bool(times)
-    said = columns_said(step.file, formed.mode if formed else None, before)
+    said = declared_columns(step.file, formed.mode if formed else None, before)
     known = by_name(before)
     pairs = ((known.get(said.old_name(column.name) or ""), column) for column in after)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)

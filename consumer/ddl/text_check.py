@@ -48,7 +48,7 @@ _NAMED: Mapping[Action, frozenset[Role]] = {
 _CHANGED: frozenset[Role] = frozenset({"table", "old", "new", "exchange"})
 
 
-def check_said(file: SchemaFile, action: Action) -> None:
+def check_text(file: SchemaFile, action: Action) -> None:
     """Raises DdlRefused for a text of another kind, about another table, with a query, or of several statements."""
     file.once(_CheckedAs(action))
 
