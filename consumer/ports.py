@@ -3,7 +3,7 @@ checks every implementation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from consumer.errors import ConsumerError
@@ -76,17 +76,6 @@ Found = Callable[[ArrowTable], None]
 """Called with rows that differ (see consumer.spark.mending), on the caller's thread."""
 
 
-class Told(Protocol):
-    """What another source than the storage says that a table must hold. Picklable."""
-
-    @property
-    def ranges(self) -> int:
-        """In how many ranges it is read."""
-
-    def rows(self, number: int) -> Iterator[ArrowTable]:
-        """The rows in a range, in batches: ``c0 .. cN`` as in change tables of the compared target."""
-
-
 def unheard(_part: object) -> None:
     """Ignores parts."""
 
@@ -122,11 +111,9 @@ class Loader(Protocol):
         at_a_time: int,
         moved: Moved = unheard,
         found: Found = unheard,
-        other: Told | None = None,
     ) -> Counted:
-        """Compare one table, reading at most `at_a_time` ranges of the target's at the same time; `other` has the rows
-        of the task's era that are another server's. If the task is `mending`, `found` gets the rows that differ, some
-        at a time, in bounded memory. Raises what its tasks met."""
+        """Compare one table, reading at most `at_a_time` ranges of the target's at the same time. If the task is
+        `mending`, `found` gets the rows that differ, some at a time, in bounded memory. Raises what its tasks met."""
 
     def abandon(self) -> None:
         """End all work at once: called if a signal ends the command in the middle of a load. Leaves no process."""

@@ -316,33 +316,6 @@ class ComparePort(Protocol):
         """For a table that `prepare` has answered for."""
 
 
-class OtherServer(Protocol):
-    """A second server with upstream's tables, which the target is compared with. It is only read. `moment` is the
-    commit-ts at which it is read, 0 for the present. Raises TargetUnavailable, BadConfig."""
-
-    @property
-    def address(self) -> str:
-        """For messages, without secrets."""
-
-    @property
-    def has_past(self) -> bool:
-        """Whether it can be read at a moment."""
-
-    def is_at(self, uri: str) -> bool:
-        """Whether it is the server of the target `uri`."""
-
-    def prepare(self, request: LoadRequest, moment: int) -> LoadTarget | ConsumerError:
-        """As TablePort.prepare."""
-
-    def comparer(self, target: LoadTarget, moment: int) -> Comparer:
-        """For a table that `prepare` has answered for."""
-
-    def tables_in(self, database: str, moment: int) -> Collection[TableName]:
-        """The tables of a database, without views."""
-
-    def close(self) -> None: ...
-
-
 class Sink(ProgressPort, RowPort, StatementPort, TablePort, ComparePort, Protocol):
     """A target, on the driver. One thread makes all calls, except those of `apply_ddls`. Changes are refused
     (LeaseHeld) once another consumer has taken over. A server may lose the last of what was durable (a fail-over to a

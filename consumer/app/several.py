@@ -20,7 +20,7 @@ from consumer.model.result import RunResult
 from consumer.model.rules import Consistency
 from consumer.model.times import now
 from consumer.pipeline.group import Group, Member
-from consumer.ports import Found, Loader, Moved, Observer, RangeReader, Told, unheard
+from consumer.ports import Found, Loader, Moved, Observer, RangeReader, unheard
 from consumer.sink import ONE_AT_A_TIME, commit_together_for
 from consumer.target import Comparer, Writer
 
@@ -76,10 +76,9 @@ class SharedLoader:
         at_a_time: int,
         moved: Moved = unheard,
         found: Found = unheard,
-        other: Told | None = None,
     ) -> Counted:
         self._check()
-        return self._loader.compare(task, comparer, reader, at_a_time, moved, found, other)
+        return self._loader.compare(task, comparer, reader, at_a_time, moved, found)
 
     def abandon(self) -> None:
         self._left = True

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from consumer.app.parts import READS_CHECKPOINT, Parts, listing_of, open_parts, other_upstream
-from consumer.config.clocks import resolved_zone
 from consumer.config.settings import Settings
-from consumer.config.uri import redact
 from consumer.errors import BadConfig
 from consumer.model.check import Repairing, VerifyResult
 from consumer.model.events import NowDoing
@@ -23,13 +20,9 @@ from consumer.model.progress import Progress
 from consumer.model.times import now
 from consumer.pipeline.retry import patiently
 from consumer.ports import Loader, Observer
-from consumer.sink import other_for
-from consumer.target import OtherServer, TargetOptions
 
 if TYPE_CHECKING:
-    from consumer.verify.against import Against
     from consumer.verify.mend import Mender
-    from consumer.verify.resume import Resumed
 
 _HEAD = b"""-- These statements make the rows of the target what they must be. Run them once, while no consumer
 -- of this name runs, with a client that stops at the first error (mysql without --force, duckdb with -bail).
@@ -44,12 +37,8 @@ def verify(
     ranges_at_a_time: int = 2,
     loader: Loader | None = None,
     repairing: Repairing = Repairing(),  # noqa: B008
-    against: str = "",
-    resume: str = "",
 ) -> VerifyResult:
-    """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark; or
-    with the same tables of the server `against`, whose URI has its secrets. Tables that the file
-    `resume` says were equal at the same watermark are passed over.
+    """Compare the target's tables (`tables` alone, if there are any) with the storage, each up to its own watermark.
 
     Changes nothing, unless it is `repairing`. Raises BadConfig for a target that has nothing of this name and for a
     file that cannot be written, LeaseHeld while its consumer runs.
@@ -57,15 +46,14 @@ def verify(
     from consumer.verify.verify import Verifier  # brings Arrow, which a round with nothing to load must not wait for
 
     started = now()
-    with open_parts(settings, loader) as all_parts, _opened(settings, against) as server:
+    with open_parts(settings, loader) as all_parts:
         parts = all_parts.alone
         _check_name(settings, parts)
         observer.tell(NowDoing("asks the target for its progress"))
         with _taken(settings, parts, observer, repairing) as progress, _mender(parts, repairing) as mender:
             observer.tell(NowDoing(READS_CHECKPOINT))
             listing = listing_of(settings, parts.reader)
-            kind: Callable[..., Verifier] = Verifier if server is None else _against(settings, parts, server, repairing)
-            verifier = kind(
+            verifier = Verifier(
                 parts.reader,
                 parts.sink,
                 parts.loader,
@@ -76,52 +64,11 @@ def verify(
                 ranges_at_a_time,
                 mender,
             )
-            with _resumed(settings, parts, resume) as known:
-                found, left_out = replace(verifier, resumed=known).tables(listing, progress)
+            found, left_out = verifier.tables(listing, progress)
         unknown = [name for name in tables if name not in {table.table for table in found}]
         if unknown:
             raise BadConfig(f"the target has no table {unknown[0]} of the consumer {settings.name!r}")
-        address = "" if server is None else server.address
-        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out, address)
-
-
-@contextmanager
-def _resumed(settings: Settings, parts: Parts, file: str) -> Iterator[Resumed | None]:
-    from consumer.verify.resume import resumed
-
-    if not file:
-        yield None
-        return
-    target = redact(str(settings.downstream_uri))
-    with resumed(file, parts.reader.identity, target, settings.name, parts.sink.turn()) as known:
-        yield known
-
-
-@contextmanager
-def _opened(settings: Settings, against: str) -> Iterator[OtherServer | None]:
-    if not against:
-        yield None
-        return
-    server = other_for(against, TargetOptions(settings.name, resolved_zone(settings.tz)))
-    try:
-        yield server
-    finally:
-        server.close()
-
-
-def _against(settings: Settings, parts: Parts, server: OtherServer, repairing: Repairing) -> partial[Against]:
-    from consumer.verify.against import Against, Looks
-
-    has_past = server.has_past
-    if repairing.write and not has_past:
-        raise BadConfig(
-            f"--repair needs a server that shows its rows as they were at the target's watermark, and only TiDB does:"
-            f" {server.address} may be behind it",
-            hint="--repair-sql writes the statements to a file; or `verify --repair` without --against",
-        )
-    look = Looks(partial(listing_of, settings, parts.reader))
-    itself = server.is_at(str(settings.downstream_uri))
-    return partial(Against, server=server, has_past=has_past, look=look, itself=itself)
+        return VerifyResult(tuple(found), now() - started, parts.loader.start_seconds, left_out)
 
 
 def _check_name(settings: Settings, parts: Parts) -> None:

@@ -131,7 +131,6 @@ def verify_as_json(result: VerifyResult, error: ConsumerError | None) -> dict[st
         "tables": {str(check.table): _check(check) for check in result.tables},
         "differences": sum(check.counted.differences for check in result.tables),
         "excluded": result.excluded,
-        "against": result.against or None,
         "seconds": round(result.seconds, 3),
         "spark_seconds": round(result.spark_seconds, 3),
     } | _reason(error)
@@ -146,7 +145,6 @@ def _check(check: TableCheck) -> dict[str, Any]:
         **_counted(check.counted),
         "repaired": None if check.repaired is None else _counted(check.repaired),
         "notes": list(check.notes),
-        "compared_at": check.earlier or None,
         "seconds": round(check.seconds, 3),
     } | {
         "error": None if check.error is None else check.error.sentence(),

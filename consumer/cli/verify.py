@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -12,9 +11,7 @@ from consumer.cli.json_form import verify_as_json
 from consumer.cli.session import Invocation, tell
 from consumer.cli.table_names import parse_table
 from consumer.cli.verify_text import print_verify
-from consumer.config.other_server import other_server
-from consumer.config.uri import scrubber
-from consumer.errors import BadConfig, ConsumerError
+from consumer.errors import BadConfig
 from consumer.model.check import Repairing
 
 Table = Annotated[
@@ -32,18 +29,6 @@ Strict = Annotated[
 MakeRight = Annotated[
     bool, typer.Option("--repair", help="Write the rows that differ as the storage has them, and compare them again.")
 ]
-AgainstUri = Annotated[
-    str,
-    typer.Option(
-        "--against",
-        metavar="URI",
-        help="Compare with the tables of this server, the upstream for example, instead of the storage.",
-    ),
-]
-Resume = Annotated[
-    str,
-    typer.Option("--resume", metavar="FILE", help="Keep in FILE which tables are equal, and pass over those it has."),
-]
 RepairSql = Annotated[
     str,
     typer.Option("--repair-sql", metavar="FILE", help="Write to FILE the statements that make the rows right."),
@@ -58,34 +43,18 @@ def verify(
     strict: Strict = False,
     repair: MakeRight = False,
     repair_sql: RepairSql = "",
-    against: AgainstUri = "",
-    resume: Resume = "",
 ) -> int:
-    """Compare the rows of the target with the storage or another server, and print what differs. Changes nothing
-    without --repair."""
+    """Compare the rows of the target with the storage, and print what differs. Changes nothing without --repair."""
     from consumer import app
 
     if show < 0 or ranges_at_a_time < 1:
         raise BadConfig("--show must not be below 0, and --ranges-at-a-time not below 1")
     if repair and repair_sql:
         raise BadConfig("--repair writes the rows, --repair-sql only statements: give one of the two")
-    if resume and (repair or against):
-        raise BadConfig(
-            "--resume passes over what was equal at the same watermark: --repair changes the target, and another"
-            " server (--against) goes on"
-        )
     names = [parse_table(text) for text in table or ()]
-    uri = other_server(against, os.environ) if against else ""
-    scrub = scrubber(uri)
     repairing = Repairing(repair, repair_sql)
-    try:
-        result = app.verify(
-            call.settings, call.observer, names, show, ranges_at_a_time, repairing=repairing, against=uri, resume=resume
-        )
-    except ConsumerError as met:
-        met.message, met.hint = scrub(met.message), scrub(met.hint)
-        raise
-    result = result.scrubbed(lambda text: scrub(call.settings.scrub(text)))
+    result = app.verify(call.settings, call.observer, names, show, ranges_at_a_time, repairing=repairing)
+    result = result.scrubbed(call.settings.scrub)
     error = result.verdict(strict)
     code = 0 if error is None else error.exit_code
     call.show(lambda: verify_as_json(result, error), lambda: print_verify(result), code)

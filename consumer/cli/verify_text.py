@@ -43,8 +43,6 @@ def _lines(check: TableCheck) -> Iterator[str]:
     yield from _differences(str(check.table), check.counted)
     for note in check.notes:
         yield f"note: {check.table}: {note}"
-    if check.earlier:
-        yield f"note: {check.table}: compared at {check.earlier}, and not again (--resume)"
     if check.error is not None:
         yield f"{check.table} was not compared: {behind_name(check.table, check.error.sentence())}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,16 +12,6 @@ from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind
 
 
-class Origin(enum.Enum):
-    """Where the rows of an era come from."""
-
-    STORAGE = enum.auto()
-    OTHER = enum.auto()
-    """Another server: its rows as they are."""
-    LATER = enum.auto()
-    """The storage above the watermark: which rows another server may have in another state already."""
-
-
 @dataclass(frozen=True, slots=True)
 class Era:
     """The rows of a table between two statements that changed its columns, its name or its partitions.
@@ -30,7 +19,7 @@ class Era:
     `task` decodes them as the columns were then. For each column of the target, `places` has its position among those
     columns, -1 where it was not there, and `known` whether the storage tells what the target must hold of a row that
     has not changed since: the value of the row, or the one in `added` of a column that came later. `kept`: such a row
-    must be there; else a statement may have taken it away. `origin`: what is told of the storage holds for STORAGE.
+    must be there; else a statement may have taken it away.
     """
 
     task: LoadTask
@@ -38,7 +27,6 @@ class Era:
     known: tuple[bool, ...]
     added: Mapping[int, str | None] = field(default_factory=dict)
     kept: bool = True
-    origin: Origin = Origin.STORAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +64,15 @@ class CheckTask:
         return sum(era.task.bytes for era in self.eras)
 
     @property
-    def of_other(self) -> bool:
-        """Whether another server tells what the target must hold."""
-        return any(era.origin is Origin.OTHER for era in self.eras)
-
-    @property
     def groups(self) -> tuple[tuple[bool, ...], ...]:
         """Each combination of columns whose values the eras know, first that of all columns."""
-        told = (era.known for era in self.eras if era.origin is not Origin.LATER)
+        told = (era.known for era in self.eras)
         return tuple(dict.fromkeys(((True,) * len(self.target.columns), *told)))
 
     @property
     def compared(self) -> tuple[int, ...]:
         """Of a table with no key, the columns that are compared: those that each era knows."""
-        told = [era for era in self.eras if era.origin is not Origin.LATER]
-        return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in told))
+        return tuple(n for n in range(len(self.target.columns)) if all(era.known[n] for era in self.eras))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -107,27 +89,26 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was found in a part of a table. `expected` rows by the storage (or the other server), `found` in the target;
-    of these `missing`, `extra` and `differing` ones. `unsure`: rows that a statement may have taken away or brought:
-    whether they are there is no difference. `moving`: rows that differ, which the storage changed above the watermark,
-    so the other server may have a later state of them: no differences either. `untold`: rows of the target that the
-    storage does not tell of. `unknown` are values, by column, that nobody tells. `quarantined` are quarantined lines
-    that
-    still cannot be decoded; `later` are files, of a table with quarantined rows, that have rows above its watermark
-    too."""
+    """What was found in a part of a table."""
 
     expected: int = 0
+    """Rows that the storage says."""
     found: int = 0
+    """Rows of the target."""
     missing: int = 0
     extra: int = 0
     differing: int = 0
     unsure: int = 0
+    """Rows that a statement may have taken away or brought: whether they are there is no difference."""
     untold: int = 0
-    moving: int = 0
+    """Rows of the target of which the storage says nothing."""
     unknown: Mapping[str, int] = field(default_factory=dict)
+    """By column, values that the storage does not know."""
     shown: tuple[Difference, ...] = ()
     quarantined: tuple[BadRow, ...] = ()
+    """Lines that still cannot be decoded."""
     later: frozenset[str] = frozenset()
+    """Of a table with quarantined rows, the files that have rows above its watermark too."""
 
     @property
     def differences(self) -> int:
@@ -135,7 +116,7 @@ class Counted:
 
     def plus(self, other: Counted, show: int) -> Counted:
         """Both together, with `show` differences at most."""
-        names = ("expected", "found", "missing", "extra", "differing", "unsure", "untold", "moving")
+        names = ("expected", "found", "missing", "extra", "differing", "unsure", "untold")
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         columns = {*self.unknown, *other.unknown}
         unknown = {name: self.unknown.get(name, 0) + other.unknown.get(name, 0) for name in sorted(columns)}
@@ -150,7 +131,7 @@ class TableCheck:
     table. `notes` say what was not compared. `repaired` is what was found before it was made right. `refused_rows` are
     those that the target did not take then, `files` the data files that were read, `gone` the commit-ts up to which
     changes may be gone from the storage (0: none is), so that they were not compared. `target_table` is its name in the
-    target, "" where that is upstream's. `earlier`: when an earlier call found this, at the same watermark, or ""."""
+    target, "" where that is upstream's."""
 
     table: TableName
     watermark: int
@@ -164,7 +145,6 @@ class TableCheck:
     files: frozenset[str] = frozenset()
     gone: int = 0
     target_table: str = ""
-    earlier: str = ""
 
     def scrubbed(self, scrub: Callable[[str], str]) -> TableCheck:
         """Without secrets in what the target or the storage has said."""
@@ -197,14 +177,12 @@ class Repairing:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What `verify` found, table by table. `excluded`: how many tables the table rules leave out. `against`: the
-    server that the target was compared with, "" for the storage."""
+    """What `verify` found, table by table. `excluded`: how many tables the table rules leave out."""
 
     tables: tuple[TableCheck, ...]
     seconds: float
     spark_seconds: float = 0.0
     excluded: int = 0
-    against: str = ""
 
     def scrubbed(self, scrub: Callable[[str], str]) -> VerifyResult:
         """Without secrets."""
@@ -218,8 +196,7 @@ class VerifyResult:
         if differing:
             which = str(differing[0].table) if len(differing) == 1 else f"{len(differing):,} tables"
             return TargetDiffers(
-                f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from {self.against or 'the storage'} in"
-                f" {which}",
+                f"{rows:,} {'row differs' if rows == 1 else 'rows differ'} from the storage in {which}",
                 hint=f"where a run was ended in the middle of a load, run `once` and verify again; {self._ways_out}",
             )
         failed = [table for table in self.tables if table.error is not None]
@@ -243,7 +220,5 @@ class VerifyResult:
 
     @property
     def _ways_out(self) -> str:
-        if self.against:
-            return "--repair-sql writes the statements that make the rows right"
         tried = any(table.repaired is not None for table in self.tables)
         return ("" if tried else "--repair makes the rows right, ") + "`resync` loads a table anew"

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig
 from consumer.model.process import signals_later
-from consumer.target import CommitTogether, OtherServer, Sink, TargetOptions
+from consumer.target import CommitTogether, Sink, TargetOptions
 
 _SERVERS = ("mysql", "mariadb", "tidb")
 
@@ -19,8 +19,6 @@ TARGETS = {
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
 ONE_AT_A_TIME = frozenset({"duckdb"})
 """Schemes of targets that one consumer at a time can take, whatever its name."""
-OTHERS = dict.fromkeys(_SERVERS, "consumer.sink.mysql.other")
-"""By scheme, the module whose ``open_other(uri, options)`` opens a server that a target can be compared with."""
 TOGETHER = dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink")
 """By scheme, the module whose ``commit_together(shares)`` commits what several consumers have staged."""
 _TESTS_OWN = "memory"
@@ -55,15 +53,3 @@ def commit_together_for(uri: str) -> CommitTogether:
         )
     found: CommitTogether = import_module(TOGETHER[scheme]).commit_together
     return found
-
-
-def other_for(uri: str, options: TargetOptions) -> OtherServer:
-    """The server that `uri` names, not yet reached. Raises BadConfig."""
-    scheme = urlsplit(uri).scheme
-    if scheme not in OTHERS:
-        known = ", ".join(f"{scheme}://" for scheme in OTHERS)
-        raise BadConfig(f"--against begins with {scheme!r}, and only {known} can be compared with")
-    with signals_later():
-        module = import_module(OTHERS[scheme])
-    server: OtherServer = module.open_other(uri, options)
-    return server

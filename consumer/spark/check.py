@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from consumer.errors import ConsumerError
 from consumer.model.check import CheckTask, Counted
-from consumer.ports import Found, Moved, RangeReader, Told
+from consumer.ports import Found, Moved, RangeReader
 from consumer.spark.failures import first_error
 from consumer.spark.jobs import numbers, numbers_in, parts_in
 
@@ -32,7 +32,6 @@ def compared(
     reader: RangeReader,
     at_a_time: int,
     tell: Moved,
-    other: Told | None = None,
 ) -> DataFrame:
     """Rows with a pickled result of `compare_parts` each."""
 
@@ -51,14 +50,6 @@ def compared(
             own = range(reading, comparer.ranges, readers)
             yield from map(_part_batch, held_buckets(own, meeting))
 
-    def beside(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from consumer.spark.check_tasks import other_buckets
-
-        assert other is not None
-        for reading in numbers_in(batches):
-            own = range(reading, other.ranges, others)
-            yield from map(_part_batch, other_buckets(own, other, meeting))
-
     def compare(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from consumer.spark.check_tasks import compare_parts
 
@@ -68,9 +59,6 @@ def compared(
     comparer = meeting.comparer
     readers = max(1, min(at_a_time, comparer.ranges))
     parts = numbers(spark, readers).mapInArrow(held, _PART)
-    others = max(1, min(at_a_time, other.ranges)) if other is not None else 0
-    if others:
-        parts = parts.union(numbers(spark, others).mapInArrow(beside, _PART))
     if groups:
         parts = parts.union(numbers(spark, len(groups)).mapInArrow(told, _PART))
     shuffled = parts.repartitionById(meeting.buckets, "partition")

@@ -5,20 +5,18 @@ the hash of their keys (`meeting`). Executor side: no pyspark, no driver code.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from consumer.codec.batches import META, change_schema
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError
 from consumer.fold.table_modes import folded, net_rows
-from consumer.model.check import CheckTask, Counted, Era, Origin
-from consumer.model.columns import Family
+from consumer.model.check import CheckTask, Counted, Era
 from consumer.model.load import FileSlice, FileStat, LoadPart
-from consumer.ports import Found, Moved, RangeReader, Told, unheard
+from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.check_modes import formed_eras
 from consumer.spark.compare import Compared, compare_keyed, compare_multisets
 from consumer.spark.failures import first_error
@@ -26,7 +24,6 @@ from consumer.spark.folding import decode_files, decode_folded
 from consumer.spark.meeting import HELD, Meeting, Part
 from consumer.spark.tasks import FAILED, of_table
 from consumer.target import Comparer
-from consumer.types.json_texts import json_form
 
 QUARANTINED = -3
 """Instead of a bucket: what is counted of quarantined lines in the files."""
@@ -46,7 +43,7 @@ def told_buckets(
         if task.target.key:
             stats, rows = decode_folded(pieces, era.task, reader)
         else:
-            stats, rows = _images(era, reader) if era.origin is Origin.LATER else _net(era, reader)
+            stats, rows = _net(era, reader)
         if era.task.target.quarantined is not None:
             yield QUARANTINED, pickle.dumps(_quarantined(stats, last=number == len(task.eras) - 1))
         now = _as_now(rows, era, task)
@@ -62,43 +59,12 @@ def told_buckets(
         yield FAILED, pickle.dumps(of_table(error, task.target))
 
 
-def other_buckets(numbers: Iterable[int], other: Told, meeting: Meeting) -> Iterator[Part]:
-    """Another server's rows in some ranges, in buckets: as puts of the era that is its own."""
-    task = meeting.task
-    era = next(number for number, era in enumerate(task.eras) if era.origin is Origin.OTHER)
-    try:
-        for number in numbers:
-            for rows in other.rows(number):
-                told = _alike(meeting.comparer.expected(rows), task)
-                told = told.append_column("put", pa.repeat(pa.scalar(True), rows.num_rows))
-                told = told.append_column("n", pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows))
-                for position in range(rows.num_columns) if task.mending else ():
-                    told = told.append_column(f"r{position}", rows.column(position))
-                yield from meeting.parts(told, era)
-    except Exception as error:
-        yield FAILED, pickle.dumps(of_table(error, task.target))
-
-
-def _alike(rows: pa.Table, task: CheckTask) -> pa.Table:
-    """JSON by its members, where it comes from two servers and so is spelled in two ways. Rows with no key are found by
-    their text."""
-    if not task.target.key or all(era.origin is not Origin.OTHER for era in task.eras):
-        return rows
-    for position, column in enumerate(task.target.columns):
-        if column.family is Family.JSON:
-            coded = pc.dictionary_encode(rows.column(f"c{position}").combine_chunks())
-            modes = [None if text is None else json_form(text) for text in coded.dictionary.to_pylist()]
-            values = pa.array(modes, pa.large_string()).take(coded.indices)
-            rows = rows.set_column(rows.column_names.index(f"c{position}"), f"c{position}", values)
-    return rows
-
-
 def held_buckets(numbers: Iterable[int], meeting: Meeting) -> Iterator[Part]:
     """The target's rows in some ranges, in buckets."""
     try:
         for number in numbers:
             for rows in meeting.comparer.held(number):
-                yield from meeting.parts(_alike(rows, meeting.task), HELD)
+                yield from meeting.parts(rows, HELD)
     except Exception as error:
         yield FAILED, pickle.dumps(of_table(error, meeting.task.target))
 
@@ -107,20 +73,10 @@ def compare_bucket(bodies: Iterable[pa.Buffer], meeting: Meeting) -> Compared:
     """What differs in one bucket. Raises CannotBeExact."""
     task, eras = meeting.task, meeting.eras(bodies)
     held = eras.pop(HELD, None)
-    names = [f"c{position}" for position in range(len(task.target.columns))]
-    later = [eras.pop(n).select(names) for n in sorted(eras) if task.eras[n].origin is Origin.LATER]
-    moving = pa.concat_tables(later) if later else None
-    if task.target.key:
-        return compare_keyed(task, formed_eras(task, _folded(task, eras), meeting.comparer), held, moving)
-    return compare_multisets(task, eras, held, moving)
-
-
-def _folded(task: CheckTask, eras: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
-    loads = {n: task.eras[n].task for n in eras}
-    return {
-        n: rows if task.eras[n].origin is Origin.OTHER else folded(rows, loads[n], task.upstream_key)
-        for n, rows in eras.items()
-    }
+    if not task.target.key:
+        return compare_multisets(task, eras, held)
+    last = {n: folded(rows, task.eras[n].task, task.upstream_key) for n, rows in eras.items()}
+    return compare_keyed(task, formed_eras(task, last, meeting.comparer), held)
 
 
 def compare_parts(parts: Sequence[tuple[int, pa.Buffer]], meeting: Meeting) -> Compared | ConsumerError:
@@ -146,15 +102,12 @@ def compare_alone(
     buckets: int = 1,
     moved: Moved = unheard,
     found: Found = unheard,
-    other: Told | None = None,
 ) -> Counted:
-    """All of a table in this process; `other` has the rows of another server, `found` gets the rows to mend. Raises
-    what its parts met."""
+    """All of a table in this process; `found` gets the rows to mend. Raises what its parts met."""
     meeting = Meeting(task, comparer, buckets)
     parts: dict[int, list[bytes]] = {}
-    beside = () if other is None else other_buckets(range(other.ranges), other, meeting)
     told = (told_buckets(n, era.task.slices, meeting, reader, moved) for n, era in enumerate(task.eras))
-    for bucket, body in chain(beside, *told, held_buckets(range(comparer.ranges), meeting)):
+    for bucket, body in chain(*told, held_buckets(range(comparer.ranges), meeting)):
         if bucket == FAILED:
             raise pickle.loads(body)
         parts.setdefault(bucket, []).append(body)
@@ -183,14 +136,6 @@ def _net(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
         return stats, values.add_column(0, "n", pa.array([], pa.int64()))
     net = net_rows(files, era.task)
     return stats, fitting(net, era.task.target, era.task.dialect.clock)
-
-
-def _images(era: Era, reader: RangeReader) -> tuple[list[FileStat], pa.Table]:
-    """Each row of a table with no key that came or went: as `_net`, whatever that comes to in the end."""
-    files, stats = decode_files(era.task, reader)
-    tables = [changes for _, _, changes in files] or [change_schema(era.task.target).empty_table()]
-    values = pa.concat_tables(tables).select(range(META, META + len(era.task.target.columns)))
-    return stats, values.add_column(0, "n", pa.repeat(pa.scalar(0, pa.int64()), values.num_rows))
 
 
 def _as_now(rows: pa.Table, era: Era, task: CheckTask) -> pa.Table:

@@ -22,15 +22,12 @@ Compared = tuple[Counted, "pa.Table | None"]
 """What differs, counted; and of a task that is `mending` the rows to mend (see `consumer.spark.mending`)."""
 
 
-def compare_keyed(
-    task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None, moving: pa.Table | None = None
-) -> Compared:
-    """`eras` are the folded changes of each era, `held` the target's rows; all values in their normal form. No
-    difference is what has a key of `moving`. Raises CannotBeExact where another server has several rows of one key.
+def compare_keyed(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Compared:
+    """`eras` are the folded changes of each era, `held` the target's rows; all values in their normal form.
 
     The change of the last era that has one decides about a key. Each copy of a key but one is an extra row.
     """
-    told, era, newest, own, there, moves = _numbered(task, eras, held, moving)
+    told, era, newest, own, there = _numbered(task, eras, held)
     put: Flags = told.column("put").to_numpy() if told is not None else np.empty(0, np.bool_)
     kept = np.array([one.kept for one in task.eras], np.bool_)
     count, known, has = len(newest), newest != _NONE, there != _NONE
@@ -45,10 +42,7 @@ def compare_keyed(
     both = np.flatnonzero(expected & has)
     values, unknown = _values(task, told, held, era, newest[both], there[both])
     differ = np.logical_or.reduce([*values.values(), np.zeros(len(both), np.bool_)])
-    moved = np.concatenate([*map(np.flatnonzero, (missing & moves, extra & moves)), own[again & moves[own]]])
-    moved = np.unique(np.concatenate([moved, both[differ & moves[both]]]))
-    missing, extra, again = missing & ~moves, extra & ~moves, again & ~moves[own]
-    wrong = np.flatnonzero(differ & ~moves[both])
+    wrong = np.flatnonzero(differ)
 
     shown = [
         *_keys(task, "missing", told, newest[np.flatnonzero(missing)]),
@@ -64,7 +58,6 @@ def compare_keyed(
         differing=len(wrong),
         unsure=int((expected & ~sure).sum()) + int((gone & ~extra).sum()),
         untold=0 if task.whole else int(strange.sum()),
-        moving=len(moved),
         unknown=unknown,
         shown=tuple(shown),
     )
@@ -78,48 +71,34 @@ def compare_keyed(
 
 class _Numbered(NamedTuple):
     """The different keys of a bucket have numbers: `newest` is the row in `told`, which is of the era `era`, that
-    decides about each, and `there` one in the target's rows, _NONE for none; `moves` are those of rows that move. `own`
-    has the key of each of the target's rows."""
+    decides about each, and `there` one in the target's rows, _NONE for none. `own` has the key of each of the target's
+    rows."""
 
     told: pa.Table | None
     era: Ints
     newest: Ints
     own: Ints
     there: Ints
-    moves: Flags
 
 
-def _numbered(
-    task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None, moving: pa.Table | None
-) -> _Numbered:
+def _numbered(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> _Numbered:
     numbers = sorted(eras)
     told = pa.concat_tables([eras[number] for number in numbers]) if numbers else None
     era = np.repeat(numbers, [eras[number].num_rows for number in numbers]).astype(np.int64)
-    codes, count = _codes(task.target.key, told, held, moving)
+    codes, count = _codes(task.target.key, told, held)
     newest = np.full(count, _NONE)
     newest[codes[: len(era)]] = np.arange(len(era))
-    if task.of_other and np.count_nonzero(newest != _NONE) < len(era):
-        raise CannotBeExact("the other server has several rows with one key, as the target compares keys")
-    last = len(codes) - (0 if moving is None else moving.num_rows)
-    own, moves = codes[len(era) : last], np.zeros(count, np.bool_)
-    moves[codes[last:]] = True
+    own = codes[len(era) :]
     there = np.full(count, _NONE)
     there[own[::-1]] = np.arange(len(own))[::-1]
-    return _Numbered(told, era, newest, own, there, moves)
+    return _Numbered(told, era, newest, own, there)
 
 
-def compare_multisets(
-    task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None, moving: pa.Table | None = None
-) -> Compared:
-    """`eras` have the net copies ``n`` of each row; the rows of `moving` are no differences. Raises CannotBeExact
-    where more of a row went than came."""
+def compare_multisets(task: CheckTask, eras: Mapping[int, pa.Table], held: pa.Table | None) -> Compared:
+    """`eras` have the net copies ``n`` of each row. Raises CannotBeExact where more of a row went than came."""
     names = [f"c{position}" for position in task.compared]
     as_told = [f"r{position}" for position in range(len(task.target.columns))] if task.mending else []
     parts = [_marked(rows.select(["n", *names, *as_told]), told=True) for rows in eras.values()]
-    told_rows = sum(part.num_rows for part in parts)
-    if moving is not None:
-        none = pa.chunked_array([np.zeros(moving.num_rows, np.int64)])
-        parts.append(_marked(moving.select(names).add_column(0, "n", none), told=False))
     if held is not None:
         ones = pa.chunked_array([np.ones(held.num_rows, np.int64)])
         parts.append(_marked(held.select(names).add_column(0, "n", ones), told=False))
@@ -137,15 +116,12 @@ def compare_multisets(
         raise CannotBeExact("more copies of a row were removed than the storage says were there")
     first = np.full(count, _NONE)
     first[codes[::-1]] = np.arange(len(codes))[::-1]
-    moves = np.zeros(count, np.bool_)
-    moves[codes[told_rows:split]] = True
-    moved, more = int(np.abs(told - own)[moves].sum()), np.where(moves, 0, told - own)
+    more = told - own
     counted = Counted(
         expected=int(told.sum()),
         found=found,
         missing=int(more[more > 0].sum()),
         extra=int(-more[more < 0].sum()),
-        moving=moved,
         unknown={task.target.names[n]: found for n in range(len(task.target.names)) if n not in task.compared},
         shown=tuple(_copies(task, rows, first, more)),
     )

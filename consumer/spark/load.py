@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from consumer.errors import ConsumerError, NoExecutors
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import FileStat, LoadOutcome, LoadTask, Receipt
-from consumer.ports import Found, Moved, RangeReader, Told, unheard
+from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.failures import first_error, told
 from consumer.spark.settings import SparkSettings
 from consumer.spark.sizes import (
@@ -90,15 +90,13 @@ class SparkLoader:
         at_a_time: int,
         moved: Moved = unheard,
         found: Found = unheard,
-        other: Told | None = None,
     ) -> Counted:
         """A small table in this process, a large one as a job. Raises what `load` does."""
         from consumer.spark.check_tasks import compare_alone
 
-        ranges = max(comparer.ranges, 0 if other is None else other.ranges)
         weight = sum(weight_of(era.task) for era in task.eras)
-        if is_small(weight) and ranges == 1:
-            return compare_alone(task, comparer, reader, moved=moved, found=found, other=other)
+        if is_small(weight) and comparer.ranges == 1:
+            return compare_alone(task, comparer, reader, moved=moved, found=found)
         from consumer.spark.check import added, compared
         from consumer.spark.meeting import Meeting
 
@@ -109,11 +107,11 @@ class SparkLoader:
             for n, era in enumerate(task.eras)
             for group in (groups_of(era.task) if keyed else [era.task.slices])
         ]
-        buckets = max(buckets_of(weight, 1), ranges, session.cores)
+        buckets = max(buckets_of(weight, 1), comparer.ranges, session.cores)
         try:
             with self._job(session, moved) as (tell, exchange):
                 meeting = Meeting(task, comparer, buckets, exchange)
-                rows = compared(session.spark, meeting, groups, reader, at_a_time, tell, other)
+                rows = compared(session.spark, meeting, groups, reader, at_a_time, tell)
                 return added(rows, task, found)
         except ConsumerError:
             raise

@@ -11,7 +11,7 @@ from itertools import count
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.bad_rows import Quarantine
-from consumer.model.check import Era, Modes, Origin
+from consumer.model.check import Era, Modes
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, SchemaFile
 from consumer.model.load import LoadTarget
@@ -134,16 +134,6 @@ class TableHistory:
     def modes(self, target: LoadTarget) -> Modes | None:
         """How the rows of a table that is no mirror are made."""
         return forms_of(self.mode, target, self.statements.all)
-
-    def later(self, target: LoadTarget, absent: tuple[str, ...] = ()) -> Era | None:
-        """What the storage has of the table above its watermark, None for nothing; no statement is `pending`."""
-        if self.end == MAX_TSO:
-            return None
-        opening = self.statements.before(self.end + 1)
-        span = self._span(self.end, MAX_TSO, opening, Known.now(target.columns), True)
-        era = self._era(span, target, self.files.bounds([span.name]), 1, absent)
-        # Only keys count, so what the era knows is no combination of columns that rows to mend could have.
-        return replace(era, origin=Origin.LATER, known=(True,) * len(era.known)) if era.task.slices else None
 
     def _spans(self, target: LoadTarget) -> Iterator[_Span]:
         """From the last to the first."""

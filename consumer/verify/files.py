@@ -52,11 +52,6 @@ class TableFiles:
             return ""
         return next((file.path for file, _ in rewritten_files(self._behind(self._all), self._folders)), "")
 
-    @property
-    def unread(self) -> Sequence[Unread]:
-        """Those of its present name that no round has read wholly."""
-        return self._unread(self._behind(self.assembly.files.get(self.statements.name, ())))
-
     def of(self, name: TableName) -> Sequence[DataFile]:
         """All that can have rows above `after` under `name`, or those that were read where nothing else tells how far
         the target is."""

@@ -84,12 +84,6 @@ class TableStatements:
         return None
 
     @property
-    def pending(self) -> SchemaFile | None:
-        """The first statement that has not run and is about the table, or about all tables of its database."""
-        waiting = (file for file in self.catalog.files if file.version > self.end or file.path not in self.executed)
-        return min((file for file in waiting if _is_about(file, self.name)), key=_version, default=None)
-
-    @property
     def waits(self) -> int:
         """The version of the first statement filed under the table's name that has not run, 0 for none: it is refused,
         or waits for others of its moment. The watermark can be that version."""
@@ -154,16 +148,6 @@ def takes_rows_away(file: SchemaFile) -> bool:
     """Whether rows of the table may be gone behind the statement, though no change tells it: also where a partition's
     part of the statement was not understood."""
     return takes_rows(file) or "PARTITION" in changes_of(file).partitions.misread.upper()
-
-
-def _is_about(file: SchemaFile, table: TableName) -> bool:
-    """Whether the file's statement names the table, of whatever database: better one too many than one missing."""
-    if not file.query:
-        return False
-    if not file.table:
-        return same_name(file.database) == same_name(table.database)
-    names = (file.table, *(reference.table for reference in changes_of(file).names))
-    return same_name(table.table) in map(same_name, names)
 
 
 def _version(file: SchemaFile) -> int:

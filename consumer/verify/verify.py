@@ -36,12 +36,11 @@ from consumer.pipeline.others import Others
 from consumer.pipeline.version_consumer import TableVersionConsumer
 from consumer.plan.assembly import Assembly
 from consumer.plan.routing import check_begun
-from consumer.ports import Loader, Observer, StorageReader, Told
+from consumer.ports import Loader, Observer, StorageReader
 from consumer.target import Comparer, LoadRequest, Sink
 from consumer.verify.differing import Differing
 from consumer.verify.eras import TableHistory
 from consumer.verify.mend import Mender, defaulted, write_targets
-from consumer.verify.resume import Resumed
 from consumer.verify.table_modes import columns_of_all, merged_with, own_rows, with_others
 
 _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
@@ -50,8 +49,8 @@ _NOT_COMPARED = (State.DROPPED, State.EMPTYING, State.EXCLUDED)
 @dataclass(frozen=True)
 class Verifier:
     """`chosen` are the tables to compare; `show` the most differences to give of each, `at_a_time` the most ranges of
-    the target's rows that are read at the same time. `mender` makes right what differs, which is then compared again.
-    `resumed`: what an earlier call has found."""
+    the target's rows that are read at the same time. `mender` makes right what
+    differs, which is then compared again."""
 
     reader: StorageReader
     sink: Sink
@@ -62,7 +61,6 @@ class Verifier:
     show: int
     at_a_time: int
     mender: Mender | None = None
-    resumed: Resumed | None = None
 
     def tables(self, listing: Listing, progress: Progress) -> tuple[list[TableCheck], int]:
         """One after the other, those of `progress` that exist; and how many tables the table rules leave out. Raises
@@ -74,8 +72,8 @@ class Verifier:
         self.options.check_shaping(assembly, progress)
         foreign = self._foreign(assembly, progress)
         histories = self._histories(assembly, progress, foreign)
-        found = [self._found(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
-        found += self.told_of_none(assembly, progress, {check.table for check in found}, foreign)
+        found = [self._checked(*pair) for pair in zip(histories, self._targets(histories), strict=True)]
+        found += self._unknown(assembly, progress, {check.table for check in found}, foreign)
         if self.sink.progress() != progress:
             raise ProgressMoved(
                 "the target's progress changed during the comparison", hint="end the consumer, then run verify again"
@@ -103,19 +101,19 @@ class Verifier:
             a_view = bool(life.statements) and is_view(life.statements[-1].columns)
             end = MAX_TSO if assembly.checkpoint == MAX_TSO else place.applied_ts  # without a checkpoint none moves
             told = any(file.version <= end for file in assembly.catalog.by_table.get(name, ()))
-            if place.state in _NOT_COMPARED or not self.is_chosen(name) or a_view or not told or name in foreign:
+            if place.state in _NOT_COMPARED or not self._is_chosen(name) or a_view or not told or name in foreign:
                 continue
             known = (assembly, unread, exchanges, progress, self.options, self.reader)
             found.append(TableHistory(name, life, end, *known, alive, executed))
         return found
 
-    def is_chosen(self, name: TableName) -> bool:
+    def _is_chosen(self, name: TableName) -> bool:
         return self.options.rules.wanted(name) and self.chosen(name)
 
     def _views(self, assembly: Assembly) -> Collection[TableName]:
         return {name for name, files in assembly.catalog.by_table.items() if is_view(files[-1].columns)}
 
-    def told_of_none(
+    def _unknown(
         self,
         assembly: Assembly,
         progress: Progress,
@@ -125,7 +123,7 @@ class Verifier:
         """The tables of which the storage has rows or the progress a place, and nothing tells what they are, or which
         share their name in the target, belong to another consumer, or are to be dropped there and made again."""
         for name, place in sorted(progress.tables.items()):
-            if place.state is State.EMPTYING and self.is_chosen(name):
+            if place.state is State.EMPTYING and self._is_chosen(name):
                 gone = f"the target's table is to be dropped first: {place.reason}"
                 hint = "run `once` first, which goes on with it"
                 yield TableCheck(name, place.applied_ts, error=TableMissing(gone, hint=hint, table=str(name)))
@@ -134,30 +132,16 @@ class Verifier:
         named = placed | (assembly.files.keys() & (errors.keys() | foreign.keys()))
         named = named.difference(known, self._views(assembly))
         there = (name for name in named if progress.table(name).state not in _NOT_COMPARED)
-        for name in sorted(filter(self.is_chosen, there)):
+        for name in sorted(filter(self._is_chosen, there)):
             nothing = CannotBeExact("no schema file describes the table up to its watermark", table=str(name))
             error = foreign.get(name) or errors.get(name, nothing)
             yield TableCheck(name, progress.table(name).applied_ts, error=error)
-
-    def incomparable(self, name: TableName) -> CannotBeExact | None:
-        """Why nothing that is known can tell what the target must have of a table."""
-        return None
-
-    def _found(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
-        """What is known of it from an earlier call, or found now."""
-        known = None if self.resumed is None else self.resumed.known(history.name, history.end)
-        if known is not None:
-            return known
-        found = self._checked(history, answer)
-        if self.resumed is not None:
-            self.resumed.record(found)
-        return found
 
     def _checked(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         started = now()
         self.observer.tell(NowDoing(f"compares {history.name}"))
         try:
-            found = self.compared(history, answer)
+            found = self._compared(history, answer)
         except (LeaseHeld, ProgressMoved):
             raise
         except (TableError, Retryable) as error:
@@ -165,7 +149,7 @@ class Verifier:
             found = TableCheck(history.name, history.end, error=why)
         return replace(found, seconds=now() - started)
 
-    def compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
+    def _compared(self, history: TableHistory, answer: LoadTarget | ConsumerError) -> TableCheck:
         if history.end > history.assembly.checkpoint:
             raise CheckpointBehind(
                 f"it is at {history.end}, above the checkpoint {history.assembly.checkpoint} of the storage",
@@ -173,8 +157,7 @@ class Verifier:
                 table=str(history.name),
             )
         if isinstance(answer, ConsumerError):
-            refused = self.incomparable(history.name) is None
-            return TableCheck(history.name, history.end, error=answer, refused=refused)
+            return TableCheck(history.name, history.end, error=answer, refused=True)
         if another := history.files.another:
             raise CannotBeExact(
                 f"{another} is another file than was read, and nothing tells which of its rows were applied",
@@ -193,7 +176,7 @@ class Verifier:
                 "it has no key, and statements changed its rows or its columns in a way that the storage does not show",
                 table=str(history.name),
             )
-        return self.run(history, lambda absent: self._task(history, target, not untold, absent), untold)
+        return self._run(history, lambda absent: self._task(history, target, not untold, absent), untold)
 
     def _targets(self, histories: Sequence[TableHistory]) -> Sequence[LoadTarget | ConsumerError]:
         """What the target says of the tables, asked in one call."""
@@ -205,8 +188,7 @@ class Verifier:
 
     def _request(self, history: TableHistory) -> LoadRequest | ConsumerError:
         try:
-            error = self.incomparable(history.name)
-            return error or replace(self.version(history).request(), reading=True)
+            return replace(self._version(history).request(), reading=True)
         except TableError as error:
             return error
 
@@ -227,7 +209,7 @@ class Verifier:
         tables = merged_with(history.name, self.options.rules.naming, history.there)
         return self.sink.comparer(target, own_rows(self.sink, mode, target, tables))
 
-    def version(self, history: TableHistory) -> TableVersionConsumer:
+    def _version(self, history: TableHistory) -> TableVersionConsumer:
         load, catalog = history.request_load(), history.assembly.catalog
         return TableVersionConsumer(load, catalog, self.options.files.dialect, naming=self.options.rules.naming)
 
@@ -237,12 +219,11 @@ class Verifier:
         eras, mending = history.eras(target, absent or {}), self.mender is not None
         return CheckTask(target, eras, whole, self.show, mending, history.modes(target))
 
-    def run(
+    def _run(
         self,
         history: TableHistory,
         task_of: Callable[[dict[int, tuple[str, ...]]], CheckTask],
         untold: str,
-        other: Told | None = None,
     ) -> TableCheck:
         """`task_of` makes the task, given the columns that rows of each era were found to lack."""
         absent: dict[int, tuple[str, ...]] = {}
@@ -251,32 +232,22 @@ class Verifier:
             comparer = self._comparer(history, task.target)
             try:
                 with Differing(task, comparer) as rows:
-                    counted = self._counted(history, task, comparer, rows, other)
+                    counted = self._counted(history, task, comparer, rows)
                     bad = history.progress.bad_rows.get(history.name, {})
-                    notes = (*self.said(task, counted, untold), *_quarantined(bad))
+                    notes = (*_notes(task, counted, untold), *_quarantined(bad))
                     files = frozenset(piece.path for era in task.eras for piece in era.task.slices)
                     found = TableCheck(history.name, history.end, counted, notes, files=files, gone=history.files.gone)
                     return self._mended(history, task, rows, found)
             except RowsVary as error:
-                if not self.learnt(absent, error, task):
+                if not _learn(absent, error, len(task.eras)):
                     raise
 
-    def learnt(self, absent: dict[int, tuple[str, ...]], error: RowsVary, task: CheckTask) -> bool:
-        return learn(absent, error, len(task.eras))
-
-    def said(self, task: CheckTask, counted: Counted, untold: str) -> Iterator[str]:
-        return _notes(task, counted, untold)
-
-    def _counted(
-        self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing, other: Told | None
-    ) -> Counted:
+    def _counted(self, history: TableHistory, task: CheckTask, comparer: Comparer, rows: Differing) -> Counted:
         files = {piece.path for era in task.eras for piece in era.task.slices}
         work = Work((history.name,), len(files), task.bytes)
         self.observer.tell(WorkStarted(work))
         try:
             reader, moved = self.reader.range_reader(), partial(self._moved, work)
-            if other is not None:
-                return self.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add, other)
             return self.loader.compare(task, comparer, reader, self.at_a_time, moved, rows.add)
         finally:
             self.observer.tell(WorkEnded(work))
@@ -288,7 +259,7 @@ class Verifier:
         if reason := history.unmended or ("the storage does not tell which rows to leave" if rows.is_empty else ""):
             return replace(found, notes=(*found.notes, f"not made right: {reason}"))
         try:
-            targets = write_targets(self.sink, self.version(history), task, rows.groups)
+            targets = write_targets(self.sink, self._version(history), task, rows.groups)
             place = history.progress.table(history.name).applied_ts
             targets = {
                 group: replace(target, quarantined=self._quarantined(history)) for group, target in targets.items()
@@ -315,7 +286,7 @@ class Verifier:
         self.observer.tell(WorkMoved(work, part))
 
 
-def learn(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
+def _learn(absent: dict[int, tuple[str, ...]], error: RowsVary, eras: int) -> bool:
     """Leave out what rows lack. Which era's rows they are the error does not say: in each they are not compared."""
     known = absent.get(0, ())
     new = tuple(dict.fromkeys((*known, *error.absent)))

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import consumer.spark.load as spark_load
-from consumer.errors import BadConfig, CannotBeExact, ConsumerError, LeaseHeld, TableError, TargetUnavailable
-from consumer.model.check import CheckTask, Era, Modes, Origin
+from consumer.errors import BadConfig, ConsumerError, LeaseHeld, TableError, TargetUnavailable
+from consumer.model.check import CheckTask, Era, Modes
 from consumer.model.load import Dialect, FileSlice, Forming, LoadOutcome, LoadPart, LoadTarget, LoadTask
 from consumer.model.names import TableName
 from consumer.model.table_modes import ModeKind, TableMode
@@ -277,48 +277,6 @@ def test_rows_without_a_key_are_compared_by_how_often_they_are_there(loader: Loa
     assert {(row.kind, row.key, row.copies) for row in counted.shown} == {
         ("missing", (("id", "1"), ("name", "a")), 1), ("extra", (("id", "1"), ("name", "b")), 1),
     }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Others:
-    """What another server has, by range."""
-
-    by_range: tuple[tuple[tuple[str, str | None], ...], ...]
-
-    @property
-    def ranges(self) -> int:
-        return len(self.by_range)
-
-    def rows(self, number: int) -> Iterator[pa.Table]:
-        yield from Held(self.by_range).held(number)
-
-
-def against(key: Sequence[int], *later: Era) -> CheckTask:
-    own = LoadTask(0, target(TABLES[0], key), ALL, (), Dialect())
-    return CheckTask(own.target, (Era(own, (0, 1), (True, True), origin=Origin.OTHER), *later), whole=True, show=10)
-
-
-@pytest.mark.parametrize(("key", "wrong", "moving"), [((0,), (1, 0, 1), 2), ((), (2, 1, 0), 1)])
-def test_rows_of_another_server_are_what_must_be_there(
-    loader: Loader, key: Sequence[int], wrong: tuple[int, int, int], moving: int
-) -> None:
-    plain = Storage({"0/0": content(0, ("INSERT", {"id": "3", "name": "0"}), since=10), "0/1": b""})
-    files, found = storage() if key else plain, list[pa.Table]()
-    held = Held(((("1", "a"), ("2", "b")), (("4", "x"),)))
-    told = Others(((("1", "a"),), (("2", "c"), ("3", "0")), (("4", "x"),)))
-    asked = replace(against(key), mending=True)
-    counted = loader.compare(asked, held, files, 2, found=found.append, other=told)
-    assert (counted.expected, counted.missing, counted.extra, counted.differing) == (4, *wrong)
-    assert {row["c0"] for table in found for row in table.to_pylist()} == {"2", "3"}
-    later = Era(task(0, files, key), (0, 1), (True, True), origin=Origin.LATER)
-    counted = loader.compare(against(key, later), held, files, 2, other=told)
-    assert (counted.moving, counted.differences) == (moving, sum(wrong) - moving)
-
-
-def test_two_rows_of_another_server_with_one_key_are_not_taken_for_one(loader: Loader) -> None:
-    twice = Others(((("1", "a"),), (("1", "b"),)))
-    with pytest.raises(CannotBeExact):
-        loader.compare(against((0,)), Held(((("1", "a"),),)), storage(), 2, other=twice)
 
 
 def test_rows_to_mend_come_back_as_the_files_have_them(loader: Loader) -> None:

@@ -12,7 +12,6 @@ from consumer.app import parts
 from consumer.codec.csv.form import CsvFormat
 from consumer.errors import CannotBeExact, TableMissing
 from consumer.model.check import Repairing, VerifyResult
-from consumer.model.names import TableName
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse
 from tests.support.inline_loader import InlineLoader
 from tests.support.lettered import FORMS, KEYLESS, TABLE, Storage
@@ -27,8 +26,8 @@ def storage(tmp_path: Path) -> Storage:
     return storage
 
 
-def verified(storage: Storage, target: str, resume: str = "") -> VerifyResult:
-    return app.verify(storage.settings(target), Recorder(), loader=InlineLoader(), resume=resume)
+def verified(storage: Storage, target: str) -> VerifyResult:
+    return app.verify(storage.settings(target), Recorder(), loader=InlineLoader())
 
 
 def test_a_table_whose_resync_was_ended(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,21 +113,3 @@ def test_a_file_from_before_a_truncate_that_is_another_now(tmp_path: Path, monke
         (check,) = verified(storage, target).tables
         assert (check.error, check.state, check.counted.expected) == (None, "equal", 1)
         storage.once(target, 40)
-
-
-def test_another_file_of_the_same_name_is_compared_anew(
-    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The target is named by a path from the current folder, and both are as far, after as many runs."""
-    states = []
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        monkeypatch.chdir(tmp_path / folder)
-        storage.once("duckdb:///replica.duckdb", 20)
-        if folder == "b":
-            with duckdb.connect("replica.duckdb") as connection:
-                connection.execute("DELETE FROM d.t WHERE id = 1")
-        result = verified(storage, "duckdb:///replica.duckdb", str(tmp_path / "verified"))
-        states.append({check.table: check.state for check in result.tables})
-    other = TableName("d", "other")
-    assert states == [{other: "equal", TABLE: "equal"}, {other: "equal", TABLE: "differs"}]

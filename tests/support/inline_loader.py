@@ -9,7 +9,7 @@ from typing import Any
 
 from consumer.model.check import CheckTask, Counted
 from consumer.model.load import LoadOutcome, LoadTask
-from consumer.ports import Found, Moved, RangeReader, Told, unheard
+from consumer.ports import Found, Moved, RangeReader, unheard
 from consumer.spark.check_tasks import compare_alone
 from consumer.spark.load import outcome_of
 from consumer.spark.packed import load_share
@@ -75,10 +75,8 @@ class InlineLoader:
         at_a_time: int,
         moved: Moved = unheard,
         found: Found = unheard,
-        other: Told | None = None,
     ) -> Counted:
-        task, other = pickle.loads(pickle.dumps((task, other)))
-        return compare_alone(task, comparer, reader, self._keyed or 1, moved, found, other)
+        return compare_alone(pickle.loads(pickle.dumps(task)), comparer, reader, self._keyed or 1, moved, found)
 
     def abandon(self) -> None:
         pass

@@ -45,8 +45,6 @@ class MySqlSettings:
     """Prints the password, anew for each connection."""
     write_source: int = 0
     """Marks every change for a changefeed of the target itself (TiDB), 0 for no mark."""
-    as_of: int = 0
-    """The TSO at which everything is read (TiDB), 0 for the present."""
     staged: bool = False
     """Rows wait in files, and are written by the transaction that records them."""
     staging: str = ""

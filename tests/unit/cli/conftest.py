@@ -62,10 +62,8 @@ class FakeApp:
         show: int,
         ranges_at_a_time: int,
         repairing: Repairing,
-        against: str,
-        resume: str,
     ) -> VerifyResult:
-        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time, repairing, against, resume)
+        return self.answer("verify", settings, observer, tables, show, ranges_at_a_time, repairing)
 
     def retry(self, settings: Any, observer: Any, wanted: Callable[[TableName], bool]) -> RetryResult:
         return self.answer("retry", settings, observer, wanted)

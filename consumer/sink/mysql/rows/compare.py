@@ -53,7 +53,7 @@ class MySqlComparer:
         connection = connect(self.settings, "dml")
         try:
             with SSCursor(connection) as cursor:
-                for statement in () if self.settings.as_of else SNAPSHOT:
+                for statement in SNAPSHOT:
                     cursor.execute(statement)
                 cursor.execute(query, values)
                 texts, wanted = has_texts(cursor), _FIRST_ROWS

@@ -155,14 +155,10 @@ def session_of(settings: MySqlSettings, purpose: Purpose, flavor: Flavor) -> lis
         "character_set_server": "utf8mb4",
         "collation_server": "utf8mb4_bin",
     }
-    if settings.as_of and flavor.name != "tidb":
-        raise BadConfig(f"{settings.address} is a server of {flavor.name}, and only TiDB shows its tables as they were")
     if flavor.name == "tidb":
         values |= {"tidb_txn_mode": "pessimistic", "allow_auto_random_explicit_insert": 1}
         if settings.write_source:
             values["tidb_cdc_write_source"] = settings.write_source
-        if settings.as_of:
-            values["tidb_snapshot"] = str(settings.as_of)  # rows and columns, until the session ends
     else:
         values |= {"lock_wait_timeout": LOCK_WAIT_SECONDS, "sql_safe_updates": 0, "sql_big_selects": 1}
         values["sql_quote_show_create"] = 1  # definitions of two sessions are compared

@@ -145,12 +145,6 @@ def tables_in(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
     return [TableName(*row) for row in rows]
 
 
-def base_tables_in(cursor: pymysql.cursors.Cursor, database: str) -> list[TableName]:
-    """As `tables_in`, without views and sequences."""
-    query = f"{_NAMES_QUERY} AND TABLE_TYPE = 'BASE TABLE'"
-    return [TableName(*row) for row in _spelled({database}, lambda some: _rows(cursor, query, (tuple(some),)))]
-
-
 def refusal(cursor: pymysql.cursors.Cursor, name: TableName) -> pymysql.MySQLError | None:
     """The server's answer to a user that may not know whether it has the table: its lists of tables leave that out."""
     try:

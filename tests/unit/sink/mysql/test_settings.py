@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 
 import pytest
 
@@ -110,17 +109,3 @@ def test_changes_in_tidb_carry_the_mark_that_its_own_changefeed_leaves_out(purpo
 def test_other_servers_have_no_marks(version: str) -> None:
     with pytest.raises(BadConfig, match="only TiDB has marks for changes"):
         session_of(read("mysql://h/?write-source=3"), "dml", Flavor.parse(version))
-
-
-@pytest.mark.parametrize("purpose", ["dml", "ddl"])
-def test_tidb_is_read_at_a_moment(purpose: Purpose) -> None:
-    tidb = Flavor.parse("8.0.11-TiDB-v7.5.0")
-    moment = replace(read("tidb://h/"), as_of=445644800000000001)
-    assert "SESSION tidb_snapshot = '445644800000000001'" in session_of(moment, purpose, tidb)
-    assert not any("tidb_snapshot" in value for value in session_of(read("tidb://h/"), purpose, tidb))
-
-
-@pytest.mark.parametrize("version", ["8.0.36", "10.11.6-MariaDB-1"])
-def test_other_servers_have_no_past(version: str) -> None:
-    with pytest.raises(BadConfig, match="only TiDB shows its tables as they were"):
-        session_of(replace(read("mysql://h/"), as_of=1), "dml", Flavor.parse(version))
