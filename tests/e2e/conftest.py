@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.servers import MariaDb
+from tests.servers import MariaDb, SqlServer
+from tests.support.command_line import CommandLine, command_line
 from tests.support.every_target import Duck, Target
 from tests.support.feed import Feed, MemoryReplica, Replica
 from tests.support.shop import Shop, open_shop
@@ -44,6 +45,18 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Calla
         return f"duckdb:///{tmp_path / 'replica.duckdb'}", Duck(tmp_path / "replica.duckdb")
     server: MariaDb = request.getfixturevalue("fresh_mariadb")
     return server.url(), server.execute
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    return command_line(tmp_path, capsys, monkeypatch)
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def server(request: pytest.FixtureRequest) -> SqlServer:
+    """Each kind of server, with no user database in it."""
+    found: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
+    return found
 
 
 @pytest.fixture

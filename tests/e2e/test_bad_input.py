@@ -18,17 +18,11 @@ from tests.support.command_line import (
     T_WIDENED,
     CommandLine,
     Left,
-    command_line,
     duckdb_tables,
 )
 
 Damage = Callable[[CommandLine], object]
 T_FILE = f"du/t/{T_CREATED}/2026-11-21/CDC{2:020d}.json"
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 def rewrite(path: Path, change: Callable[[bytes], bytes]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from consumer.model.columns import Column
 from tests.mysql_server import NO_MYSQL, MySql, has_mysql, mysql_template
 from tests.servers import MariaDb
 from tests.support.build import ID
+from tests.support.canal_json import row_line
 from tests.support.feed import Feed, Replica, states
 
 K = Column("k", "VARCHAR", length=20, nullable=False, is_pk=True)
@@ -21,12 +21,7 @@ CREATE = "CREATE TABLE `t` (`k` VARCHAR(20) PRIMARY KEY,`e` VARCHAR(40)) DEFAULT
 
 
 def line(ts: int, row: dict[str, str], kind: str = "INSERT") -> bytes:
-    message = {
-        "id": 0, "database": "d", "table": "t", "pkNames": [next(iter(row))], "isDdl": False, "type": kind, "es": 0,
-        "ts": 0, "sql": "", "sqlType": {}, "mysqlType": dict.fromkeys(row, "varchar"), "old": None, "data": [row],
-        "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
+    return row_line(kind, dict(row), commit_ts=ts, pkNames=[next(iter(row))]) + b"\r\n"
 
 
 @pytest.fixture

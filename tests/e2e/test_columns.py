@@ -25,7 +25,7 @@ from consumer.model.result import RunResult
 from tests.e2e.corpus import Case, read_cases
 from tests.servers import MariaDb
 from tests.support.build import ID, VALUE
-from tests.support.canal_json import row_line
+from tests.support.canal_json import row_line, typed_line
 from tests.support.changes import keys_of
 from tests.support.every_target import Duck
 from tests.support.feed import Feed
@@ -420,12 +420,8 @@ def test_the_example_of_the_docs(tmp_path: Path, feed: Feed) -> None:
         feed.statement(
             name, version, Action.CREATE_TABLE, f"CREATE TABLE `{short}` (`id` INT PRIMARY KEY, {body})", own
         )
-        message = {
-            "database": "shop", "table": short, "isDdl": False, "type": "INSERT", "es": 0, "old": None,
-            "mysqlType": {column.name: column.type.lower() for column in own},
-            "data": [{column: "1" if column == "id" else column[:9] for column in names}], "_tidb": {"commitTs": 10},
-        }  # fmt: skip
-        feed.file(name, version, json.dumps(message).encode() + b"\r\n")
+        row = {column: "1" if column == "id" else column[:9] for column in names}
+        feed.file(name, version, typed_line(own, 10, row, database="shop", table=short))
     feed.checkpoint(20)
     (tmp_path / "c.toml").write_text(example, encoding="utf-8")
     url, uri = f"duckdb:///{tmp_path}/replica.duckdb", f"file://{feed.folder}?protocol=canal-json"

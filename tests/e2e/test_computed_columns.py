@@ -20,12 +20,6 @@ from tests.support.observers import Recorder
 COMPUTED = ("ALTER TABLE d.t DROP COLUMN v", "ALTER TABLE d.t ADD COLUMN v INT AS (id + 1) VIRTUAL")
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
-def server(request: pytest.FixtureRequest) -> SqlServer:
-    server: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
-    return server
-
-
 @pytest.mark.parametrize("action", ["stop", "quarantine"])
 @pytest.mark.parametrize("form", FORMS)
 def test_rows_that_have_its_values_stop_the_table(server: SqlServer, tmp_path: Path, form: str, action: str) -> None:

@@ -3,7 +3,6 @@ keys are proven do not pay for it."""
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,12 +27,6 @@ CI, BIN = "COLLATE utf8mb4_general_ci", "COLLATE utf8mb4_bin"
 Row = tuple[int, str]
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
-def server(request: pytest.FixtureRequest) -> SqlServer:
-    found: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
-    return found
-
-
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
     return Feed(tmp_path)
@@ -52,13 +45,7 @@ class _Keyed(Replica):
 
 
 def line(kind: str, ts: int, row: Row) -> bytes:
-    data = {"id": str(row[0]), "e": row[1]}
-    message = {
-        "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": kind, "es": 0, "ts": 0,
-        "sql": "", "sqlType": {}, "mysqlType": dict.fromkeys(data, "varchar"), "old": None, "data": [data],
-        "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
+    return row_line(kind, {"id": str(row[0]), "e": row[1]}, commit_ts=ts, pkNames=["id"]) + b"\r\n"
 
 
 def put(feed: Feed, ts: int, *rows: Row) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import re
 from pathlib import Path
 
@@ -12,7 +11,9 @@ import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from tests.support.command_line import CommandLine, command_line
+from tests.support.build import ID, VALUE
+from tests.support.canal_json import typed_line
+from tests.support.command_line import CommandLine
 from tests.support.feed import Feed
 
 DOCS = Path(__file__).parents[2] / "docs" / "shaping.md"
@@ -21,21 +22,11 @@ _PAIR = re.compile(r"\((\d), (\d)\)")
 TABLES = ("shop.orders", "shop.logs")
 
 
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
-
-
 def line(table: str, kind: str, pairs: list[tuple[str, str]], ts: int) -> bytes:
-    def row(pair: tuple[str, str]) -> str:
-        return json.dumps({"id": pair[0], "v": pair[1]})
-
-    old = f"[{row(pairs[0])}]" if len(pairs) > 1 else "null"
+    old, new = ({"id": pair[0], "v": pair[1]} for pair in (pairs[0], pairs[-1]))
     database, _, name = table.partition(".")
-    return (
-        f'{{"database":"{database}","table":"{name}","isDdl":false,"type":"{kind}","es":0,'
-        f'"mysqlType":{{"id":"int","v":"int"}},"old":{old},"data":[{row(pairs[-1])}],"_tidb":{{"commitTs":{ts}}}}}\r\n'
-    ).encode()
+    was = [old] if len(pairs) > 1 else None
+    return typed_line((ID, VALUE), ts, new, kind, old=was, database=database, table=name)
 
 
 def test_the_example_and_the_steps_of_the_docs(
@@ -90,10 +81,7 @@ def test_the_masks_of_the_docs(cli: CommandLine, tmp_path: Path, monkeypatch: py
     create = f"CREATE TABLE `people` (`mail` VARCHAR(99) PRIMARY KEY, {own})"
     feed.statement("shop.people", 2, Action.CREATE_TABLE, create, columns)
     values = {"mail": "ana@x.org", **{name: value for name, value, _ in rows}}
-    types = {column.name: "varchar" for column in columns}
-    row = {"database": "shop", "table": "people", "isDdl": False, "type": "INSERT", "es": 0, "mysqlType": types}
-    message = {**row, "old": None, "data": [values], "_tidb": {"commitTs": 10}}
-    feed.file("shop.people", 2, json.dumps(message).encode() + b"\r\n")
+    feed.file("shop.people", 2, typed_line(columns, 10, values, database="shop", table="people"))
     feed.checkpoint(20)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MASK_KEY", "a key of the operator")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.test_forms_by_hand import MS, first_rows, line
 from tests.servers import MariaDb
-from tests.support.command_line import CommandLine, command_line
+from tests.support.command_line import CommandLine
 from tests.support.feed import Feed
 
 DOCS = (
@@ -22,11 +22,6 @@ DOCS = (
 VERSIONS = [(1, 10, 12, 0), (2, 11, None, 1)]
 """The key, when it came and when it went in milliseconds, and whether it is current."""
 NOW = "2024-05-01 00:00:00"
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import duckdb
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
+from tests.support.canal_json import keyless
 from tests.support.feed import ID, VALUE
 from tests.support.shop import Shop, as_a_shell_takes
 
@@ -122,24 +122,15 @@ def test_a_statement_that_came_late(shop: Shop) -> None:
 def test_a_row_that_was_taken_away_by_hand(shop: Shop) -> None:
     column = Column("v", "INT")
     shop.feed.statement("d.k", 16, Action.CREATE_TABLE, "CREATE TABLE `k` (`v` INT)", (column,))
-    shop.feed.file("d.k", 16, _keyless("INSERT", 17, 1) + _keyless("INSERT", 18, 2))
+    shop.feed.file("d.k", 16, keyless(17, 1) + keyless(18, 2))
     assert shop.once(20).code == 0
     shop.by_hand("DELETE FROM d.k WHERE v = 1")
-    shop.feed.file("d.k", 16, _keyless("DELETE", 22, 1))
+    shop.feed.file("d.k", 16, keyless(22, 1, "DELETE"))
     left = shop.once(25)
     assert left.code == 3
     assert {done.code for done in shop.paste(left.err)} == {0}
     with duckdb.connect(shop.cli.target.removeprefix("duckdb:///")) as connection:
         assert connection.execute("SELECT v FROM d.k").fetchall() == [(2,)]
-
-
-def _keyless(kind: str, ts: int, value: int) -> bytes:
-    message = {
-        "id": 0, "database": "d", "table": "k", "pkNames": [], "isDdl": False, "type": kind, "es": 0, "ts": 0,
-        "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None, "data": [{"v": str(value)}],
-        "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
 
 
 def test_a_rename_that_names_no_table(shop: Shop) -> None:

@@ -8,14 +8,9 @@ import pytest
 
 from consumer.sink.mysql.progress.lease import lock_name
 from tests.servers import MariaDb, SqlServer
-from tests.support.command_line import CommandLine, command_line
+from tests.support.command_line import CommandLine
 
 TRIGGER = "CREATE TRIGGER du.x AFTER INSERT ON du.t FOR EACH ROW SET @a = 1"
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 @pytest.mark.parametrize(

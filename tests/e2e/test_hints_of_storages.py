@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from tests.support.build import ID
-from tests.support.command_line import DEMO_TABLES, T_CREATED, CommandLine, command_line, duckdb_tables
+from tests.support.command_line import DEMO_TABLES, T_CREATED, CommandLine, duckdb_tables
 from tests.support.feed import Feed, Replica
 from tests.support.shop import Shop
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 def test_a_fifo_among_the_files(cli: CommandLine) -> None:

@@ -18,16 +18,11 @@ from consumer.model.actions import Action
 from consumer.observe.profiling import ADDRESS
 from tests.support.build import VALUE
 from tests.support.canal_json import row_line
-from tests.support.command_line import DEMO_TABLES, T_WIDENED, CommandLine, command_line, duckdb_tables
+from tests.support.command_line import DEMO_TABLES, T_WIDENED, CommandLine, duckdb_tables
 from tests.support.shop import Shop
 
 CHECKPOINT = 470611625733521409
 TO = ("--downstream-uri",)
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 def follow(cli: CommandLine, wrong: Sequence[str], words: str, right: Sequence[str], code: int = 2) -> None:

@@ -13,12 +13,6 @@ from tests.support.feed import Feed, Replica
 W = Column("w", "INT", default="4")
 
 
-@pytest.fixture(params=["mariadb", "mysql"])
-def server(request: pytest.FixtureRequest) -> SqlServer:
-    found: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
-    return found
-
-
 def shape(server: SqlServer) -> tuple[list[str], set[str]]:
     """The columns and indexes of d.t."""
     columns = server.execute(

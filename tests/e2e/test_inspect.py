@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from tests.e2e.corpus import Case, read_cases
-from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left, command_line
+from tests.support.command_line import DEMO_TABLES, S_CREATED, T_CREATED, CommandLine, Left
 from tests.support.shop import as_a_shell_takes
 from tests.support.written_files import render_checkpoint
 
@@ -23,11 +23,6 @@ DEFAULTS = {
     "binary-encoding-method": "base64",
 }  # fmt: skip
 NAMES = [line.split()[0] for line in (FIXTURES / "cases.txt").read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 def inspect(cli: CommandLine, *more: str, storage: Path | None = None, code: int = 0) -> Left:

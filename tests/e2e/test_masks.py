@@ -20,6 +20,7 @@ from consumer.model.check import Repairing
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.servers import MariaDb
+from tests.support.canal_json import typed_line
 from tests.support.every_target import Duck
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
@@ -61,12 +62,8 @@ def line(protocol: str, ts: int, kind: str, row: Row) -> bytes:
     if protocol == "csv":
         cells = ",".join("\\N" if value is None else f'"{value}"' for value in row)
         return f'"{kind[0]}","people","d",{ts},{cells}\r\n'.encode()
-    message = {
-        "database": "d", "table": "people", "isDdl": False, "type": kind, "es": 0, "old": None,
-        "mysqlType": {c.name: c.type.lower() for c in COLUMNS},
-        "data": [{c.name: value for c, value in zip(COLUMNS, row, strict=True)}], "_tidb": {"commitTs": ts},
-    }  # fmt: skip
-    return json.dumps(message, ensure_ascii=False).encode() + b"\r\n"
+    values = {c.name: value for c, value in zip(COLUMNS, row, strict=True)}
+    return typed_line(COLUMNS, ts, values, kind, table="people")
 
 
 def settings(feed: Feed, url: str, protocol: str = "canal-json", **flags: Any) -> Settings:
@@ -205,11 +202,7 @@ def test_masks_that_cannot_stand_there_stop_the_table(
     feed: Feed, fresh_mariadb: MariaDb, mask: dict[str, Any], columns: tuple[Column, ...], body: str, why: str
 ) -> None:
     feed.statement("d.t", 2, Action.CREATE_TABLE, f"CREATE TABLE `t` (`id` INT PRIMARY KEY, {body})", columns)
-    values = {column.name: "1" for column in columns}
-    message = {"database": "d", "table": "t", "isDdl": False, "type": "INSERT", "es": 0, "old": None, "data": [values]}
-    types = {column.name: column.type.lower() for column in columns}
-    written = json.dumps({**message, "mysqlType": types, "_tidb": {"commitTs": 10}})
-    feed.file("d.t", 2, written.encode() + b"\r\n")
+    feed.file("d.t", 2, typed_line(columns, 10, {column.name: "1" for column in columns}))
     feed.checkpoint(20)
     masks = [{"tables": ["d.t"], "columns": ["v"], **mask}]
     result = app.once(settings(feed, fresh_mariadb.url(), masks=masks), Recorder(), InlineLoader())

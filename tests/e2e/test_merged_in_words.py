@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.support.command_line import CommandLine, command_line
+from tests.support.command_line import CommandLine
 from tests.support.feed import Feed
 
 DOCS = (
@@ -17,11 +17,6 @@ DOCS = (
     .partition("\n## Merged tables\n")[2]
     .partition("\n## ")[0]
 )
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 @pytest.fixture

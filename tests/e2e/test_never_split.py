@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
+from tests.support.canal_json import row_line
 from tests.support.feed import Feed, MemoryReplica
 
 LOG = (Column("v", "INT", nullable=True),)
@@ -18,11 +17,8 @@ FIRST, SECOND = "1" * 38, "2" * 38
 
 def write(feed: Feed, dispatcher: str, *rows: tuple[int, str], date: str = "") -> None:
     """A file of (commit-ts, v)."""
-    message = {"id": 0, "database": "d", "table": "log", "pkNames": None, "isDdl": False, "type": "INSERT", "es": 0}
-    typed = {"ts": 0, "sql": "", "sqlType": {"v": 4}, "mysqlType": {"v": "int"}, "old": None}
-    lines = [{**message, **typed, "data": [{"v": value}], "_tidb": {"commitTs": ts}} for ts, value in rows]
-    body = b"".join(json.dumps(line).encode() + b"\r\n" for line in lines)
-    feed.file("d.log", 2, body, date=date, dispatcher=dispatcher)
+    lines = (row_line("INSERT", {"v": value}, commit_ts=ts, table="log", pkNames=None) for ts, value in rows)
+    feed.file("d.log", 2, b"".join(line + b"\r\n" for line in lines), date=date, dispatcher=dispatcher)
 
 
 @pytest.fixture

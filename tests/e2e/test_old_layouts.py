@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import DEMO_TABLES, CommandLine, command_line, duckdb_tables
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
+from tests.support.command_line import DEMO_TABLES, CommandLine, duckdb_tables
 
 
 def _older(storage: Path, with_index: bool) -> None:

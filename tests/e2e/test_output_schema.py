@@ -8,16 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pytest
 
-from tests.support.command_line import T_WIDENED, CommandLine, Left, command_line
+from tests.support.command_line import T_WIDENED, CommandLine, Left
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "output.schema.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture
-def consumer(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 def checked(left: Left, kind: str) -> dict[str, Any]:
@@ -46,44 +40,42 @@ def _members(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (("", member) for member in value)
 
 
-def test_every_command_prints_what_the_schema_says(consumer: CommandLine) -> None:
-    checked(consumer.run("status", "--json"), "status")
-    planned = checked(consumer.run("plan", "--json"), "plan")
+def test_every_command_prints_what_the_schema_says(cli: CommandLine) -> None:
+    checked(cli.run("status", "--json"), "status")
+    planned = checked(cli.run("plan", "--json"), "plan")
     assert {step["kind"] for step in planned["steps"]} == {"ddl", "load"}
-    done = checked(consumer.run("once", "--json"), "run")
+    done = checked(cli.run("once", "--json"), "run")
     assert all(table["rows"] == table["puts"] + table["deletes"] for table in done["tables"].values())
     assert all(table["changes"] >= table["rows"] > 0 for table in done["tables"].values())
     assert done["lag_seconds"] > 0
-    checked(consumer.run("once", "--json"), "run")
-    checked(consumer.run("verify", "--json"), "verify")
-    checked(consumer.run("verify", "--repair", "--json"), "verify")
-    checked(consumer.run("resync", "--table", "du.t", "--json"), "run")
-    checked(
-        consumer.run("replay", "--from-ts", "470611618363867137", "--downstream-uri", "memory://r", "--json"), "run"
-    )
-    checked(consumer.run("backfill", "--json"), "failure")
-    inspected = ["--upstream-uri", f"file://{consumer.storage}", "--time-range", "--json"]
-    checked(consumer.raw("inspect", *inspected), "inspect")
-    held = checked(consumer.run("status", "--json"), "status")
+    checked(cli.run("once", "--json"), "run")
+    checked(cli.run("verify", "--json"), "verify")
+    checked(cli.run("verify", "--repair", "--json"), "verify")
+    checked(cli.run("resync", "--table", "du.t", "--json"), "run")
+    checked(cli.run("replay", "--from-ts", "470611618363867137", "--downstream-uri", "memory://r", "--json"), "run")
+    checked(cli.run("backfill", "--json"), "failure")
+    inspected = ["--upstream-uri", f"file://{cli.storage}", "--time-range", "--json"]
+    checked(cli.raw("inspect", *inspected), "inspect")
+    held = checked(cli.run("status", "--json"), "status")
     assert held["tables_ok"] == 3
     assert held["lag_seconds"] > 0
 
 
-def test_stopped_tables_and_errors_too(consumer: CommandLine) -> None:
-    consumer.schema_file("t", T_WIDENED).write_text("{", encoding="utf-8")
-    stopped = checked(consumer.run("once", "--json"), "run")
+def test_stopped_tables_and_errors_too(cli: CommandLine) -> None:
+    cli.schema_file("t", T_WIDENED).write_text("{", encoding="utf-8")
+    stopped = checked(cli.run("once", "--json"), "run")
     assert stopped["tables"]["du.t"]["state"] == "stopped"
-    assert checked(consumer.run("plan", "--json"), "plan")["stopped"].keys() == {"du.t"}
-    assert checked(consumer.run("status", "--check", "--json"), "status")["exit_code"] == 3
-    checked(consumer.run("once", "--name", "", "--json"), "failure")
-    checked(consumer.run("once", "--no-such-flag", "--json"), "failure")
-    (consumer.storage / "metadata").unlink()
-    checked(consumer.run("once", "--json"), "failure")
-    assert checked(consumer.run("status", "--check", "--json"), "status")["checkpoint_ts"] is None
+    assert checked(cli.run("plan", "--json"), "plan")["stopped"].keys() == {"du.t"}
+    assert checked(cli.run("status", "--check", "--json"), "status")["exit_code"] == 3
+    checked(cli.run("once", "--name", "", "--json"), "failure")
+    checked(cli.run("once", "--no-such-flag", "--json"), "failure")
+    (cli.storage / "metadata").unlink()
+    checked(cli.run("once", "--json"), "failure")
+    assert checked(cli.run("status", "--check", "--json"), "status")["checkpoint_ts"] is None
 
 
-def test_a_name_that_is_not_there_is_told_with_those_that_are(consumer: CommandLine) -> None:
-    assert consumer.run("once", "--name", "blue").code == 0
-    found = checked(consumer.run("status", "--json", "--check"), "status")
+def test_a_name_that_is_not_there_is_told_with_those_that_are(cli: CommandLine) -> None:
+    assert cli.run("once", "--name", "blue").code == 0
+    found = checked(cli.run("status", "--json", "--check"), "status")
     assert found["exit_code"] == 4
     assert any("under the name 'default'; it has some under blue" in note for note in found["notes"])

@@ -29,11 +29,6 @@ CHECKPOINT = 470611625733521409
 MS = 1_700_000_000_000
 
 
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
-
-
 @pytest.fixture(params=["tiflow/d_keys/cj_ext", "tiflow/c_ddl/cj_ext"])
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     return next(case for case in read_cases(FIXTURES, tmp_path) if case.name == request.param)

@@ -9,18 +9,13 @@ import duckdb
 import pytest
 
 from tests.servers import MariaDb
-from tests.support.command_line import CommandLine, command_line
+from tests.support.command_line import CommandLine
 from tests.support.feed import Feed
 from tests.support.shop import Shop
 
 DOCS = Path(__file__).parents[2] / "docs" / "shaping.md"
 _ROW = re.compile(r"\| (database )?`([^`]+)` \| `([^`]+)` \|")
 SECOND = ("--name", "second")
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 def test_the_example_of_the_docs(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

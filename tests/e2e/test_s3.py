@@ -5,19 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import botocore.auth
 import pytest
 
 from tests.fault_proxy import FAULTS, FaultProxy
 from tests.s3_server import READER, S3Server
-from tests.support.command_line import DEMO, DEMO_TABLES, CommandLine, command_line, duckdb_tables
-
-
-@pytest.fixture
-def line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
+from tests.support.command_line import DEMO, DEMO_TABLES, CommandLine, duckdb_tables
 
 
 @pytest.fixture
@@ -27,55 +21,55 @@ def proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
         yield proxy
 
 
-def test_all_of_it_arrives_over_a_bad_network(line: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
+def test_all_of_it_arrives_over_a_bad_network(cli: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
     rnd = random.Random(11)
     proxy.fault = lambda method, path: rnd.choice(FAULTS) if rnd.random() < 0.2 else None
     uri = s3_server.uri("demo", endpoint=proxy.endpoint)
-    assert line.run("once", "--upstream-uri", uri).code == 0
-    assert duckdb_tables(line.target) == DEMO_TABLES
+    assert cli.run("once", "--upstream-uri", uri).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
 
 
-def test_a_second_run_reads_no_data_file(line: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
+def test_a_second_run_reads_no_data_file(cli: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
     uri = s3_server.uri("demo", endpoint=proxy.endpoint)
-    assert line.run("once", "--upstream-uri", uri).code == 0
+    assert cli.run("once", "--upstream-uri", uri).code == 0
     proxy.requests.clear()
-    left = line.run("once", "--upstream-uri", uri, "--json")
+    left = cli.run("once", "--upstream-uri", uri, "--json")
     assert (left.code, sum(table["rows"] for table in left.json["tables"].values())) == (0, 0)
     assert proxy.listings == 1
     assert not [path for _, path, _ in proxy.requests if "/CDC" in path]
 
 
-def test_a_storage_that_stays_away_is_for_later(line: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
+def test_a_storage_that_stays_away_is_for_later(cli: CommandLine, s3_server: S3Server, proxy: FaultProxy) -> None:
     uri = s3_server.uri("demo", endpoint=proxy.endpoint)
     proxy.fault = lambda method, path: "busy" if "list-type=2" in path else None
-    left = line.run("once", "--upstream-uri", uri)
+    left = cli.run("once", "--upstream-uri", uri)
     assert left.code == 4
     assert "cannot read the storage s3://ticdc/demo: the storage is too busy (SlowDown)" in left.err
     assert not any(secret in left.err + left.out for secret in READER)
     proxy.fault = lambda method, path: None
-    assert line.run("once", "--upstream-uri", uri).code == 0
-    assert duckdb_tables(line.target) == DEMO_TABLES
+    assert cli.run("once", "--upstream-uri", uri).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
 
 
 def test_a_clock_that_is_an_hour_off_is_named(
-    line: CommandLine, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3_server.put_directory(DEMO, "demo")
     uri = s3_server.uri("demo")
     with monkeypatch.context() as hour_off:
         hour_off.setattr(botocore.auth, "get_current_datetime", lambda: datetime.now(UTC) + timedelta(hours=1))
-        left = line.run("once", "--upstream-uri", uri)
+        left = cli.run("once", "--upstream-uri", uri)
     assert left.code == 4
     assert "the clock of this machine is wrong (RequestTimeTooSkewed)" in left.err
     assert "set it (the storage takes requests of about the present only), then run again; nothing is lost" in left.err
-    assert line.run("once", "--upstream-uri", uri).code == 0
-    assert duckdb_tables(line.target) == DEMO_TABLES
+    assert cli.run("once", "--upstream-uri", uri).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
 
 
-def test_a_role_is_not_asked_for_and_its_keys_are_taken(line: CommandLine, s3_server: S3Server) -> None:
+def test_a_role_is_not_asked_for_and_its_keys_are_taken(cli: CommandLine, s3_server: S3Server) -> None:
     s3_server.put_directory(DEMO, "demo")
     uri = s3_server.uri("demo")
-    left = line.run("once", "--upstream-uri", f"{uri}&role-arn=arn:aws:iam::1:role/x")
+    left = cli.run("once", "--upstream-uri", f"{uri}&role-arn=arn:aws:iam::1:role/x")
     assert (left.code, "give access-key, secret-access-key and session-token" in left.err) == (2, True)
     assert "access-key=" in uri
-    assert line.run("once", "--upstream-uri", uri).code == 0
+    assert cli.run("once", "--upstream-uri", uri).code == 0

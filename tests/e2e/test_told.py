@@ -7,14 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.servers import MariaDb
-from tests.support.command_line import T_CREATED, CommandLine, command_line
+from tests.support.command_line import T_CREATED, CommandLine
 
 CHECKPOINT = 470611625733521409
-
-
-@pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    return command_line(tmp_path, capsys, monkeypatch)
 
 
 @pytest.fixture

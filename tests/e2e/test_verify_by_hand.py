@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from consumer.model.columns import Column
 from consumer.sink.mysql.rows import compare
 from tests.servers import SqlServer
 from tests.support.build import ID
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed, Replica
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -28,14 +28,8 @@ def fed(folder: Path, body: str, columns: tuple[Column, ...], *rows: Mapping[str
     feed = Feed(folder / "storage")
     feed.database("d", 5)
     feed.statement("d.t", 10, Action.CREATE_TABLE, f"CREATE TABLE `t` ({body})", columns)
-    key = [column.name for column in columns if column.is_pk]
     for row in rows:
-        message = {
-            "id": 0, "database": "d", "table": "t", "pkNames": key, "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
-            "sql": "", "sqlType": dict.fromkeys(row, 4), "old": None, "data": [row], "_tidb": {"commitTs": 20},
-            "mysqlType": {column.name: column.type.lower() for column in columns},
-        }  # fmt: skip
-        feed.file("d.t", 10, json.dumps(message).encode() + b"\r\n")
+        feed.file("d.t", 10, typed_line(columns, 20, row))
     feed.checkpoint(30)
     return feed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from consumer.model.columns import Column
 from consumer.model.names import TableName
 from tests.servers import SqlServer
 from tests.support.build import ID
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
@@ -130,14 +130,7 @@ class Story:
 
     def _line(self, row: Row) -> bytes:
         self._ts += 1
-        types = {column.name: column.type.lower() for column in self.columns}
-        keys = [column.name for column in self.columns if column.is_pk]
-        message = {
-            "id": 0, "database": "d", "table": "t", "pkNames": keys, "isDdl": False, "type": "INSERT", "es": 0,
-            "ts": 0, "sql": "", "sqlType": dict.fromkeys(row, 4), "old": None, "data": [row], "mysqlType": types,
-            "_tidb": {"commitTs": self._ts},
-        }  # fmt: skip
-        return json.dumps(message).encode() + b"\r\n"
+        return typed_line(self.columns, self._ts, dict(row))
 
 
 ODD = "it's \\ 'so'\n\0\r\x1a;\n-- \u00e9\U0001f600 %s"

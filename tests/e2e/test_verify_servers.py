@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,17 +17,12 @@ from consumer.model.check import VerifyResult
 from consumer.model.columns import Column
 from tests.servers import SqlServer
 from tests.support.build import ID
+from tests.support.canal_json import typed_line
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
 from tests.support.observers import Recorder
 
 Row = Mapping[str, str | None]
-
-
-@pytest.fixture(params=["mariadb", "mysql"])
-def server(request: pytest.FixtureRequest) -> SqlServer:
-    found: SqlServer = request.getfixturevalue(f"fresh_{request.param}")
-    return found
 
 
 def applied(tmp_path: Path, server: SqlServer, columns: Sequence[tuple[Column, str]], rows: Sequence[Row]) -> Settings:
@@ -49,12 +43,7 @@ def applied(tmp_path: Path, server: SqlServer, columns: Sequence[tuple[Column, s
 
 
 def _line(ts: int, columns: Sequence[Column], row: Row) -> bytes:
-    message = {
-        "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 0, "ts": 0,
-        "sql": "", "sqlType": dict.fromkeys(row, 4), "old": None, "data": [row], "_tidb": {"commitTs": ts},
-        "mysqlType": {column.name: column.type.lower() for column in columns if column.name in row},
-    }  # fmt: skip
-    return json.dumps(message).encode() + b"\r\n"
+    return typed_line(columns, ts, dict(row), pkNames=["id"])
 
 
 def verified(settings: Settings) -> VerifyResult:

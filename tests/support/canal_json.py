@@ -63,10 +63,19 @@ def row_line(
     return json.dumps(line, ensure_ascii=escaped, separators=(",", ":")).encode()
 
 
-def keyless(ts: int, value: int) -> bytes:
-    """The line of a row that comes to d.k, which has no key."""
+def typed_line(
+    columns: Sequence[Column], ts: int, row: dict[str, str | None], kind: str = "INSERT", **more: object
+) -> bytes:
+    """One row of a table with these columns, with its terminator."""
+    types = {column.name: column.type.lower() for column in columns if column.name in row}
+    members = {"pkNames": [column.name for column in columns if column.is_pk], "mysqlType": types, **more}
+    return row_line(kind, row, commit_ts=ts, **members) + b"\r\n"
+
+
+def keyless(ts: int, value: int, kind: str = "INSERT") -> bytes:
+    """The line of a row of d.k, which has no key."""
     types = {"sqlType": {"v": 4}, "mysqlType": {"v": "int"}}
-    return row_line("INSERT", {"v": str(value)}, commit_ts=ts, table="k", **types) + b"\r\n"
+    return row_line(kind, {"v": str(value)}, commit_ts=ts, table="k", **types) + b"\r\n"
 
 
 def join(lines: Sequence[bytes], terminator: bytes) -> tuple[bytes, list[Line]]:
