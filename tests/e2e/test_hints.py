@@ -1,30 +1,58 @@
-"""The commands that hints name, pasted as they are printed, help."""
+"""What a command says to do, done as it is printed, helps."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import socket
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import duckdb
+import pytest
 
+import consumer.app
+from consumer.cli.main import main
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from tests.support.canal_json import keyless
-from tests.support.feed import ID, VALUE
+from consumer.observe.profiling import ADDRESS
+from tests.support.build import ID, VALUE
+from tests.support.canal_json import keyless, row_line
+from tests.support.command_line import DEMO_TABLES, T_CREATED, T_WIDENED, CommandLine, duckdb_tables
+from tests.support.feed import Feed, Replica
 from tests.support.shop import Shop, as_a_shell_takes
 
 _SKIP = re.compile(r"storage-consumer skip-ddl .*")
 
 
-def test_a_table_that_was_dropped_by_hand_is_made_anew(shop: Shop) -> None:
-    shop.by_hand("""DROP TABLE d."it's" """)
-    shop.feed.puts("d.it's", 2, {20: (3, "3")})
+DROPPED = """DROP TABLE d."it's" """
+BY_HAND = {
+    "dropped": ([DROPPED], "3", "it was dropped there, not upstream", ""),
+    "away": (
+        ["""CREATE TABLE d.backup AS FROM d."it's" """, DROPPED],
+        *("3", "it was dropped there", """ALTER TABLE d.backup RENAME TO "it's" """),
+    ),
+    "lacks a column": (["""ALTER TABLE d."it's" DROP COLUMN v"""], "3", "resync --table", ""),
+    "has another type": (["""ALTER TABLE d."it's" ALTER COLUMN v TYPE TINYINT"""], "300", "resync --table", ""),
+}
+"""What somebody did to the table, a value that comes then, what is said, and what helps if not the printed command."""
+
+
+@pytest.mark.parametrize(("statements", "value", "words", "mend"), BY_HAND.values(), ids=list(BY_HAND))
+def test_a_table_that_a_hand_has_changed(statements: list[str], value: str, words: str, mend: str, shop: Shop) -> None:
+    for statement in statements:
+        shop.by_hand(statement)
+    shop.feed.puts("d.it's", 2, {20: (3, value)})
     left = shop.once(25)
-    assert left.code == 3
-    assert "it was dropped there, not upstream" in left.err
-    assert "create it empty" not in left.err
-    assert [done.code for done in shop.paste(left.err)] == [0], left.err
-    assert shop.rows == [(1, 1), (2, 2), (3, 3)]
+    assert (left.code, words in left.err, "create it empty" in left.err) == (3, True, False), left.err
+    if mend:
+        shop.by_hand(mend)
+        assert shop.run("once").code == 0
+    else:
+        assert {done.code for done in shop.paste(left.err)} == {0}, left.err
+    assert shop.rows == [(1, 1), (2, 2), (3, int(value))]
 
 
 def test_a_table_that_start_ts_says_is_there_and_is_not(shop: Shop, tmp_path: Path) -> None:
@@ -55,16 +83,6 @@ def test_once_stops_an_idle_table_that_status_calls_missing(shop: Shop) -> None:
     assert shop.run("once").code == shop.run("status", "--check").code == 0
 
 
-def test_a_table_that_comes_back_goes_on(shop: Shop) -> None:
-    shop.by_hand("""CREATE TABLE d.backup AS FROM d."it's" """)
-    shop.by_hand("""DROP TABLE d."it's" """)
-    assert shop.run("once").code == 3
-    shop.by_hand("""ALTER TABLE d.backup RENAME TO "it's" """)
-    shop.feed.puts("d.it's", 2, {20: (3, "3")})
-    assert shop.once(25).code == 0
-    assert shop.rows == [(1, 1), (2, 2), (3, 3)]
-
-
 def test_status_sees_a_table_that_was_dropped_by_hand(shop: Shop) -> None:
     shop.feed.describe("d.later", 14)
     assert shop.once(16).code == 0, "a table without rows, which nobody has looked for"
@@ -78,24 +96,6 @@ def test_status_sees_a_table_that_was_dropped_by_hand(shop: Shop) -> None:
     assert [done.code for done in shop.paste(left.out)] == [0]
     assert shop.rows == [(1, 1), (2, 2)]
     assert shop.run("status", "--check").code == 0
-
-
-def test_a_column_that_was_dropped_by_hand(shop: Shop) -> None:
-    shop.by_hand("""ALTER TABLE d."it's" DROP COLUMN v""")
-    shop.feed.puts("d.it's", 2, {20: (3, "3")})
-    left = shop.once(25)
-    assert left.code == 3
-    assert {done.code for done in shop.paste(left.err)} == {0}
-    assert shop.rows == [(1, 1), (2, 2), (3, 3)]
-
-
-def test_a_table_of_another_type_is_made_anew(shop: Shop) -> None:
-    shop.by_hand("""ALTER TABLE d."it's" ALTER COLUMN v TYPE TINYINT""")
-    shop.feed.puts("d.it's", 2, {20: (3, "300")})
-    left = shop.once(25)
-    assert left.code == 3
-    assert {done.code for done in shop.paste(left.err)} == {0}
-    assert shop.rows == [(1, 1), (2, 2), (3, 300)]
 
 
 def test_a_statement_that_the_policy_refuses(shop: Shop, tmp_path: Path) -> None:
@@ -139,3 +139,301 @@ def test_a_rename_that_names_no_table(shop: Shop) -> None:
     assert left.code == 5, left
     shop.by_hand("""ALTER TABLE d."it's" RENAME TO new""")
     assert [done.code for done in shop.paste(left.err)] == [0], left.err
+
+
+def fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def moved_out(folder: Path) -> None:
+    """Behind a link that leads out of the storage."""
+    outside = folder.parent.parent / "another disk"
+    folder.rename(outside)
+    folder.symlink_to(outside)
+
+
+STRANGE = {
+    "a fifo among the files": (lambda cli: fifo(cli.data_file("t", T_CREATED, 1)), 3, "make the file readable again"),
+    "a checkpoint that is a fifo": (
+        *(lambda cli: fifo(cli.storage / "metadata"), 4, "take it away, or put the file there"),
+    ),
+    "a link that leads back": (
+        *(lambda cli: (cli.storage / "du" / "loop").symlink_to(cli.storage), 4, "take the link away"),
+    ),
+    "a link that leads out": (lambda cli: moved_out(cli.storage / "du"), 4, "put what it leads to in its place"),
+}
+"""What stands in the storage, how the command ends, and what it says. The way back is a storage without it."""
+
+
+@pytest.mark.parametrize(("harm", "code", "words"), STRANGE.values(), ids=list(STRANGE))
+def test_what_is_no_file_of_the_storage(
+    harm: Callable[[CommandLine], None], code: int, words: str, cli: CommandLine
+) -> None:
+    harm(cli)
+    left = cli.run("once", "--max-wait", "0")
+    assert (left.code, words in left.err) == (code, True), left.err
+    for path in sorted(cli.storage.rglob("*")):
+        if path.is_symlink() or path.is_fifo():
+            path.unlink()
+    cli.mend()
+    assert cli.run("once").code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_resync_while_the_checkpoint_is_below_what_was_applied(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    (cli.storage / "metadata").write_text(f'{{"checkpoint-ts":{T_CREATED + 1}}}', encoding="utf-8")
+    left = cli.run("resync", "--table", "du.t")
+    assert (left.code, "resync it once TiCDC is past that again" in left.err) == (4, True)
+    cli.mend()
+    assert cli.run("resync", "--table", "du.t").code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_resync_of_a_table_whose_files_are_gone(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    cli.data_file("t", T_CREATED, 1).unlink()
+    left = cli.run("resync", "--table", "du.t")
+    assert (left.code, "accept the loss with --accept-gap" in left.err) == (5, True)
+    assert duckdb_tables(cli.target) == DEMO_TABLES, "nothing is gone yet"
+    assert cli.run("resync", "--table", "du.t", "--accept-gap").code == 0
+
+
+def test_a_table_that_is_dropped_upstream_is_not_made_anew(shop: Shop) -> None:
+    shop.feed.drop("d.it's", 20)
+    assert shop.once(21).code == 0
+    left = shop.run("resync", "--table", "d.it's")
+    assert (left.code, "can be dropped by hand" in left.err) == (2, True)
+    shop.by_hand("""DROP TABLE IF EXISTS d."it's" """)
+    assert shop.run("once").code == shop.run("status", "--check").code == 0
+
+
+def test_an_older_table_is_created_as_the_hint_writes_it(shop: Shop) -> None:
+    shop.feed.describe("d.o ld", 14)
+    shop.feed.puts("d.o ld", 14, {16: (1, "1")})
+    left = shop.once(20)
+    assert left.code == 3
+    (statement,) = re.findall(r"CREATE TABLE [^;\n]*", left.err)
+    shop.by_hand(statement)
+    assert shop.run("once").code == 0
+
+
+def test_a_table_that_is_older_than_the_changefeed_is_not_made_anew(shop: Shop) -> None:
+    shop.by_hand("CREATE TABLE d.old (id INT, v INT)")
+    shop.feed.describe("d.old", 3)
+    shop.feed.puts("d.old", 3, {16: (1, "1")})
+    assert shop.once(20).code == 0
+    left = shop.run("resync", "--table", "d.old")
+    assert (left.code, "start a consumer under a new name with --start-ts" in left.err) == (3, True)
+    assert shop.run("once", "--name", "new", "--start-ts", "20").code == 0
+    shop.feed.puts("d.old", 3, {21: (2, "2")})
+    assert shop.once(25, "--name", "new").code == 0
+
+
+def test_a_damaged_file_that_nobody_can_restore(shop: Shop) -> None:
+    damaged = shop.feed.damaged("d.it's", 2)
+    left = shop.once(20)
+    assert (left.code, "remove it and accept the loss of its rows with --accept-gap" in left.err) == (3, True)
+    damaged.unlink()
+    shop.feed.puts("d.it's", 2, {18: (4, "4")})
+    assert shop.run("once", "--accept-gap").code == 0
+    assert shop.rows == [(1, 1), (2, 2), (4, 4)]
+
+
+DAMAGED = "the data file is damaged, or its schema file does not belong to it"
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "bad", "words"),
+    [
+        ("duckdb", "FLOAT", "x", DAMAGED),
+        ("mariadb", "FLOAT", "x", DAMAGED),
+        ("duckdb", "INT", "x", DAMAGED),
+        ("mariadb", "BIT", "x", DAMAGED),
+        ("duckdb", "BLOB", "\u20ac", "the column is text in the data file and binary in its schema file"),
+    ],
+)
+def test_a_value_that_is_none_of_its_type(
+    target: str, kind: str, bad: str, words: str, feed: Feed, request: pytest.FixtureRequest
+) -> None:
+    query = f"CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` {kind})"
+    feed.statement("d.t", 2, Action.CREATE_TABLE, query, (ID, Column("v", kind)))
+    file = feed.puts("d.t", 2, {10: (1, bad)})
+    server = request.getfixturevalue("fresh_mariadb") if target == "mariadb" else None
+    replica = Replica(feed, server.url() if server else f"duckdb:///{feed.folder}.duckdb")
+    (stopped,) = (table for table in replica.once(20).tables.values() if table.error)
+    assert words in stopped.hint
+    file.write_bytes(feed._line("d.t", 10, 1, "1"))
+    assert replica.once().exit_code == 0, "the file is restored"
+
+
+CHECKPOINT = 470611625733521409
+TO = ("--downstream-uri",)
+
+
+def follow(cli: CommandLine, wrong: Sequence[str], words: str, right: Sequence[str], code: int = 2) -> None:
+    """`wrong` is refused with a hint that holds `words`, and `right`, which follows it, is not."""
+    left = cli.run(*wrong)
+    assert left.code == code, left
+    (hint,) = (line for line in left.err.splitlines() if line.startswith("  "))
+    assert words in hint
+    done = cli.run(*right)
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "right"),
+    [
+        (("once", "--checkpoint-ts", "max"), "leave --checkpoint-ts out", ("once",)),
+        (("replay", "--start-ts", "7"), "give that instead", ("replay", "--from-ts", "7")),
+        (("replay", "--name", "n" * 60), "at most 51 characters", ("replay", "--name", "n" * 51)),
+        (("status", "--max-lag", "1m"), "add --check", ("status",)),
+        (("forget", "--yes"), "give the name to be forgotten with --name", ("status",)),
+        (("once", "--config", "none.toml"), "Give --config the changefeed's TOML file", ("once", "--config", "c.toml")),
+        (("once", "--downstream-uri", "duckdb:///a#b.duckdb"), "percent-encode", ("once", "--downstream-uri", "duckdb:///a%23b.duckdb")),
+        (("once", *TO, "duckdb:///storage_consumer.duckdb"), "rename the file", ("once", *TO, "duckdb:///s.duckdb")),
+        (("once", "--downstream-uri", "duckdb:///tmp/a.duckdb"), "duckdb:////tmp/a.duckdb", ("once",)),
+        (("resync", "--table", "du.T"), "`inspect` lists the tables", ("once",)),
+        (("resync", "--table", "du.t", "--tables", "du.s"), "let it through", ("resync", "--table", "du.t")),
+        (("skip-ddl", "--table", "du.t", "--version", "7"), "pending: du ", ("once",)),
+        (("skip-ddl", "--table", "du.t", "--version", str(T_WIDENED)), "run once first", ("once",)),
+    ],
+)  # fmt: skip
+def test_as_the_hint_says(wrong: tuple[str, ...], words: str, right: tuple[str, ...], cli: CommandLine) -> None:
+    Path("c.toml").write_text("[sink]\n", encoding="utf-8")
+    follow(cli, wrong, words, right)
+
+
+def test_a_backfill_of_a_target_that_is_not_empty(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    follow(cli, ("backfill",), "go on with `once`", ("once",))
+    other = f"{cli.target}.other"
+    follow(
+        cli, ("backfill",), "another --name and an empty target", ("backfill", "--name", "b", "--downstream-uri", other)
+    )
+    assert duckdb_tables(other) == DEMO_TABLES
+
+
+def test_a_replica_that_began_elsewhere(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    follow(cli, ("once", "--start-ts", str(CHECKPOINT)), "leave --start-ts out to go on", ("once",))
+    other = ("--downstream-uri", f"{cli.target}.other", "--name", "another")
+    follow(cli, ("once", "--start-ts", str(CHECKPOINT)), "a new target under another --name", ("once", *other))
+
+
+def test_a_range_that_is_not_there_yet(cli: CommandLine) -> None:
+    later = ("replay", "--to-ts", str(CHECKPOINT << 1))
+    follow(cli, later, "leave --to-ts out to replay what is there", ("replay",), code=4)
+    (cli.storage / "metadata").write_text(f'{{"checkpoint-ts":{CHECKPOINT << 1}}}', encoding="utf-8")
+    assert cli.run(*later, "--downstream-uri", f"{cli.target}.2").code == 0, "once it is past --to-ts"
+
+
+def test_another_zone_or_another_upstream(cli: CommandLine, tmp_path: Path) -> None:
+    assert cli.run("once").code == 0
+    follow(cli, ("once", "--tz", "Europe/Berlin"), "give --tz UTC", ("once", "--tz", "UTC"))
+    moved = tmp_path / "moved"
+    moved.symlink_to(cli.storage)
+    elsewhere = ("once", "--upstream-uri", f"file://{moved}?protocol=canal-json")
+    left = cli.run(*elsewhere)
+    assert (left.code, "give each upstream a --name of its own" in left.err) == (5, True)
+    assert cli.run(*elsewhere, "--name", "own", "--downstream-uri", f"{cli.target}.own").code == 0
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+08:00"])
+def test_a_machine_whose_zone_has_no_name(zone: str, cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST")
+    follow(cli, ("once", "--tz", "System"), "as UTC, Europe/Berlin or +08:00", ("once", "--tz", zone))
+
+
+def test_settings_that_are_not_there(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for missing, words in (
+        ((), "Give --upstream-uri, for example"),
+        ((f"file://{cli.storage}",), "Add ?protocol=canal-json"),
+    ):
+        left = cli.raw("once", *(word for uri in missing for word in ("--upstream-uri", uri)))
+        assert (left.code, words in left.err) == (2, True)
+    assert cli.run("once").code == 0
+    monkeypatch.setenv("STORAGE_CONSUMER_WORKERS", "3")
+    left = cli.run("once")
+    assert (left.code, "unset STORAGE_CONSUMER_WORKERS" in left.err) == (2, True)
+    monkeypatch.delenv("STORAGE_CONSUMER_WORKERS")
+    assert cli.run("once").code == 0
+
+
+def test_a_folder_without_its_scheme(cli: CommandLine) -> None:
+    target = ("--downstream-uri", cli.target, "--tz", "UTC")
+    left = cli.raw("once", "--upstream-uri", f"{cli.storage}?protocol=canal-json", *target)
+    assert (left.code, "as file:///its/path" in left.err) == (2, True)
+    assert cli.raw("once", "--upstream-uri", f"file://{cli.storage}?protocol=canal-json", *target).code == 0
+
+
+def test_a_target_that_is_another_file(cli: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("no database", encoding="utf-8")
+    wrong = ("once", "--downstream-uri", f"duckdb:///{tmp_path}/a.txt")
+    follow(cli, wrong, "or a new one", ("once", "--downstream-uri", f"duckdb:///{tmp_path}/new.duckdb"))
+
+
+def test_a_second_run_on_one_file(cli: CommandLine) -> None:
+    held = Path(cli.target.removeprefix("duckdb:///") + ".staging")
+    held.mkdir()
+    descriptor = os.open(held / "lock", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        left = cli.run("once")
+        assert (left.code, "wait for it, or give this one another file" in left.err) == (4, True)
+        assert cli.run("once", "--downstream-uri", f"{cli.target}.other").code == 0
+    finally:
+        os.close(descriptor)
+    assert cli.run("once").code == 0
+
+
+def test_a_table_that_is_gone_upstream(cli: CommandLine) -> None:
+    assert cli.run("once").code == 0
+    with duckdb.connect(cli.target.removeprefix("duckdb:///")) as connection:
+        connection.execute("CREATE TABLE du.left_over (id INT)")
+    left = cli.run("resync", "--table", "du.left_over")
+    assert (left.code, "names are case-sensitive" in left.err) == (2, True)
+    assert "du.t" in cli.raw("inspect", "--upstream-uri", f"file://{cli.storage}").out
+
+
+def test_another_protocol_or_a_file_in_place_of_its_folder(cli: CommandLine) -> None:
+    csv, file = f"file://{cli.storage}?protocol=csv", f"file://{cli.storage}/metadata?protocol=canal-json"
+    follow(cli, ("once", "--upstream-uri", csv), "give protocol=canal-json in --upstream-uri", ("once",))
+    follow(cli, ("once", "--upstream-uri", file), "give the folder that `metadata` is in", ("once",))
+
+
+def test_a_secret_that_was_masked(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    upstream = ("--upstream-uri", f"file://{cli.storage}?protocol=canal-json", "--tz", "UTC")
+    left = cli.raw("once", *upstream, "--downstream-uri", "mysql://replica:***@127.0.0.1:1/")
+    assert (left.code, "or leave the flag out and set STORAGE_CONSUMER_DOWNSTREAM_URI" in left.err) == (2, True)
+    monkeypatch.setenv("STORAGE_CONSUMER_DOWNSTREAM_URI", cli.target)
+    assert cli.raw("once", *upstream).code == 0
+    assert duckdb_tables(cli.target) == DEMO_TABLES
+
+
+def test_a_port_that_another_process_has(cli: CommandLine) -> None:
+    with socket.create_server(ADDRESS):
+        follow(cli, ("once", "--enable-profiling"), "leave --enable-profiling out", ("once",))
+
+
+def test_a_table_with_no_key_before_the_checkpoint_is_written(shop: Shop) -> None:
+    shop.feed.statement("d.k", 16, Action.CREATE_TABLE, "CREATE TABLE `k` (`v` INT)", (VALUE,))
+    shop.feed.file("d.k", 16, row_line("INSERT", {"v": "7"}, commit_ts=17, table="k") + b"\r\n")
+    (shop.feed.folder / "metadata").unlink()
+    left = shop.run("once", "--checkpoint-ts", "max")
+    assert (left.code, "run again once TiCDC has written `metadata`" in left.err) == (3, True), left
+    assert shop.run("once", "--checkpoint-ts", "max", "--tables", "*.*", "--tables", "!d.k").code == 0
+    assert shop.once(20).code == 0
+
+
+def test_a_bug(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer.app, "once", Mock(side_effect=KeyError("broken")))
+    shown = {}
+    for more in ((), ("-v",)):
+        with pytest.raises(SystemExit):
+            main(["once", "--upstream-uri", f"file://{cli.storage}?protocol=canal-json", *more])
+        shown[more] = cli.capsys.readouterr().err
+    assert "Run it again with -v to see the trace" in shown[()]
+    assert "Traceback" not in shown[()]
+    assert "Traceback" in shown[("-v",)]
