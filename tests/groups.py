@@ -15,6 +15,19 @@ from functools import cache
 import pytest
 
 TEST = "test"
+_QUICK_PROPERTIES = (
+    "alike_lines",
+    "bad_lines",
+    "codec",
+    "csv_codec",
+    "expressions",
+    "fold",
+    "fold_keyless",
+    "listing",
+    "milliseconds",
+    "paths",
+)
+"""Those that `make test` tries too, with fewer examples."""
 
 
 @dataclass(frozen=True)
@@ -110,9 +123,29 @@ GROUPS = {
         ),
     ),
     "properties": Group(
-        "random histories, files and statements: ten times the examples",
+        "random histories, files and statements: those that take long, and ten times the examples of the others",
         30,
-        paths=("property",),
+        paths=(
+            "property/test_forms.py",
+            "property/test_fuzzed_files.py",
+            "property/test_history.py",
+            "property/test_hostile_names.py",
+            "property/test_merged_tables.py",
+            "property/test_moments.py",
+            "property/test_other_names.py",
+            "property/test_partition_rows.py",
+            "property/test_pipeline.py",
+            "property/test_random_ddl.py",
+            "property/test_random_ddl_duckdb.py",
+            "property/test_rules_and_policies.py",
+            "property/test_table_rules.py",
+            "property/test_unique_keys.py",
+            "property/test_values.py",
+            "property/test_verify.py",
+            "property/test_verify_ddl.py",
+            "property/test_widening.py",
+        ),
+        programs=(("pytest", *(f"tests/property/test_{name}.py" for name in _QUICK_PROPERTIES)),),
         environment={"EXAMPLES": "10"},
         tools=("mysql",),
     ),

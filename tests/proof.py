@@ -21,7 +21,9 @@ NO_TESTS = 5
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.proof", description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m tests.proof", description=__doc__.split("\n\n")[0]
+    )
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes of pytest (2)")
     parser.add_argument("--list", action="store_true", help="say what there is, and how long it takes")
@@ -52,7 +54,8 @@ def _tests(name: str, jobs: int) -> bool:
 def _programs(group: Group, flags: list[str]) -> list[bool]:
     """Whether each of the group's programs found nothing wrong."""
     commands = [[sys.executable, "-m", *program, *flags] for program in group.programs]
-    return [subprocess.run(command, check=False).returncode == 0 for command in commands]
+    environment = os.environ | group.environment
+    return [subprocess.run(command, env=environment, check=False).returncode == 0 for command in commands]
 
 
 if __name__ == "__main__":
