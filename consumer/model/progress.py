@@ -15,7 +15,7 @@ from consumer.model.files import DataFile, Folder
 from consumer.model.names import TableName
 from consumer.model.times import LOGICAL_BITS, MAX_TSO, tso_to_ms
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 1
 
 
 class State(enum.StrEnum):

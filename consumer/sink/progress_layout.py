@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+from consumer import __version__
+from consumer.errors import BadConfig
 from consumer.model.names import NAME_LIMIT
+from consumer.model.progress import FORMAT_VERSION
 
 SCHEMA = "storage_consumer"
 
@@ -116,3 +119,34 @@ def columns_in(spelled: Callable[[Kind], str]) -> dict[str, dict[str, str]]:
 def own_columns(table: str) -> str:
     """All columns but the consumer name, as a SELECT list."""
     return ", ".join(name for name in COLUMNS[table] if name != "name")
+
+
+LAYOUTS = f"SELECT DISTINCT format, written_by FROM {SCHEMA}.consumer"
+"""What `check_layout` is asked of, in the SQL of every target. These two columns are in every layout."""
+
+
+def check_layout(found: int, written_by: str) -> None:
+    """Raises BadConfig for progress that has another layout than this program's. Whoever reads or takes a target asks
+    it of all consumers in it.
+
+    A first migration would stand here. There is none, as no other layout was ever released. Once a release has a
+    layout, and a table or column of `COLUMNS` is to change: raise FORMAT_VERSION (model/progress.py), let the
+    `ensure_schema` of each target bring an older layout forward, and this function pass it for readers. On a server
+    each statement commits by itself, so such a step must do nothing where its work is done already, and raise the
+    number last.
+    """
+    if found != FORMAT_VERSION:
+        raise BadConfig(
+            f"the progress in the target has layout {found}, written by release {written_by}, and this program (release"
+            f" {__version__}) knows layout {FORMAT_VERSION}",
+            hint=f"go on with release {written_by}, or fill an empty target with this one",
+        )
+
+
+def damaged(why: str) -> BadConfig:
+    """The error of progress that no release has left so: somebody changed it by hand."""
+    return BadConfig(
+        f"the progress in the target is not as any release leaves it: {why}",
+        hint=f"put {SCHEMA} back as it was, with the tables of the same moment, from a backup of the target; or fill an"
+        " empty target",
+    )

@@ -29,8 +29,7 @@ from consumer.model.progress import (
     TableProgress,
 )
 from consumer.model.steps import Window
-from consumer.sink.progress_formats import check_format, damaged
-from consumer.sink.progress_layout import own_columns
+from consumer.sink.progress_layout import damaged, own_columns
 
 AUDIT_DAYS = 30
 """How long audit rows are kept."""
@@ -105,8 +104,7 @@ def is_replay(name: str) -> bool:
 
 
 def progress_of(select: Select) -> Progress:
-    """The progress of the consumer name that `select` reads. Raises BadConfig for a later format, and for what was
-    changed by hand."""
+    """The progress of the consumer name that `select` reads. Raises BadConfig for what was changed by hand."""
     try:
         return _progress_of(select)
     except (TypeError, ValueError) as error:
@@ -116,7 +114,6 @@ def progress_of(select: Select) -> Progress:
 def _progress_of(select: Select) -> Progress:
     (row,) = select("consumer", own_columns("consumer"))
     known = dict(zip(own_columns("consumer").split(", "), row, strict=True))
-    check_format(known["format"], known["written_by"])
     for column in ("routes", "modes", "filters"):
         _json(known[column] or "null")
     tables, folders, rows, ddls = (

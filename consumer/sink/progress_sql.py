@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from consumer import __version__
-from consumer.errors import BadConfig
 from consumer.model.bad_rows import BadRow
 from consumer.model.files import Folder
 from consumer.model.names import TableName
@@ -24,8 +23,7 @@ from consumer.model.progress import (
     TableProgress,
 )
 from consumer.model.times import tso_to_text
-from consumer.sink.progress_formats import Layout, readable
-from consumer.sink.progress_layout import COLUMNS, KEYS, own_columns
+from consumer.sink.progress_layout import COLUMNS, KEYS, LAYOUTS, check_layout, own_columns
 from consumer.sink.progress_rows import (
     AUDIT_DAYS,
     CONSUMERS,
@@ -49,15 +47,13 @@ class ProgressTables(Protocol):
 
     now: str
     """The present moment in UTC, as an SQL expression."""
-    had_local_times: bool
-    """Releases that did not record the time zone kept TIMESTAMPs in it."""
+    of_name: Collection[str]
+    """The tables whose rows belong to consumer names."""
 
     def exists(self) -> bool: ...
 
     def tells_case(self) -> bool:
         """Whether names of tables that differ in case alone are two tables."""
-
-    def layout(self) -> Layout: ...
 
     def position(self) -> tuple[str, str]:
         """The target's own name of the moment, in which all is that was committed before: its kind (gtid, binlog, tso)
@@ -78,17 +74,16 @@ class ProgressTables(Protocol):
 
 
 def load(tables: ProgressTables, name: str) -> Progress:
-    """The progress of consumer `name`; empty where there is none. Raises BadConfig for a later format."""
-    found = tables.run("SELECT format FROM storage_consumer.consumer WHERE name = ?", name) if tables.exists() else ()
-    if not found:
+    """The progress of consumer `name`; empty where there is none. Raises BadConfig for another layout."""
+    if not tables.exists():
         return Progress()
-    older = tables.layout() if found[0][0] < FORMAT_VERSION else None
-
-    def select(table: str, columns: str) -> Rows:
-        there = columns if older is None else readable(older, table, columns)
-        return () if there is None else tables.run(f"SELECT {there} FROM storage_consumer.{table} WHERE name = ?", name)
-
-    return progress_of(select)
+    for found in tables.run(LAYOUTS):
+        check_layout(*found)
+    if not tables.run("SELECT 1 FROM storage_consumer.consumer WHERE name = ?", name):
+        return Progress()
+    return progress_of(
+        lambda table, columns: tables.run(f"SELECT {columns} FROM storage_consumer.{table} WHERE name = ?", name)
+    )
 
 
 def consumers(tables: ProgressTables) -> dict[str, int]:
@@ -101,7 +96,7 @@ def of_others(tables: ProgressTables, name: str) -> OwnedTables:
     rows = tables.run(OF_OTHERS, name) if tables.exists() else ()
     if not rows:
         return OwnedTables({}, case=False)
-    columns = readable(tables.layout(), "consumer", "name, routes, start_ts, starts")
+    columns = "name, routes, start_ts, starts"
     consumers = {
         str(other): Progress(routes=str(routes), start_ts=int(start_ts), starts=starts_in(starts))
         for other, routes, start_ts, starts in tables.run(f"SELECT {columns} FROM storage_consumer.consumer")
@@ -111,7 +106,7 @@ def of_others(tables: ProgressTables, name: str) -> OwnedTables:
 
 def forget(tables: ProgressTables, name: str) -> None:
     """Remove every row of consumer `name`."""
-    for table in sorted(table for table, column in tables.layout() if column == "name"):
+    for table in tables.of_name:
         tables.run(f"DELETE FROM storage_consumer.{table} WHERE name = ?", name)
 
 
@@ -126,20 +121,10 @@ def register(tables: ProgressTables, name: str, upstream: str, time_zone: str) -
             *(name, FORMAT_VERSION, upstream, __version__, time_zone),
         )
         return
-    recorded = found[0][1]
     check_upstream(name, found[0][0], upstream)
-    if tables.had_local_times and not recorded and time_zone != "UTC":
-        raise BadConfig(
-            f"the replica of name {name!r} has TIMESTAMPs in the changefeed's local time, written by an older release;"
-            " this one writes them in UTC",
-            hint="fill a new file",
-        )
-    check_time_zone(name, recorded or time_zone, time_zone)
+    check_time_zone(name, found[0][1], time_zone)
     _leave(tables, name)  # whoever has the target may write to it
-    tables.run(
-        "UPDATE storage_consumer.consumer SET written_by = ?, time_zone = ? WHERE name = ?",
-        *(__version__, time_zone, name),
-    )
+    tables.run("UPDATE storage_consumer.consumer SET written_by = ? WHERE name = ?", __version__, name)
 
 
 def store(

@@ -18,8 +18,7 @@ from consumer.model.names import TableName
 from consumer.sink.columnar.lock import NOT_ALLOWED
 from consumer.sink.columnar.table import quote
 from consumer.sink.duckdb.progress.schema import TABLES
-from consumer.sink.progress_formats import damaged
-from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_layout import SCHEMA, damaged
 
 _NO_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
 _NOT_ALLOWED = tuple(os.strerror(number) for number in NOT_ALLOWED)

@@ -24,7 +24,7 @@ from consumer.sink.columnar.table import ReplicaTable, quote
 from consumer.sink.completed import completed
 from consumer.sink.duckdb.connection import Database, catalog, lacks_memory, qualified
 from consumer.sink.duckdb.progress.lease import TURN, check_epoch, raise_epoch
-from consumer.sink.duckdb.progress.migrate import ensure_schema
+from consumer.sink.duckdb.progress.schema import ensure_schema
 from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_applied_ts
 from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish

@@ -19,7 +19,7 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.completed import completed
 from consumer.sink.mysql.progress.epochs import LOADS, TURN, check_proofs, raise_epoch, raise_lane
 from consumer.sink.mysql.progress.lease import LeaseLock
-from consumer.sink.mysql.progress.migrate import ensure_schema
+from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.progress.store import ServerTables, store
 from consumer.sink.mysql.server.connection import FlavorName, greeted
 from consumer.sink.mysql.server.driver import Driver

@@ -131,13 +131,6 @@ def test_another_upstream_is_refused(fresh_mariadb: MariaDb) -> None:
     sink.close()
 
 
-def test_a_later_format_is_refused(fresh_mariadb: MariaDb) -> None:
-    acquired(fresh_mariadb).close()
-    fresh_mariadb.execute("UPDATE storage_consumer.consumer SET format = 99")
-    with pytest.raises(BadConfig, match="format 99"):
-        MySqlSink(settings(fresh_mariadb)).progress()
-
-
 def test_no_progress_yet_is_empty_and_writes_nothing(fresh_mariadb: MariaDb) -> None:
     assert MySqlSink(settings(fresh_mariadb)).progress() == Progress()
     assert ("storage_consumer",) not in fresh_mariadb.execute("SHOW DATABASES")

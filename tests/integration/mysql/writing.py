@@ -13,7 +13,7 @@ from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.progress import FORMAT_VERSION
 from consumer.sink.mysql.progress.epochs import DRIVER, LOADS, TIDB_SLOTS
-from consumer.sink.mysql.progress.migrate import ensure_schema
+from consumer.sink.mysql.progress.schema import ensure_schema
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.server.connection import connect
 from consumer.sink.mysql.settings import MySqlSettings, MySqlTarget

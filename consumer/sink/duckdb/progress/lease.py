@@ -6,8 +6,7 @@ from __future__ import annotations
 import duckdb
 
 from consumer.errors import LeaseHeld
-from consumer.sink.progress_formats import damaged
-from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_layout import SCHEMA, damaged
 from consumer.sink.progress_rows import holder_text
 
 TURN = "SELECT concat_ws(' ', epoch, holder, since) FROM {}.storage_consumer.lease"

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 import duckdb
 
-from consumer.sink.progress_formats import Layout
-from consumer.sink.progress_layout import SCHEMA, columns_in
+from consumer.sink.progress_layout import LAYOUTS, SCHEMA, check_layout, columns_in
 
 _TYPES = {"flag": "INTEGER", "number": "BIGINT", "tso": "UBIGINT", "time": "TIMESTAMP"}
 TABLES: Mapping[str, Mapping[str, str]] = {
@@ -24,7 +23,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 }
 
 _REPLICA = """
-CREATE OR REPLACE VIEW storage_consumer.replica AS
+CREATE VIEW storage_consumer.replica AS
 SELECT k.name AS consumer, k.database_name || '.' || k.table_name AS "table",
   coalesce(p.applied_ts, c.applied_ts) AS applied_ts,
   make_timestamp(CAST((coalesce(p.applied_ts, c.applied_ts) // 262144) * 1000 AS BIGINT)) AS applied_time,
@@ -36,20 +35,18 @@ LEFT JOIN storage_consumer.table_progress p
 """
 
 
-def create_missing(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create what is missing. The caller owns the transaction."""
+def ensure_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the progress schema. The caller owns the transaction. Raises BadConfig for another layout (see
+    `check_layout`)."""
+    if exists(connection):
+        for found in connection.execute(LAYOUTS).fetchall():
+            check_layout(*found)
+        return
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     for table, columns in TABLES.items():
         body = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         connection.execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.{table} ({body})")
-    connection.execute(
-        f"INSERT INTO {SCHEMA}.lease SELECT 0, '', now() AT TIME ZONE 'UTC' "
-        f"WHERE NOT EXISTS (SELECT 1 FROM {SCHEMA}.lease)"
-    )
-
-
-def create_view(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the public view, or replace it by this release's. The caller owns the transaction."""
+    connection.execute(f"INSERT INTO {SCHEMA}.lease SELECT 0, '', now() AT TIME ZONE 'UTC'")
     connection.execute(_REPLICA)
 
 
@@ -62,13 +59,3 @@ def exists(connection: duckdb.DuckDBPyConnection) -> bool:
             (SCHEMA,),
         ).fetchall()
     )
-
-
-def layout(connection: duckdb.DuckDBPyConnection) -> Layout:
-    """The (table, column) pairs that the schema has now."""
-    found = connection.execute(
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = current_database() "
-        "AND schema_name = ?",
-        (SCHEMA,),
-    ).fetchall()
-    return {(str(table), str(column)) for table, column in found}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import duckdb
 
 from consumer.model.names import TableName
 from consumer.model.progress import DdlId, DdlState
 from consumer.sink.duckdb.progress import schema
-from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_layout import KEYS
 from consumer.sink.progress_rows import Rows
 from consumer.sink.progress_sql import Row
@@ -20,7 +19,7 @@ class FileTables:
     """progress_sql.ProgressTables on a connection; None: there is no file yet. Rows travel as JSON, many at a time."""
 
     now = "(now() AT TIME ZONE 'UTC')"
-    had_local_times = True
+    of_name: Collection[str] = tuple(table for table, columns in schema.TABLES.items() if "name" in columns)
 
     def __init__(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._connection = connection
@@ -30,10 +29,6 @@ class FileTables:
 
     def tells_case(self) -> bool:
         return False
-
-    def layout(self) -> Layout:
-        assert self._connection is not None
-        return schema.layout(self._connection)
 
     def position(self) -> tuple[str, str]:
         return "", ""

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 import pymysql
 
 from consumer.model.names import same_name
-from consumer.model.times import MAX_TSO
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, NO_TABLE
-from consumer.sink.progress_formats import Layout
-from consumer.sink.progress_layout import KEYS, SCHEMA, Kind, columns_in
+from consumer.sink.progress_layout import KEYS, LAYOUTS, SCHEMA, Kind, check_layout, columns_in
 
 _RESERVED = frozenset({SCHEMA, "mysql", "information_schema", "performance_schema", "sys"})
 _NO_DATABASE = 1049
@@ -40,12 +38,7 @@ _NAME = {"name": _SHARED["known_table"]["name"]}
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     **_SHARED,
     # Paths are longer than an index takes: `id` is the SHA-256 of what stands beside it.
-    "folder_progress": {
-        **_NAME,
-        "id": "CHAR(64) NOT NULL",
-        **_SHARED["folder_progress"],
-        "last_ts": f"BIGINT UNSIGNED NOT NULL DEFAULT {MAX_TSO}",
-    },
+    "folder_progress": {**_NAME, "id": "CHAR(64) NOT NULL", **_SHARED["folder_progress"]},
     "lease": {
         **_NAME,
         "slot": "INT NOT NULL",
@@ -94,16 +87,18 @@ LEFT JOIN storage_consumer.table_progress p
 dropped or excluded."""
 
 
-def create_missing(cursor: pymysql.cursors.Cursor) -> None:
-    """Create the database and those tables that are missing. pymysql's errors pass through."""
+def ensure_schema(cursor: pymysql.cursors.Cursor) -> None:
+    """Create the database and those tables that are missing: each statement commits by itself, so a start that was cut
+    short is made whole. Raises BadConfig for another layout (see `check_layout`); pymysql's errors pass through."""
+    if exists(cursor):
+        cursor.execute(LAYOUTS)
+        for found in cursor.fetchall():
+            check_layout(*found)
+        return
     cursor.execute(f"CREATE DATABASE IF NOT EXISTS {SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
     for table, columns in COLUMNS.items():
         body = ", ".join(f"{name} {definition}" for name, definition in columns.items())
         cursor.execute(f"CREATE TABLE IF NOT EXISTS {SCHEMA}.{table} ({body}, {_KEYS[table]}) {_OPTIONS}")
-
-
-def create_view(cursor: pymysql.cursors.Cursor) -> None:
-    """Create the public view, or replace it by this release's. pymysql's errors pass through."""
     cursor.execute(_REPLICA)
 
 
@@ -117,12 +112,6 @@ def exists(cursor: pymysql.cursors.Cursor) -> bool:
         if error.args[0] != BROKEN_VIEW:  # whoever reads the tables is told which one is not there
             raise
     return True
-
-
-def layout(cursor: pymysql.cursors.Cursor) -> Layout:
-    """The (table, column) pairs that the schema has now."""
-    cursor.execute("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s", (SCHEMA,))
-    return {(str(table), str(column)) for table, column in cursor.fetchall()}
 
 
 def is_reserved(database: str) -> bool:

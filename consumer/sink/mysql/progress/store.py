@@ -14,7 +14,6 @@ from consumer.sink.mysql.progress import schema
 from consumer.sink.mysql.progress.epochs import forget_proofs
 from consumer.sink.mysql.progress.position import position
 from consumer.sink.mysql.tables.describe import Spelling
-from consumer.sink.progress_formats import Layout
 from consumer.sink.progress_layout import KEYS
 from consumer.sink.progress_rows import Rows
 from consumer.sink.progress_sql import Row, sha256
@@ -27,7 +26,7 @@ class ServerTables:
     its statement."""
 
     now = "UTC_TIMESTAMP(3)"
-    had_local_times = False
+    of_name: Collection[str] = tuple(table for table, columns in schema.COLUMNS.items() if "name" in columns)
 
     def __init__(self, cursor: pymysql.cursors.Cursor) -> None:
         self._cursor = cursor
@@ -37,9 +36,6 @@ class ServerTables:
 
     def tells_case(self) -> bool:
         return Spelling(self._cursor).case
-
-    def layout(self) -> Layout:
-        return schema.layout(self._cursor)
 
     def position(self) -> tuple[str, str]:
         return position(self._cursor)

@@ -18,8 +18,7 @@ from consumer.errors import (
     TargetBusy,
     TargetUnavailable,
 )
-from consumer.sink.progress_formats import damaged
-from consumer.sink.progress_layout import SCHEMA
+from consumer.sink.progress_layout import SCHEMA, damaged
 
 Doing = Literal["start", "rows", "ddl"]
 """What was done when the error came: connecting and preparing, writing rows or progress, or executing an upstream

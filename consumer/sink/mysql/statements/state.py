@@ -19,7 +19,7 @@ from consumer.model.names import TableName, qualified, quote
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import BROKEN_VIEW, MISSING, errno
-from consumer.sink.progress_formats import damaged
+from consumer.sink.progress_layout import damaged
 
 _COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
 _NOT_A_BASE_TABLE, _NO_PRIVILEGE = 1347, 1044

@@ -84,15 +84,6 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
         DuckDbSink(DuckDbSettings(str(path), "c")).acquire("file:///upstream")
 
 
-def test_progress_of_a_later_release(replica: Replica) -> None:
-    replica.sink.record(ProgressChange(applied_ts=1))
-    replica.sink.close()
-    with duckdb.connect(str(replica.path)) as file:
-        file.execute("UPDATE storage_consumer.consumer SET format = 99")
-    with pytest.raises(BadConfig, match="format 99"):
-        replica.sink.acquire("file:///upstream")
-
-
 def test_published_files_are_removed(replica: Replica) -> None:
     replica.put((ID,), [("1",)])
     assert staged(replica.path.parent) == []
