@@ -87,7 +87,7 @@ GROUPS = {
     "corpus": Group(
         "the recorded changefeeds through Spark on every target, whole and step by step, and in every table mode",
         8,
-        paths=("e2e/test_forms.py",),
+        paths=("e2e/test_compare_duckdb.py", "e2e/test_forms.py"),
         programs=(("tests.e2e.corpus_report",),),
         tools=("mysql",),
     ),
@@ -106,11 +106,77 @@ GROUPS = {
     ),
     "quarantine": Group(
         "bad rows that are quarantined, in every place, through every statement, by every protocol",
-        5,
+        6,
         paths=(
+            "e2e/test_quarantine.py",
             "e2e/test_quarantine_moves.py",
             "e2e/test_quarantine_refused.py",
             "e2e/test_quarantine_retry.py",
+        ),
+    ),
+    "shaping": Group(
+        "columns, filters, masks, merged tables and table modes: exact situations, kills at any moment",
+        8,
+        paths=(
+            "e2e/test_columns.py",
+            "e2e/test_event_filters.py",
+            "e2e/test_forms_at_every_statement.py",
+            "e2e/test_forms_by_hand.py",
+            "e2e/test_history.py",
+            "e2e/test_kept_columns.py",
+            "e2e/test_masks.py",
+            "e2e/test_merged_routes.py",
+            "e2e/test_row_filters.py",
+        ),
+    ),
+    "statements": Group(
+        "policies, foreign and refused statements, names that move, are exchanged or left out",
+        5,
+        paths=(
+            "e2e/test_ddl_policy.py",
+            "e2e/test_dropped_under_another_name.py",
+            "e2e/test_foreign_statements.py",
+            "e2e/test_left_out_renames.py",
+            "e2e/test_narrowed_rules.py",
+            "e2e/test_statement_text.py",
+            "e2e/test_swapped_names.py",
+        ),
+    ),
+    "moments": Group(
+        "tables that begin at a moment, older ones, replays, retention, a copy for readers",
+        5,
+        paths=(
+            "e2e/test_older_tables.py",
+            "e2e/test_reading_copy.py",
+            "e2e/test_replay.py",
+            "e2e/test_retention.py",
+            "e2e/test_starts.py",
+            "e2e/test_starts_lose_nothing.py",
+            "e2e/test_starts_on_targets.py",
+        ),
+    ),
+    "tables": Group(
+        "what tables of a target can be like: types, labels, keys, computed columns, defaults of servers, hands",
+        5,
+        paths=(
+            "e2e/test_computed_columns.py",
+            "e2e/test_computed_keys.py",
+            "e2e/test_labels_in_rows.py",
+            "e2e/test_narrow_types.py",
+            "e2e/test_nulls_in_the_target.py",
+            "e2e/test_other_labels.py",
+            "e2e/test_progress_by_hand.py",
+            "e2e/test_server_defaults.py",
+        ),
+    ),
+    "hints": Group(
+        "what hints say, done as it is printed",
+        3,
+        paths=(
+            "e2e/test_hints.py",
+            "e2e/test_hints_of_csv.py",
+            "e2e/test_hints_of_rows.py",
+            "e2e/test_hints_of_servers.py",
         ),
     ),
     "readers": Group(
@@ -119,6 +185,7 @@ GROUPS = {
         paths=(
             "e2e/test_consistency.py",
             "e2e/test_consistency_parts.py",
+            "e2e/test_together_at_once.py",
             "e2e/test_syncpoints.py",
         ),
     ),
@@ -160,6 +227,7 @@ GROUPS = {
         15,
         paths=(
             "simulate/test_simulate.py::test_a_mend_undone_is_seen",
+            "simulate/test_simulate.py::test_it_is_the_same_in_processes_side_by_side",
             "simulate/test_simulate.py::test_more_histories_end_in_the_state_of_upstream",
             "simulate/test_simulate.py::test_histories_of_rows_that_are_seen_together",
         ),
