@@ -4,7 +4,7 @@ compare. `Sink` is one target's five together.
 Each call returns what it has recorded. The caller must not assume that anything else is recorded. Each Protocol's
 comments are its guarantees. tests/contract checks every implementation (docs/add-a-target.md shows how).
 
-Arrow tables of changes ("change tables", see consumer.codec.batches) have the columns
+Arrow tables of changes ("change tables", see consumer.codec.change_table) have the columns
 ``ts int64, put bool, series int32, rank int64`` and then ``c0 .. cN``, one per LoadTarget.columns.
 """
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from consumer.codec import protocol_of, protocol_of_file
 from consumer.codec.protocol import Sniffed
-from consumer.codec.registry import protocol_of, protocol_of_file
 from consumer.model.files import DataFile, SchemaFile
 from consumer.model.inspection import Detected
 from consumer.plan.catalog import Catalog

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.config.clocks import clock_of, resolved_zone
 from consumer.config.settings import Settings
 from consumer.errors import BadConfig, CheckpointMissing, Interrupted, NeedsPerson, ProgressMoved

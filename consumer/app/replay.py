@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from consumer.app.parts import READS_CHECKPOINT, checkpoint_of, manager_of, one_round, open_parts
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.config.rules import StartRules
 from consumer.config.settings import Settings
 from consumer.config.values import consumer_name

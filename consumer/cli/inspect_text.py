@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from consumer.cli.run_text import masked_note
 from consumer.cli.text import out, print_table, time_text
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.model.inspection import Detected, InspectedTable, InspectResult
 from consumer.model.texts import count_text, size_text
 

@@ -1,1 +1,20 @@
-"""Bytes of data files -> change tables. Runs on executors."""
+"""What TiCDC writes -> change tables (see `change_table`), by the protocol of its files. These are the protocols."""
+
+from __future__ import annotations
+
+from consumer.codec.canal_json.protocol import CANAL_JSON
+from consumer.codec.csv.protocol import CSV
+from consumer.codec.protocol import RowProtocol
+from consumer.model.load import Dialect
+
+PROTOCOLS = {protocol.name: protocol for protocol in (CANAL_JSON, CSV)}
+"""By name."""
+
+
+def protocol_of(dialect: Dialect) -> RowProtocol:
+    return PROTOCOLS[dialect.protocol]
+
+
+def protocol_of_file(path: str) -> RowProtocol | None:
+    """By the extension of its name."""
+    return next((found for found in PROTOCOLS.values() if path.endswith(f".{found.extension}")), None)

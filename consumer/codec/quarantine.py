@@ -11,10 +11,9 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.batches import Flags, Origin
+from consumer.codec.change_table import Flags, Origin
 from consumer.codec.lines import Block
-from consumer.codec.rows import BlockRows, RowFile
-from consumer.codec.windows import windowed
+from consumer.codec.rows import BlockRows, RowFile, windowed
 from consumer.errors import RowsVary, TableError
 from consumer.model.bad_rows import BadRow, Quarantine, too_many
 from consumer.model.load import FileSlice, FileStat

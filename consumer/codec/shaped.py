@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.batches import PUT, Flags, Origin
+from consumer.codec.change_table import PUT, Flags, Origin
 from consumer.codec.rows import BlockRows
 from consumer.fold.late_deletes import without_late_deletes
 from consumer.model.load import LoadTarget

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META
+from consumer.codec.change_table import META
 from consumer.model.columns import Family
 from consumer.model.load import FileStat, LoadTarget
 

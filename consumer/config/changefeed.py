@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from consumer.codec.registry import PROTOCOLS
+from consumer.codec import PROTOCOLS
 from consumer.config.changefeed_keys import (
     CHANGEFEED_KEYS,
     CLOUD_STORAGE_KEYS,

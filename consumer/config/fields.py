@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
 
+from consumer.codec import PROTOCOLS
 from consumer.codec.protocol import Option, RowProtocol
-from consumer.codec.registry import PROTOCOLS
 from consumer.config import values
 
 

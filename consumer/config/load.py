@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from pydantic import ValidationError
 
-from consumer.codec.registry import PROTOCOLS
+from consumer.codec import PROTOCOLS
 from consumer.config.changefeed import FileValues, read_changefeed
 from consumer.config.fields import UNPROVEN
 from consumer.config.secrets import resolved, resolved_pairs

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, PrivateAttr
 
+from consumer.codec import PROTOCOLS
 from consumer.codec.protocol import Undecided
-from consumer.codec.registry import PROTOCOLS
 from consumer.config import moments, values
 from consumer.config.fields import ProtocolSettings, field_of, setting, unproven_keys
 from consumer.config.filters import DdlRules, EventFilterRule, RowRule, shaping_of, without_ignored

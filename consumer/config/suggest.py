@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from consumer.codec.registry import PROTOCOLS, protocol_of
+from consumer.codec import PROTOCOLS, protocol_of
 from consumer.model.inspection import Detected
 
 _NO_SETTING = ("date-separator", "enable-partition-separator")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from consumer.codec.registry import PROTOCOLS
+from consumer.codec import PROTOCOLS
 from consumer.config.sentences import one_of
 from consumer.config.table_filter import TableFilter
 from consumer.config.uri import Uri

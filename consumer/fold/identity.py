@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Ints
+from consumer.codec.change_table import Ints
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Ints
+from consumer.codec.change_table import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import key_codes, last_of, row_codes, row_hash
 from consumer.model.hints import FROM_A_NEW_PREFIX
@@ -25,9 +25,9 @@ def fold_keyed(
 
     The greatest ts of a key wins. Of the rows of that ts, each series has a winner: the greatest rank, a put before a
     delete of the same rank. With `final` one row a key is left: a winner that is a put before one that is a delete.
-    Without, all the series' winners are left, and their last old keys of UPDATEs (see consumer.codec.batches), so that
-    folds can be folded again, in any grouping and order.
-    Rows keep their order. At most one transaction's put of a key has one commit-ts, so rows that tie are the same row.
+    Without, all the series' winners are left, and their last old keys of UPDATEs (see `codec.change_table`): folds can
+    be folded again, in any grouping and order. Rows keep their order. At most one transaction's put of a key has one
+    commit-ts, so rows that tie are the same row.
     `parts` says, by the number of a series, which part of the table it writes; without it each writes one of its own.
     `commit_ts` is the setting that gives rows their commit-ts (`RowProtocol.commit_ts`).
 

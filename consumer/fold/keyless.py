@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from consumer.codec.batches import Ints
+from consumer.codec.change_table import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal, last_of, row_codes
 from consumer.fold.keyed import COMMIT_TS

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META, RANK, SERIES, UPDATE
+from consumer.codec.change_table import META, RANK, SERIES, UPDATE
 from consumer.fold.identity import key_codes
 from consumer.model.load import POSITION_BITS
 

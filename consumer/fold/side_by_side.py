@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consumer.codec.batches import Ints
+from consumer.codec.change_table import Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import first_of_equal
 from consumer.model.hints import WITH_A_COPY

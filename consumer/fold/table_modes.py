@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints, change_schema
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
+from consumer.codec.change_table import Flags, Ints, change_schema
 from consumer.fold.identity import first_of_equal, key_codes, last_of, row_codes
 from consumer.fold.keyed import fold_keyed
 from consumer.fold.keyless import FileChanges, fold_keyless

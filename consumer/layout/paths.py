@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
-from consumer.codec.registry import PROTOCOLS
+from consumer.codec import PROTOCOLS
 from consumer.model.files import Folder
 
 INDEX_WIDTH = 20

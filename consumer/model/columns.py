@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 class Family(enum.StrEnum):
-    """How a type's values travel; one module of `consumer.types` knows each."""
+    """How a type's values travel."""
 
     INTEGER = "integer"
     DECIMAL = "decimal"

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.batches import are_puts
-from consumer.codec.decoder import decoded, decoder_for
-from consumer.codec.packs import packs
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
+from consumer.codec.change_table import are_puts
+from consumer.codec.decoder import decoded, decoder_for, packs
 from consumer.fold.identity import identities
 from consumer.model.load import FileSlice, LoadTask
 from consumer.ports import RangeReader, Stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.errors import CannotBeExact
 from consumer.model.events import Note, NoteKind
 from consumer.model.load import Dialect, LoadOutcome

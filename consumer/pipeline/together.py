@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.errors import BadConfig, LoadFailed
 from consumer.model.files import Bounds, DataFile, Listing
 from consumer.model.load import LoadOutcome

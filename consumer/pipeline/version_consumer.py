@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.ddl.changes import Shape
 from consumer.ddl.declared import Definition
 from consumer.errors import CannotBeExact, SchemaDrift

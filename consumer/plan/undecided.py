@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
+from consumer.codec import protocol_of_file
 from consumer.codec.protocol import Undecided
-from consumer.codec.registry import protocol_of_file
 from consumer.errors import BadConfig
 from consumer.model.columns import Column
 from consumer.model.files import DataFile

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from consumer.codec.batches import Flags
+from consumer.codec.change_table import Flags, arrow_type
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.names import same_name
@@ -20,7 +20,6 @@ from consumer.shaping.collations import like
 from consumer.shaping.compare import collation_of, comparable, compared, nothing, null_safe, truth
 from consumer.shaping.expressions import columns_of, parsed
 from consumer.shaping.operands import TEXT_TYPE, Cells, Kind, Operand, Read, Values, column_operand
-from consumer.types.registry import arrow_type
 
 _COMPARISONS: dict[type[exp.Expr], Callable[[Values, Values], Values]] = {
     exp.EQ: pc.equal,

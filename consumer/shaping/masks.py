@@ -11,12 +11,11 @@ from decimal import Decimal, InvalidOperation
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META
+from consumer.codec.change_table import META, arrow_type
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.rules import Mask, MaskKind, Shaping
-from consumer.types.registry import arrow_type
 
 HEX_DIGITS, HASH_BYTES = 64, 32
 _LENGTHS = {"TINYTEXT": 255, "TEXT": 65_535, "TINYBLOB": 255, "BLOB": 65_535}

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.codec.values import to_utc
 from consumer.model.columns import Column, Family
 from consumer.model.times import Clock
-from consumer.types.times import to_utc
 
 Values = Any
 """A pyarrow.Array, or a pyarrow.Scalar for the same value in every row."""

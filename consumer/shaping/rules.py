@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadTarget

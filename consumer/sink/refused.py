@@ -7,8 +7,8 @@ from itertools import islice
 
 import pyarrow as pa
 
-from consumer.codec.batches import are_puts
-from consumer.codec.refused import Values, every_refused, first_refused
+from consumer.codec.change_table import are_puts
+from consumer.codec.rows import Values, every_refused, first_refused
 from consumer.errors import RowRefused, TableError
 from consumer.fold.identity import identities
 from consumer.model.load import LoadTarget

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.batches import META, Ints, change_schema
+from consumer.codec.change_table import META, Ints, change_schema
 from consumer.fold.identity import key_codes
 from consumer.fold.table_modes import added, next_changes, times, versions
 from consumer.model.check import CheckTask, Modes

@@ -10,7 +10,7 @@ from itertools import chain
 
 import pyarrow as pa
 
-from consumer.codec.batches import META, change_schema
+from consumer.codec.change_table import META, change_schema
 from consumer.codec.shaped import fitting
 from consumer.errors import ConsumerError
 from consumer.fold.table_modes import folded, net_rows

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints
+from consumer.codec.change_table import Flags, Ints
 from consumer.errors import CannotBeExact
 from consumer.fold.identity import key_codes, row_codes
 from consumer.model.check import CheckTask, Counted, Difference

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from consumer.codec.batches import change_schema
+from consumer.codec.change_table import change_schema
 from consumer.codec.decoder import decoded, decoder_for, in_whole_files
 from consumer.codec.unproven import with_unproven
 from consumer.fold.late_deletes import files_of, without_late_deletes

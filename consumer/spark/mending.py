@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META, Flags, Ints, change_schema
+from consumer.codec.change_table import META, Flags, Ints, change_schema
 from consumer.model.check import CheckTask
 
 DELETE, UPDATE, INSERT, ANEW = range(1, 5)

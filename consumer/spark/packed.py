@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from consumer.codec.rows import refuse_late
 from consumer.codec.shaped import fitting
 from consumer.codec.unproven import with_unproven
-from consumer.codec.windows import refuse_late
 from consumer.fold.table_modes import formed, net_rows
 from consumer.model.load import LoadTarget, LoadTask, Receipt
 from consumer.ports import RangeReader

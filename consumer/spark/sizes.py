@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.model.load import FileSlice, LoadTask
 
 Group: TypeAlias = Sequence[FileSlice]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.windows import refuse_late
+from consumer.codec.rows import refuse_late
 from consumer.errors import ConsumerError, LoadFailed
 from consumer.fold.keyed import split_by_bucket
 from consumer.fold.table_modes import fold, formed

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.errors import (
     CheckpointMissing,
     ConsumerError,

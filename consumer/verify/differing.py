@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import META, change_schema
+from consumer.codec.change_table import META, change_schema
 from consumer.model.check import CheckTask
 from consumer.model.load import LoadTarget
 from consumer.spark.mending import ANEW, DELETE, INSERT, PUTS

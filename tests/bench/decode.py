@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.codec.decoder import decoded
 from consumer.model.load import Dialect, FileSlice, FileStat, LoadTarget, LoadTask
 from consumer.model.names import TableName

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat
-from consumer.codec.decoder import SliceDecoder
-from consumer.codec.packs import decode_pack
-from consumer.codec.registry import PROTOCOLS, protocol_of_file
+from consumer.codec import PROTOCOLS, protocol_of_file
+from consumer.codec.csv.options import CsvFormat
+from consumer.codec.decoder import SliceDecoder, decode_pack
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Folder

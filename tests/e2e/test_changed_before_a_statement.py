@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from consumer import app
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column

@@ -123,7 +123,7 @@ CASES = {
         series=True,
         anew=CSV,
     ),
-    "codec/csv/layouts.py:csv_layouts": Case(
+    "codec/csv/protocol.py:csv_layouts": Case(
         "set output-old-value=true", (csv_row("I,@10,1"),), later=csv_row("I,@30,false,7"), said=CSV, anew=OLD
     ),
     "codec/csv/errors.py:inexact": Case(
@@ -142,7 +142,7 @@ CASES = {
         said=CSV,
         anew=CSV | {"csv_output_field_header": True},
     ),
-    "codec/csv/values.py:_cast": Case(
+    "codec/csv/changes.py:_cast": Case(
         "replace the value upstream",
         (csv_row('I,@10,1,"\xff"'),),
         "CREATE TABLE `t` (`id` INT PRIMARY KEY,`v` VARCHAR(9))",

@@ -287,7 +287,7 @@ CASES = {
         json_row(10, {"id": "1", "at": None}),
         *("MODIFY COLUMN `at` timestamp NULL", "at", None),
     ),
-    "types/labels.py:_each_distinct": Case(
+    "codec/values.py:_each_distinct": Case(
         "id INT PRIMARY KEY, e ENUM('x')",
         (ID, Column("e", "ENUM")),
         b'"I","t","d",10,1,"y"\r\n',

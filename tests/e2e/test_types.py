@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from consumer import app
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from tests.servers import MariaDb

@@ -9,7 +9,7 @@ import pytest
 
 from consumer import app
 from consumer.app import parts
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.errors import CannotBeExact, TableMissing
 from consumer.model.check import Repairing, VerifyResult
 from tests.support.crashes import Crash, CrashingLoader, CrashingSink, Fuse

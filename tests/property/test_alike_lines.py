@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.codec.canal_json import alike, forms
+from consumer.codec.canal_json import alike, template
 from consumer.codec.canal_json.alike import AlikeLines
 from consumer.codec.canal_json.rows import CanalRows, RowParser
 from consumer.model.columns import Column
@@ -21,12 +21,12 @@ from tests.support.canal_json import row_line, target_of
 PLAIN = st.text(st.characters(min_codepoint=32, exclude_characters='"\\', exclude_categories=["Cs"]), max_size=5)
 
 
-@pytest.fixture(autouse=True, scope="module", params=[2, forms.MANY], ids=["at once", "one by one"])
+@pytest.fixture(autouse=True, scope="module", params=[2, template.MANY], ids=["at once", "one by one"])
 def _few_lines_are_enough(request: pytest.FixtureRequest) -> Iterator[None]:
     """And few texts are many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(alike, "LEAST_LINES", 1)
-        patch.setattr(forms, "MANY", request.param)
+        patch.setattr(template, "MANY", request.param)
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.codec.decoder import SliceDecoder
 from consumer.model.bad_rows import Quarantine
 from consumer.model.columns import Column

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.codec.batches import change_schema
+from consumer.codec.change_table import change_schema
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import ConsumerError
 from consumer.model.columns import Column

@@ -14,9 +14,9 @@ import pyarrow as pa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from consumer.codec.batches import change_schema
+from consumer.codec.change_table import change_schema
 from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import CsvFormat, RowForm, fault_of, splittable
+from consumer.codec.csv.options import CsvFormat, RowForm, fault_of, splittable
 from consumer.codec.decoder import SliceDecoder
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, FileSlice, LoadTarget

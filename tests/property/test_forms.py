@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.codec.batches import change_schema
+from consumer.codec.change_table import change_schema
 from consumer.fold.table_modes import fold, formed
 from consumer.model.load import Dialect, Forming, LoadTarget, LoadTask
 from consumer.model.steps import Window

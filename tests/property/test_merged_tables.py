@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer import app
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from tests.servers import MariaDb

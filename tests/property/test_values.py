@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from consumer import app
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.config.load import load
 from consumer.model.actions import Action
 from consumer.model.columns import Family

@@ -18,8 +18,8 @@ from unittest.mock import patch
 import pyarrow as pa
 
 import consumer.app.parts
+import consumer.codec.decoder
 import consumer.codec.lines
-import consumer.codec.packs
 import consumer.storage.reader
 import consumer.storage.remote
 from consumer import app
@@ -239,7 +239,7 @@ def _installed(world: World) -> Iterator[None]:
         patch.object(consumer.storage.reader, "cache_schemas", lambda _, parsed: schemas.update(parsed)),
         patch.object(FsspecReader, "_concurrently", lambda self, call, items: list(map(call, items))),
         patch.object(FsspecReader, "elsewhere", lambda self: ""),  # the played bucket is all there is
-        patch.object(consumer.codec.packs, "ThreadPoolExecutor", _AtOnce),
+        patch.object(consumer.codec.decoder, "ThreadPoolExecutor", _AtOnce),
         patch.object(consumer.codec.lines, "_READER", _AtOnce()),
     ):
         yield

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from tests.support.csv_rows import header, record
 from tests.support.upstream import DATABASE, Change, Row
 

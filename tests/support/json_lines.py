@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from consumer.codec.batches import META, change_schema
+from consumer.codec.change_table import META, change_schema
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget
 from consumer.model.names import TableName

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from consumer import app
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.config.load import load
 from consumer.config.settings import Settings
 from consumer.errors import ConsumerError

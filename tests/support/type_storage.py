@@ -8,7 +8,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column, Family
 from tests.support.csv_rows import string

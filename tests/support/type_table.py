@@ -7,7 +7,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from tests.support.type_cases import FAMILIES, ZONE, TypeCase, Value
 from tests.support.type_storage import canal_string, csv_cell
 

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from consumer.cli.program import COMMANDS
-from consumer.codec.registry import PROTOCOLS
+from consumer.codec import PROTOCOLS
 from consumer.config import changefeed_keys
 from consumer.config.settings import Settings
 from consumer.config.spelling import env_of, file_key_of, key_of

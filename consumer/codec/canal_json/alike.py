@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from consumer.codec.batches import Ints
-from consumer.codec.canal_json.forms import Fixed, Path, Piece, form_of
 from consumer.codec.canal_json.rows import MAX_ES, CanalRows, NotRows, RowParser
+from consumer.codec.canal_json.template import Fixed, Path, Piece, form_of
 from consumer.codec.canal_json.walk import Lines, Walk
+from consumer.codec.change_table import Ints
 from consumer.model.load import LoadTarget
 from consumer.model.times import LOGICAL_BITS
 

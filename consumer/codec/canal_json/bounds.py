@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from consumer.codec.ends import FileEnds
 from consumer.codec.errors import DAMAGED, bad_end
+from consumer.codec.lines import FileEnds
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import Dialect

@@ -10,18 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints, Origin, change_schema, value_schema
 from consumer.codec.canal_json.bounds import COMMIT_TS
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import CanalRows
+from consumer.codec.change_table import Flags, Ints, Origin, change_schema, value_schema
 from consumer.codec.errors import Place
-from consumer.codec.refused import first_refused
+from consumer.codec.rows import first_refused
+from consumer.codec.values import latin1_to_binary, to_utc
 from consumer.errors import CorruptFile
 from consumer.model.columns import Family, labels_of, mislabelled
 from consumer.model.load import LoadTarget
 from consumer.model.times import Clock
-from consumer.types.blobs import latin1_to_binary
-from consumer.types.times import to_utc
 
 
 class ChangeBuilder:

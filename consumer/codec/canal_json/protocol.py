@@ -1,17 +1,34 @@
-"""canal-JSON as a protocol."""
+"""canal-JSON as a protocol, and how its files show its dialect."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from consumer.codec.canal_json.bounds import COMMIT_TS, read_bounds, read_first
-from consumer.codec.canal_json.sniff import sniff_json
-from consumer.codec.protocol import Agreed, RowProtocol
+from consumer.codec.protocol import Agreed, RowProtocol, Sniffed
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
 
 if TYPE_CHECKING:
     from consumer.codec.rows import RowFile
+
+
+def sniff_json(content: bytes, whole: bool) -> Sniffed | None:
+    """The dialect of canal-JSON rows; None where `content`, the head of a file or all of it, does not show two ends."""
+    text = content.decode(errors="surrogateescape")
+    try:
+        row, end = json.JSONDecoder().raw_decode(text)
+    except json.JSONDecodeError:
+        return None
+    rest = text[end:]
+    following = rest.find('{"')
+    if not isinstance(row, dict) or (following < 0 and not whole):
+        return None
+    terminator = (rest if following < 0 else rest[:following]).encode(errors="surrogateescape")
+    extension = row.get("_tidb")
+    has_commit_ts = isinstance(extension, dict) and "commitTs" in extension
+    return Sniffed(Dialect("canal-json", terminator), has_commit_ts) if terminator else None
 
 
 def _has_lines(dialect: Dialect) -> bool:

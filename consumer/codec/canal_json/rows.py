@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from consumer.codec.batches import Flags, Ints
+from consumer.codec.change_table import Flags, Ints
 from consumer.model.load import LoadTarget
 from consumer.model.names import same_name
 from consumer.model.times import LOGICAL_BITS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from consumer.codec.csv.form import SETTINGS, CsvFormat, csv_of
-from consumer.codec.ends import FileEnds
+from consumer.codec.csv.options import SETTINGS, CsvFormat, csv_of
 from consumer.codec.errors import bad_end
+from consumer.codec.lines import FileEnds
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile
 from consumer.model.load import Dialect

@@ -1,26 +1,174 @@
-"""Bytes of whole CSV records -> cells, without a loop over cells.
+"""Bytes of CSV -> records -> cells, without a loop over cells.
 
 A byte that could be a delimiter or begin a terminator is one where an even number of quotes stands before it, or,
-in escape mode, where an even number of backslashes ends right before it.
+in escape mode, where an even number of backslashes ends right before it. What each byte is (quoted, escaped, doubled)
+is told in a few bytes of memory for each: a position takes eight, so positions are gathered a stretch at a time, and
+only those of what separates cells are kept.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from consumer.codec.batches import Flags, Ints
-from consumer.codec.csv.bytes import (
-    Bytes,
-    count_before,
-    escaping_bytes,
-    not_escaped,
-    outside_quotes,
-    second_of_doubled,
-)
-from consumer.codec.csv.form import RowForm
+from consumer.codec.change_table import Flags, Ints
+from consumer.codec.csv.options import OPERATIONS, RowForm
+from consumer.codec.lines import LineEnds
+
+
+class RecordEnds(LineEnds):
+    """Where records end, which may hold line breaks: a record is seen to begin behind a terminator by its first cell.
+
+    Where that is no proof (see `form.splittable`), a quoted record is not looked for: a file is then one block.
+    """
+
+    def __init__(self, form: RowForm, provable: bool) -> None:
+        self._terminator, self._quote = form.terminator, form.quote
+        operation = re.escape(form.quote) + b"[" + OPERATIONS + b"]" + re.escape(form.quote + form.delimiter)
+        self._begin = re.compile(re.escape(form.terminator) + b"(?=" + operation + b")")
+        self._mark = form.terminator + form.quote
+        self._looks = provable or not form.quote
+        self.lookback = len(form.terminator)
+
+    def first(self, buffer: bytes, at: int, whole: bool) -> int:
+        if self._looks:
+            begins = self._begin.finditer(buffer, max(at - self.lookback, 0))
+            found = next((begin.end() for begin in begins if begin.end() >= at), -1)
+            if found >= 0:
+                return found
+        return len(buffer) if whole and len(buffer) >= at and buffer.endswith(self._terminator) else -1
+
+    def last(self, buffer: bytes) -> int:
+        mark = buffer.rfind(self._mark) if self._looks else -1
+        while mark >= 0:
+            if self._begin.match(buffer, mark):
+                return mark + self.lookback
+            mark = buffer.rfind(self._mark, 0, mark + len(self._mark) - 1)
+        return 0
+
+    def as_read(self, lines: bytes) -> bytes:
+        return lines
+
+    def count(self, lines: bytes) -> int:
+        return sum(len(self.parts(record)) for record, _ in self.split(lines)) if lines else 0
+
+    def records(self, lines: bytes) -> list[bytes]:
+        """Records one by one, without their terminators."""
+        return self._begin.split(lines.removesuffix(self._terminator))
+
+    def split(self, lines: bytes) -> list[tuple[bytes, int]]:
+        ended = (record + self._terminator for record in self.records(lines))
+        return [(record, len(record)) for record in ended]
+
+    def parts(self, line: bytes) -> list[bytes]:
+        """Cut behind each terminator outside of quotes."""
+        parts, begin, at = [], 0, line.find(self._terminator)
+        while at >= 0:
+            end = at + len(self._terminator)
+            if not self._quote or line.count(self._quote, begin, at) % 2 == 0:
+                parts.append(line[begin:end])
+                begin = end
+            at = line.find(self._terminator, end)
+        return [*parts, line[begin:]] if begin < len(line) else parts
+
+
+Bytes = npt.NDArray[np.uint8]
+
+T = TypeVar("T", bound=np.generic)
+
+STRETCH = 1 << 20
+_BACKSLASH = 0x5C
+
+
+def equal_to_any(data: Bytes, values: Sequence[int]) -> Flags:
+    """Which bytes are one of `values`."""
+    found: Flags = data == values[0]
+    for value in values[1:]:
+        found |= data == value
+    return found
+
+
+def outside_quotes(data: Bytes, quote: int, marks: Sequence[int]) -> tuple[Ints, int]:
+    """The places of `marks` with an even number of quotes before them, and how many quotes there are in all."""
+    found: list[Ints] = []
+    quotes = 0
+    for begin, part in _stretches(data):
+        special = np.flatnonzero(equal_to_any(part, [quote, *marks]))
+        is_quote = part[special] == quote
+        # Only whether it is odd counts, and that outlives the overflow.
+        inside = np.bitwise_and(np.cumsum(is_quote, dtype=np.uint8), 1).view(np.bool_)
+        if quotes % 2:
+            np.logical_not(inside, out=inside)
+        found.append(begin + special[~(is_quote | inside)])
+        quotes += int(np.count_nonzero(is_quote))
+    return np.concatenate(found), quotes
+
+
+def not_escaped(data: Bytes, marks: Sequence[int], escaping: Flags) -> Ints:
+    """The places of `marks` that have no escaping byte right before them."""
+    free = np.ones(data.size, np.bool_)
+    np.logical_not(escaping[:-1], out=free[1:])
+    found = [begin + np.flatnonzero(part) for begin, part in _stretches(free & equal_to_any(data, marks))]
+    return np.concatenate(found)
+
+
+def escaping_bytes(data: Bytes) -> Flags:
+    """The backslashes that escape the byte behind them: the first, third, .. of each run."""
+    escaping: Flags = data == _BACKSLASH
+    begin = 0
+    while begin < data.size:
+        part = escaping[begin : begin + STRETCH]
+        places = np.flatnonzero(part)
+        order = np.arange(len(places))
+        begins = np.diff(places, prepend=-2) != 1
+        within = order - np.maximum.accumulate(np.where(begins, order, 0))
+        part[places[within % 2 == 1]] = False
+        begin += len(part)
+        if part[-1]:  # the next stretch begins behind what this one escapes
+            escaping[begin : begin + 1] = False
+            begin += 1
+    return escaping
+
+
+def second_of_doubled(data: Bytes, quote: int, own: Flags) -> Flags | None:
+    """The second quote of each doubled one; those that are `own` are passed over. None where one is not doubled."""
+    second = np.zeros(data.size, np.bool_)
+    open_at = -1
+    for begin, part in _stretches(data):
+        places = begin + np.flatnonzero((part == quote) & ~own[begin : begin + len(part)])
+        if open_at >= 0:
+            places = np.concatenate([[open_at], places])
+        open_at = int(places[-1]) if len(places) % 2 else -1
+        pairs = places[: len(places) - len(places) % 2]
+        if not np.array_equal(pairs[0::2] + 1, pairs[1::2]):
+            return None
+        second[pairs[1::2]] = True
+    return second if open_at < 0 else None
+
+
+def count_before(flags: Flags, places: Ints) -> Ints:
+    """How many of `flags` are set before each of the rising `places`."""
+    counts = np.empty(len(places), np.int64)
+    before = done = 0
+    for begin, part in _stretches(flags):
+        here = np.flatnonzero(part)
+        end = int(np.searchsorted(places, begin + len(part), side="left"))
+        counts[done:end] = before + np.searchsorted(here, places[done:end] - begin)
+        before, done = before + len(here), end
+    counts[done:] = before
+    return counts
+
+
+def _stretches(whole: npt.NDArray[T]) -> Iterator[tuple[int, npt.NDArray[T]]]:
+    """``(where it begins, stretch)``."""
+    return ((begin, whole[begin : begin + STRETCH]) for begin in range(0, len(whole), STRETCH))
+
 
 _MEANINGS = np.arange(256, dtype=np.uint8)
 _MEANINGS[[*b"rn"]] = [*b"\r\n"]

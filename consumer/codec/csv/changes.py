@@ -1,7 +1,9 @@
-"""Rows of CSV -> the rows of a change table."""
+"""Rows of CSV -> the rows of a change table, with the canonical values of their columns, as canal-JSON has them."""
 
 from __future__ import annotations
 
+import binascii
+import re
 from collections.abc import Sequence
 from functools import partial
 
@@ -9,17 +11,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints, Origin, change_schema, value_schema
+from consumer.codec.change_table import Flags, Ints, Origin, arrow_type, change_schema, value_schema
 from consumer.codec.csv.errors import RecordLookup
-from consumer.codec.csv.form import RowForm
+from consumer.codec.csv.options import BARE, RowForm, is_quoted
 from consumer.codec.csv.rows import CsvRows, RowLayout
-from consumer.codec.csv.values import canonical, is_quoted, may_be_text
-from consumer.codec.refused import first_refused
+from consumer.codec.rows import first_refused
+from consumer.codec.values import (
+    base64_to_binary,
+    enum_numbers,
+    hex_to_binary,
+    holds_only,
+    set_numbers,
+    to_utc,
+    without_exponent,
+)
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column, Family
 from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.load import LoadTarget
-from consumer.types.registry import arrow_type
 
 _UNPROTECTED = (
     f"set `quote`, or a `null` that no text can be (as \\N is), in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}"
@@ -162,3 +171,87 @@ class CsvChangeBuilder:
         if np.any(wrong):
             at = int(np.argmax(wrong))
             raise records.wrong_quotes(int(kept[at]), column, values[at].as_py(), self._form)
+
+
+_INTEGER, _FRACTION = re.compile(rb"-?[0-9]+"), re.compile(rb"[-+.0-9eE]+")
+_OF_INTEGERS, _OF_FRACTIONS = (
+    np.isin(np.arange(256), list(allowed)) for allowed in (b"-0123456789", b"-+.0123456789eE")
+)
+_MAX_SHOWN = 60
+_NUMBERS = (
+    "check that `null` and the rest of [sink.csv], and `terminator`, are the changefeed's; if they are, the file is "
+    "damaged, or has other columns than its schema file: restore it, or remove it and accept the loss of its rows "
+    "with --accept-gap"
+)
+_TEXTUAL = frozenset({Family.TEXT, Family.BINARY, Family.ENUM, Family.SET, Family.JSON})
+
+
+def canonical(values: pa.BinaryArray, written: Column, target: Column, form: RowForm) -> pa.Array:
+    """The values of the column `written` in the file, in the type of `target`. Nulls stay null. Raises CorruptFile."""
+    converted = _converted(values, written, target, form)
+    return converted if converted.type == arrow_type(target) else _cast(converted, arrow_type(target))
+
+
+def _converted(values: pa.BinaryArray, written: Column, target: Column, form: RowForm) -> pa.Array:
+    family = written.family
+    if family is Family.BINARY:
+        return hex_to_binary(values) if form.hexadecimal else base64_to_binary(values)
+    if family in BARE:
+        _check_number(values, fraction=family in (Family.FLOAT, Family.DOUBLE))
+    text = _cast(values, pa.string())
+    if family in (Family.FLOAT, Family.DOUBLE):
+        return without_exponent(text)
+    if family is Family.ENUM:
+        return enum_numbers(text, target.elements or written.elements)
+    if family is Family.SET:
+        return set_numbers(text, target.elements or written.elements)
+    if family is Family.TIMESTAMP:
+        return to_utc(text, form.clock)
+    return text
+
+
+def _check_number(values: pa.BinaryArray, fraction: bool) -> None:
+    """A value with a byte that no number has, or with none at all, comes of wrong settings or damage. Raises
+    CorruptFile."""
+    if (
+        holds_only(values, _OF_FRACTIONS if fraction else _OF_INTEGERS)
+        and pc.min(pc.binary_length(values)).as_py() != 0
+    ):
+        return
+    right = _FRACTION if fraction else _INTEGER
+    wrong = next((value for value in values.to_pylist() if value is not None and not right.fullmatch(value)), b"")
+    shown = repr(wrong[:_MAX_SHOWN].decode(errors="replace"))
+    raise CorruptFile(f"{shown} is not a number", hint=_NUMBERS)
+
+
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    try:
+        return values.cast(type_)
+    except pa.ArrowInvalid as error:
+        raise CorruptFile("a text is not UTF-8", hint=f"replace the value upstream; {WITH_A_COPY}") from error
+
+
+def may_be_text(column: Column, form: RowForm) -> bool:
+    """Whether a cell of this column that is written just as NULL is may be a value instead."""
+    text = form.text_as_null
+    if text is None or column.family not in _TEXTUAL:
+        return False
+    match column.family:
+        case Family.TEXT:
+            return True
+        case Family.BINARY:
+            return _is_encoded(text, form)
+        case Family.ENUM:
+            return text.decode() in column.elements
+        case Family.SET:
+            return not text or set(text.decode().split(",")) <= set(column.elements)
+        case _:
+            return text == b"null"
+
+
+def _is_encoded(text: bytes, form: RowForm) -> bool:
+    try:
+        (binascii.unhexlify if form.hexadecimal else binascii.a2b_base64)(text)
+    except binascii.Error:
+        return False
+    return True

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import COMMIT_TS, NUMBER, SETTINGS, RowForm
-from consumer.codec.csv.lines import RecordEnds
-from consumer.codec.csv.values import is_quoted
+from consumer.codec.csv.cells import CellReader, NotCells, RecordEnds
+from consumer.codec.csv.options import COMMIT_TS, NUMBER, SETTINGS, RowForm, is_quoted
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, SchemaDrift

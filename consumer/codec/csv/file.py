@@ -4,17 +4,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from consumer.codec.batches import Ints
-from consumer.codec.csv.cells import CellReader, Cells, NotCells
+from consumer.codec.change_table import Ints
+from consumer.codec.csv.cells import CellReader, Cells, NotCells, RecordEnds
 from consumer.codec.csv.changes import CsvChangeBuilder
 from consumer.codec.csv.errors import CsvPlace, RecordLookup
-from consumer.codec.csv.form import RowForm, splittable
-from consumer.codec.csv.lines import Header, RecordEnds
+from consumer.codec.csv.options import RowForm, splittable
 from consumer.codec.csv.rows import RowLayout, read_rows
+from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.codec.rows import BlockRows, LineAt, Time
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
 from consumer.ports import RangeReader
+
+_HEADER_BYTES = 64 << 10
+_MAX_HEADER_BYTES = 16 << 20
+
+
+class Header:
+    """A file's first line where it is a header. `size` is its length in bytes; `names` are its columns."""
+
+    def __init__(self, reader: RangeReader, piece: FileSlice, form: RowForm, place: Place) -> None:
+        """Raises CorruptFile where the first line is no such header."""
+        meta = form.delimiter.join([*form.header, b""])
+        length = min(piece.size, _HEADER_BYTES)
+        head = reader.read(piece, 0, length)
+        if not head.startswith(meta):
+            expected, found = (text[: len(meta)].decode(errors="replace") for text in (meta, head))
+            raise place.corrupt(f"expected a header line, {expected!r}.., for output-field-header, found {found!r}", 1)
+        while (end := head.find(form.terminator, len(meta))) < 0:
+            if length == min(piece.size, _MAX_HEADER_BYTES):
+                raise place.corrupt("the header line does not end", 1)
+            length = min(piece.size, _MAX_HEADER_BYTES, length * 8)
+            head = reader.read(piece, 0, length)
+        self.size = end + len(form.terminator)
+        try:
+            self.names = [name.decode() for name in head[len(meta) : end].split(form.delimiter)]
+        except UnicodeDecodeError as error:
+            raise place.corrupt("the header line is not UTF-8", 1) from error
 
 
 class CsvFile:

@@ -1,22 +1,80 @@
-"""CSV as a protocol."""
+"""CSV as a protocol, and which columns its rows have: from schema files, and from statements or the target."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from consumer.codec.csv.bounds import read_bounds, read_first
-from consumer.codec.csv.checks import check, key_loss, undecided
-from consumer.codec.csv.form import COMMIT_TS, LEFT_OPEN, csv_format, csv_of, csv_table, splittable
-from consumer.codec.csv.layouts import csv_layouts
-from consumer.codec.csv.settings import OPTIONS
+from consumer.codec.csv.options import (
+    COMMIT_TS,
+    LEFT_OPEN,
+    OPTIONS,
+    check,
+    csv_format,
+    csv_of,
+    csv_table,
+    key_loss,
+    splittable,
+    undecided,
+)
 from consumer.codec.protocol import Agreed, Declared, RowProtocol, Sniffed
+from consumer.errors import CannotBeExact
 from consumer.model.files import SchemaFile
+from consumer.model.hints import FROM_A_NEW_PREFIX
 from consumer.model.load import Dialect, FileSlice, Layout, LoadTarget
+from consumer.model.names import same_name, same_names
 from consumer.ports import RangeReader
 
 if TYPE_CHECKING:
     from consumer.codec.rows import RowFile
+    from consumer.ddl.declared import Definition
+
+
+def csv_layouts(
+    schemas: Sequence[SchemaFile], declared: Declared, target: LoadTarget, dialect: Dialect
+) -> tuple[Layout, ...]:
+    """The layout of the rows in the folders of each of `schemas`: its columns without hidden and virtual ones, with the
+    labels of ENUM and SET.
+
+    If the statements in storage do not say which columns are virtual, the target does. If neither does, a column counts
+    as one that rows have: the number of cells, or the header, shows if that is wrong. Raises CannotBeExact if the
+    labels of a column are unknown, and for a table with no key whose updates do not say what the row was.
+    """
+    if not target.key and not csv_of(dialect).output_old_value:
+        raise CannotBeExact(
+            "the rows of a table with no key do not say what an updated row was, and some releases write updates as"
+            " inserts",
+            hint=f"set output-old-value=true in the changefeed's [sink.csv], {FROM_A_NEW_PREFIX}",
+            table=str(target.table),
+        )
+    virtual = same_names(target.virtual)
+    layouts = tuple(_layout(schema, declared(schema), virtual) for schema in schemas)
+    for layout in layouts:
+        _check_labels(layout, target)
+    return layouts
+
+
+def _layout(schema: SchemaFile, declared: Mapping[str, Definition], virtual: Collection[str]) -> Layout:
+    columns = [(column, declared.get(same_name(column.name))) for column in schema.columns if not column.hidden]
+    return tuple(
+        column if known is None else replace(column, elements=column.elements or known.elements)
+        for column, known in columns
+        if not (same_name(column.name) in virtual if known is None else known.virtual)
+    )
+
+
+def _check_labels(layout: Layout, target: LoadTarget) -> None:
+    written = {column.name: column.elements for column in layout}
+    for column in target.columns:
+        if column.labelled and not (column.elements or written.get(column.name)):
+            raise CannotBeExact(
+                f"CSV holds the labels of column {column.name}, of type {column.type}, and neither the statements in"
+                " the storage nor the target define their numbers",
+                hint="use a MySQL-compatible target that has the table with its labels, or leave it out with --tables",
+                table=str(target.table),
+            )
 
 
 def _has_no_header(dialect: Dialect) -> bool:
@@ -36,7 +94,7 @@ def _sniff(content: bytes, whole: bool, schema: SchemaFile, declared: Declared) 
 
 
 def _agreed(alike: Sequence[Sniffed]) -> Agreed:
-    from consumer.codec.csv.shapes import agreed
+    from consumer.codec.csv.sniff import agreed
 
     return agreed(alike)
 

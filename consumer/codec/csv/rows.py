@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags, Ints
+from consumer.codec.change_table import Flags, Ints
 from consumer.codec.csv.cells import Cells
 from consumer.codec.csv.errors import RecordLookup
-from consumer.codec.csv.form import OPERATIONS, RowForm
+from consumer.codec.csv.options import OPERATIONS, RowForm
 from consumer.model.columns import Column
 from consumer.model.load import Layout, LoadTarget
 from consumer.model.names import TableName, same_name

@@ -8,17 +8,170 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 
 from consumer.codec.csv.cells import CellReader, NotCells
-from consumer.codec.csv.form import CsvFormat, RowForm, fault_of
-from consumer.codec.csv.shapes import Reading, Row, shapes_of
-from consumer.codec.protocol import Sniffed
+from consumer.codec.csv.options import BARE, NUMBER, CsvFormat, RowForm, csv_of, family_of, fault_of
+from consumer.codec.protocol import Agreed, Sniffed
 from consumer.ddl.declared import Definition
-from consumer.model.columns import Column
+from consumer.model.columns import Column, Family
 from consumer.model.files import SchemaFile
 from consumer.model.load import Dialect
 from consumer.model.names import same_name
+from consumer.model.times import tso_to_ms
+
+Row = Sequence[tuple[bytes, bool, bool]]
+"""Cells, each with whether it is quoted, and whether it is written as the default NULL."""
+
+_OPTIONS = ("terminator", "include-commit-ts", "output-old-value", "output-handle-key")
+_LIKELY_MS = range(1_400_000_000_000, 1 << 42)
+"""Milliseconds of commit-ts: TiDB is younger than their start."""
+_HEX = re.compile(rb"(?:[0-9a-f]{2})+")
+_BASE64 = re.compile(rb"(?:[0-9A-Za-z+/]{4})*(?:[0-9A-Za-z+/]{2}==|[0-9A-Za-z+/]{3}=)?")
+_NUMBERS = BARE | {Family.DECIMAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to read a file's rows. `null` is None, and `encoding` "", where no value proves it. `exact`: rows have a
+    cell for each column that they should have."""
+
+    terminator: bytes
+    include_commit_ts: bool
+    output_old_value: bool
+    output_handle_key: bool
+    exact: bool
+    null: bytes | None
+    encoding: str
+
+    @property
+    def options(self) -> tuple[bytes, bool, bool, bool]:
+        """What all files of a changefeed have in common."""
+        return self.terminator, self.include_commit_ts, self.output_old_value, self.output_handle_key
+
+
+def shapes_of(
+    csv: CsvFormat,
+    terminator: bytes,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    known: bool,
+    names: Sequence[bytes],
+) -> Iterator[Reading]:
+    """Those that `rows` do not contradict. `columns` are those of the cells, or more where it is not `known` which of
+    them are virtual; `names` are those of a header."""
+    longest = max(map(len, rows))
+    whole = [row for row in rows if row[0][0] != b"D" or len(row) == longest]  # a DELETE can have its key alone
+    for commit_ts, old_value, handle in product((True, False), (False, True), (False, True)):
+        if names and (commit_ts, old_value) != (b"ticdc-meta$commit-ts" in names, b"ticdc-meta$is-update" in names):
+            continue
+        at = 3 + commit_ts + old_value
+        exact = all(len(row) == at + handle + len(columns) for row in whole)
+        if not exact and (known or any(not at + handle < len(row) < at + handle + len(columns) for row in whole)):
+            continue
+        if commit_ts and not all(_is_commit_ts(row[3]) for row in whole):
+            continue
+        if old_value and not all(row[at - 1][:2] in ((b"true", False), (b"false", False)) for row in whole):
+            continue
+        values = [row[at + handle :] for row in whole]
+        if handle and not _are_handles(csv, [row[at] for row in whole], columns, values if exact else ()):
+            continue
+        nulls = _nulls(csv, values, columns, exact)
+        if len(nulls) > 1 or any(set(null) & set(b"\r\n" + terminator + csv.delimiter.encode()) for null in nulls):
+            continue
+        if exact and csv.quote and not all(_quoted_as(columns, row) for row in values):
+            continue
+        null = next(iter(nulls), None)
+        encodings = _encodings(csv, null, values, columns) if exact else set()
+        if len(encodings) < 2:
+            yield Reading(terminator, commit_ts, old_value, handle, exact, null, next(iter(encodings), ""))
+
+
+def _is_commit_ts(cell: tuple[bytes, bool, bool]) -> bool:
+    return not cell[1] and cell[0].isdigit() and tso_to_ms(int(cell[0])) in _LIKELY_MS
+
+
+def _are_handles(
+    csv: CsvFormat, cells: Sequence[tuple[bytes, bool, bool]], columns: Sequence[Column], values: Sequence[Row]
+) -> bool:
+    """Whether `cells` can be those with the key: texts, and no commit-ts where an integer is the key."""
+    if csv.quote and not all(quoted for _, quoted, _ in cells):
+        return False
+    keys = [number for number, column in enumerate(columns) if column.is_pk]
+    if len(keys) != 1 or family_of(columns[keys[0]]) is not Family.INTEGER:
+        return True
+    same = all(cell[0] == row[keys[0]][0] for cell, row in zip(cells, values, strict=False))
+    return same or not all(map(_is_commit_ts, cells))
+
+
+def _nulls(csv: CsvFormat, values: Sequence[Row], columns: Sequence[Column], exact: bool) -> set[bytes]:
+    """What can be nothing but NULL: with quotes what has none and is no number; else what is no number where only
+    numbers are, and the default, which no text is written as."""
+    if csv.quote:
+        return {cell for row in values for cell, quoted, _ in row if not quoted and not NUMBER.fullmatch(cell)}
+    found = {cell for row in values for cell, _, null in row if null and cell == b"\\N"}
+    places = [number for number, column in enumerate(columns) if family_of(column) in _NUMBERS] if exact else []
+    return found | {row[place][0] for row in values for place in places if not NUMBER.fullmatch(row[place][0])}
+
+
+def _quoted_as(columns: Sequence[Column], row: Row) -> bool:
+    """Whether numbers, and they alone, have no quotes."""
+    families = [family_of(column) for column in columns]
+    return all(
+        family is None or (family not in BARE if quoted else family in BARE or not NUMBER.fullmatch(cell))
+        for family, (cell, quoted, _) in zip(families, row, strict=True)
+    )
+
+
+def _encodings(csv: CsvFormat, null: bytes | None, values: Sequence[Row], columns: Sequence[Column]) -> set[str]:
+    """The encodings that a value proves. Without quotes one text may be a NULL that nothing has shown yet."""
+    places = [number for number, column in enumerate(columns) if family_of(column) is Family.BINARY]
+    cells = {row[place][:2] for row in values for place in places}
+    texts = {cell for cell, quoted in cells if cell and cell != null and (quoted or not csv.quote)}
+    spare = int(not csv.quote and null is None)
+    base64 = {text for text in texts if not _HEX.fullmatch(text)}
+    hexadecimal = {text for text in texts if not _BASE64.fullmatch(text)}
+    return {name for name, proofs in (("base64", base64), ("hex", hexadecimal)) if len(proofs) > spare}
+
+
+def agreed(alike: Sequence[Sniffed]) -> Agreed:
+    """The likeliest dialect, and the keys on which the readings differ or that no value shows."""
+    groups = _groups(alike)
+    readings = groups or [list(alike[0].readings)]
+    first = readings[0][0]
+    kinds = [{group[0].options[place] for group in readings} for place in range(len(_OPTIONS))]
+    unproven = [key for key, found in zip(_OPTIONS, kinds, strict=True) if len(found) > 1]
+    nulls = {frozenset(shape.null for shape in group if shape.null is not None) for group in readings}
+    encodings = {frozenset(_encoded(group)) for group in readings}
+    null = next(iter(next(iter(nulls))), None) if len(nulls) == 1 else None
+    encoding = next(iter(next(iter(encodings))), "") if len(encodings) == 1 else ""
+    unproven += ["null"] * (null is None) + ["binary-encoding-method"] * (not encoding)
+    csv = csv_of(alike[0].dialect)
+    found = replace(
+        csv,
+        null=csv.null if null is None else null.decode(errors="replace"),
+        include_commit_ts=first.include_commit_ts,
+        output_old_value=first.output_old_value,
+        output_handle_key=first.output_handle_key,
+        binary_encoding_method=encoding or csv.binary_encoding_method,
+    )
+    dialect = Dialect("csv", first.terminator, found)
+    return Agreed(dialect, first.include_commit_ts, tuple(unproven), consistent=bool(groups))
+
+
+def _groups(alike: Sequence[Sniffed]) -> list[list[Reading]]:
+    """The readings that no file contradicts, each as all files have it, the likeliest first."""
+    ranks = [{shape.options: shape for shape in reversed(sniffed.readings)} for sniffed in alike]
+    common = [shape.options for shape in alike[0].readings if all(shape.options in rank for rank in ranks)]
+    groups = [[rank[options] for rank in ranks] for options in dict.fromkeys(common)]
+    groups = [group for group in groups if len({s.null for s in group} - {None}) < 2 and len(_encoded(group)) < 2]
+    return sorted(groups, key=lambda group: -sum(shape.exact for shape in group))
+
+
+def _encoded(group: Sequence[Reading]) -> set[str]:
+    return {shape.encoding for shape in group} - {""}
+
 
 _HEADER = b"ticdc-meta$operation"
 _LONGEST_TERMINATOR = 16

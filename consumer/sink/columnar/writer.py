@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from consumer.codec.batches import added_and_removed
+from consumer.codec.change_table import added_and_removed
 from consumer.errors import RowRefused
 from consumer.fold.identity import identities
 from consumer.model.columns import Column, Family

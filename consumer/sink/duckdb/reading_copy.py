@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import duckdb
 
-from consumer.codec.registry import protocol_of
+from consumer.codec import protocol_of
 from consumer.errors import BadConfig, TargetUnavailable
 from consumer.model.load import LoadOutcome
 from consumer.model.names import TableName

@@ -277,7 +277,7 @@ class MemoryComparer:
     def held(self, number: int) -> Iterator[ArrowTable]:
         import pyarrow as pa
 
-        from consumer.codec.batches import META, change_schema
+        from consumer.codec.change_table import META, change_schema
 
         rows, kinds = _STORES[self.label].tables[self.target.name].rows, change_schema(self.target).types[META:]
         if self.only is not None:

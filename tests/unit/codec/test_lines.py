@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from consumer.codec import lines as lines_module
-from consumer.codec.canal_json.lines import JsonEnds
+from consumer.codec.canal_json.file import JsonEnds
 from consumer.codec.errors import Place
 from consumer.codec.lines import TAIL_BYTES, SliceLines
 from consumer.errors import CorruptFile

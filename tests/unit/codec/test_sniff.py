@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.codec.canal_json.sniff import sniff_json
+from consumer.codec.canal_json.protocol import sniff_json
 from consumer.codec.csv import sniff
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.codec.protocol import Sniffed
 from consumer.ddl.declared import Definition
 from consumer.model.columns import Column

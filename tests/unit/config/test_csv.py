@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.config.load import load
 from consumer.errors import BadConfig
 from tests.unit.config.test_load import refused, toml

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.files import DataFile, Folder, SchemaFile

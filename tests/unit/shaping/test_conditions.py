@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from consumer.codec.batches import Flags
+from consumer.codec.change_table import Flags
 from consumer.config.clocks import clock_of
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column

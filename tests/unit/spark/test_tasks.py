@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pytest
 
-from consumer.codec.batches import change_schema
+from consumer.codec.change_table import change_schema
 from consumer.errors import CorruptFile, LoadFailed
 from consumer.model.columns import Column
 from consumer.model.load import Dialect, LoadTarget, LoadTask, Receipt

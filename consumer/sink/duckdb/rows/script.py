@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.codec.values import binary_to_hex
 from consumer.model.load import LoadTarget
 from consumer.sink.columnar.table import literal, quote
 from consumer.sink.duckdb.progress.lease import TURN
 from consumer.sink.duckdb.rows.compare import DuckDbComparer
-from consumer.types.blobs import binary_to_hex
 
 _ROWS = 500
 _BLOB = "BLOB"

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from consumer.codec.batches import Ints
+from consumer.codec.change_table import Ints
 
 _NULL = 251
 _LENGTH_BYTES = {252: 2, 253: 3, 254: 8}

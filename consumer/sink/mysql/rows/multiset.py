@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from consumer.codec.batches import added_and_removed
+from consumer.codec.change_table import added_and_removed
 from consumer.errors import CannotBeExact, RowRefused
 from consumer.fold.identity import identities
 from consumer.model.columns import Family

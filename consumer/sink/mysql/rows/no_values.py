@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from consumer.codec.batches import are_puts
+from consumer.codec.change_table import are_puts
 from consumer.errors import CorruptFile, RowRefused
 from consumer.model.load import LoadTarget
 from consumer.sink.mysql.rows.values import by_key, key_literals, literals

@@ -11,12 +11,11 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.codec.values import float32_exact, json_form
 from consumer.model.columns import Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import quote
 from consumer.sink.mysql.rows.values import mysql_target
-from consumer.types.floats import float32_exact
-from consumer.types.json_texts import json_form
 
 _NUMBERED = (Family.BIT, Family.ENUM, Family.SET)
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})

@@ -14,13 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.codec.values import binary_to_hex, float32_exact
 from consumer.errors import CorruptFile, SchemaDrift
 from consumer.model.columns import Column, Family
 from consumer.model.load import LoadTarget
 from consumer.model.names import qualified, quote
 from consumer.sink.mysql.settings import MySqlTarget
-from consumer.types.blobs import binary_to_hex
-from consumer.types.floats import float32_exact
 
 _VECTOR_FROM_TEXT = {"mysql": "STRING_TO_VECTOR", "mariadb": "VEC_FromText", "tidb": "VEC_FROM_TEXT"}
 _NUMBERS = (Family.BIT, Family.ENUM, Family.SET)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pymysql
 
-from consumer.codec.batches import added_and_removed
+from consumer.codec.change_table import added_and_removed
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.names import TableName
 from consumer.model.steps import Window

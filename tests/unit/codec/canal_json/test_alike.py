@@ -10,8 +10,8 @@ import pytest
 
 from consumer.codec.canal_json import alike
 from consumer.codec.canal_json.alike import AlikeLines
-from consumer.codec.canal_json.forms import Bag
 from consumer.codec.canal_json.rows import RowParser
+from consumer.codec.canal_json.template import Bag
 from consumer.model.columns import Column
 from tests.property.test_alike_lines import facts, outcome
 from tests.support.canal_json import row_line, target_of

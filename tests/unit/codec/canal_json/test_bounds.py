@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.codec import ends
+from consumer.codec import lines
 from consumer.codec.canal_json.bounds import read_bounds
-from consumer.codec.ends import END_SIZE
+from consumer.codec.lines import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.files import Bounds, DataFile, Folder
 from consumer.model.load import Dialect
@@ -102,7 +102,7 @@ def test_what_is_not_canal_json_is_refused(content: bytes, reason: str) -> None:
 def test_of_a_line_without_end_no_more_is_read_than_a_line_can_be(
     content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "MAX_LINE_BYTES", 1_000_000)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1_000_000)
     reader = Bytes(content)
     file = DataFile(Folder("d/t", 1), 1, "f", len(content), "")
     with pytest.raises(CorruptFile, match="line is not a JSON object"):

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
-from consumer.codec.batches import Origin, change_schema
 from consumer.codec.canal_json.changes import ChangeBuilder
 from consumer.codec.canal_json.errors import RowLines
 from consumer.codec.canal_json.rows import RowParser
+from consumer.codec.change_table import Origin, change_schema
 from consumer.codec.errors import Place
 from consumer.codec.lines import Block
 from consumer.model.columns import Column

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from consumer.codec.canal_json.alike import AlikeLines
-from consumer.codec.canal_json.forms import MANY
 from consumer.codec.canal_json.rows import RowParser
+from consumer.codec.canal_json.template import MANY
 from consumer.codec.canal_json.walk import Walk
 from consumer.model.columns import Column
 from tests.property.test_alike_lines import facts, outcome

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from consumer.codec.batches import META, change_schema
+from consumer.codec.change_table import META, change_schema
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, CorruptFile
 from consumer.model.columns import Column

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumer.codec.csv.bounds import read_bounds
-from consumer.codec.csv.form import CsvFormat
-from consumer.codec.ends import END_SIZE
+from consumer.codec.csv.options import CsvFormat
+from consumer.codec.lines import END_SIZE
 from consumer.errors import CorruptFile
 from consumer.model.columns import Column
 from consumer.model.files import Bounds, DataFile, Folder

@@ -8,9 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from consumer.codec.csv import bytes as csv_bytes
+from consumer.codec.csv import cells as csv_bytes
 from consumer.codec.csv.cells import CellReader
-from consumer.codec.csv.form import CsvFormat, RowForm
+from consumer.codec.csv.options import CsvFormat, RowForm
 from consumer.model.load import Dialect
 
 QUOTED = Dialect("csv", b"\r\n", CsvFormat())

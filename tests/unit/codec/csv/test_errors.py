@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from consumer.codec.csv.form import CsvFormat, fault_of
+from consumer.codec.csv.options import CsvFormat, fault_of
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact, ConsumerError, CorruptFile, RowsVary, SchemaDrift
 from consumer.model.columns import Column

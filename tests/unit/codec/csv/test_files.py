@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CannotBeExact
 from consumer.model.columns import Column

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat, splittable
+from consumer.codec.csv.options import CsvFormat, splittable
 from consumer.codec.decoder import SliceDecoder
 from consumer.codec.lines import TAIL_BYTES
 from consumer.model.columns import Column

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat
-from consumer.codec.csv.layouts import csv_layouts
+from consumer.codec.csv.options import CsvFormat
+from consumer.codec.csv.protocol import csv_layouts
 from consumer.errors import CannotBeExact
 from consumer.model.actions import Action
 from consumer.model.columns import Column

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consumer.codec.csv.form import CsvFormat
+from consumer.codec.csv.options import CsvFormat
 from consumer.codec.decoder import SliceDecoder
 from consumer.errors import CorruptFile
 from consumer.model.load import Dialect

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consumer.codec.values import to_utc
 from consumer.config.clocks import clock_of
 from consumer.errors import CorruptFile
-from consumer.types.times import to_utc
 
 ZONES = ("Europe/Berlin", "America/New_York", "Asia/Shanghai", "Australia/Lord_Howe", "Africa/Casablanca", "UTC")
 MOMENTS = st.integers(1, 2**31 - 1)

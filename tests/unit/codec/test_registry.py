@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from consumer.codec.change_table import arrow_type
 from consumer.model.columns import Column
-from consumer.types.registry import arrow_type
 
 
 @pytest.mark.parametrize("name", ["BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"])

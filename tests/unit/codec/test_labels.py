@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from consumer.codec.values import enum_numbers, set_numbers
 from consumer.errors import CorruptFile
 from consumer.model.columns import labels_of, mislabelled
-from consumer.types.labels import enum_numbers, set_numbers
 
 LABELS = ["a", "b,", "", "日"]
 

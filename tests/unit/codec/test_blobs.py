@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumer.codec.values import base64_to_binary, binary_to_hex, hex_to_binary, latin1_to_binary
 from consumer.errors import CorruptFile
-from consumer.types.blobs import base64_to_binary, binary_to_hex, hex_to_binary, latin1_to_binary
 
 EVERY = bytes(range(256))
 VALUES = st.lists(st.none() | st.binary(max_size=9) | st.just(EVERY), max_size=12)

@@ -1,12 +1,14 @@
-"""The changefeed's ``[sink.csv]``: where a row's cells are, and whether it is clear where they end."""
+"""The changefeed's ``[sink.csv]``: what its keys mean, where they put a row's cells, and whether the ends are clear."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from consumer.codec.protocol import Option, Undecided
+from consumer.errors import BadConfig
 from consumer.model.columns import Column, Family
 from consumer.model.load import Dialect
 from consumer.model.times import Clock
@@ -178,3 +180,100 @@ def _text_of(null: bytes) -> bytes | None:
     text = re.sub(rb"\\(.)", lambda found: _ESCAPED.get(found[1], found[0]), null, flags=re.DOTALL)
     written = re.sub(rb"[\\\r\n]", lambda found: _WRITTEN[found[0]], text)
     return text if written == null else None
+
+
+def is_quoted(column: Column) -> bool:
+    """Whether the column's cells are strings to TiCDC, which it quotes."""
+    return column.family not in BARE
+
+
+def _delimiter(value: object) -> str:
+    text = str(value)
+    if not 1 <= len(text) <= 3 or "\r" in text or "\n" in text:
+        raise ValueError(f"{text!r} is not a delimiter; give 1 to 3 characters, no line break among them")
+    return text
+
+
+def _quote(value: object) -> str:
+    """The one character around texts; "" for none, which the environment writes as ``none``."""
+    text = "" if value == "none" else str(value)
+    if len(text) > 1:
+        raise ValueError(f"{text!r} is not a quote; give one character, or none")
+    return text
+
+
+def _encoding(value: object) -> str:
+    text = str(value).lower()
+    if text not in ("base64", "hex"):
+        raise ValueError(f"'{text}' is not allowed; give base64 or hex")
+    return text
+
+
+def _option(
+    key: str, description: str, read: Callable[[object], Any] | None = None, *, may_be_open: bool = False
+) -> Option:
+    return Option(key, getattr(CsvFormat(), KEYS[key]), description, read, may_be_open)
+
+
+OPTIONS = (
+    _option("delimiter", "What separates the cells of a CSV row: 1 to 3 characters.", _delimiter),
+    _option("quote", "What encloses texts in CSV: one character, or `none`.", _quote),
+    _option("null", "How CSV writes NULL.", may_be_open=True),
+    _option("include-commit-ts", "Whether CSV rows contain their commit-ts.", may_be_open=True),
+    _option("binary-encoding-method", "How CSV writes binary values: `base64` or `hex`.", _encoding, may_be_open=True),
+    _option("output-old-value", "Whether CSV updates contain the old row.", may_be_open=True),
+    _option("output-handle-key", "Whether CSV rows have a cell for their key.", may_be_open=True),
+    _option("output-field-header", "Whether CSV files have a header line."),
+)
+
+
+_ENCODING = Undecided(
+    lambda column: family_of(column) is Family.BINARY,
+    "the binary values of {column} can be base64 or hex, and binary-encoding-method is not set",
+    "give the changefeed's own TOML with --config, or set binary-encoding-method in its [sink.csv], or"
+    " STORAGE_CONSUMER_CSV_BINARY_ENCODING_METHOD; TiCDC's default is base64",
+)
+_NULL = Undecided(
+    lambda column: column.nullable,
+    "{column} may be NULL, and null is not set: without quotes a text can look like NULL",
+    "give the changefeed's own TOML with --config, or set null in its [sink.csv], or"
+    " STORAGE_CONSUMER_CSV_NULL; TiCDC's default is \\N",
+)
+
+
+def check(dialect: Dialect, unproven: Collection[str]) -> None:
+    """Raises BadConfig for options under which the ends of rows are ambiguous, and for options that are missing."""
+    if fault := fault_of(csv_of(dialect), dialect.terminator):
+        raise BadConfig(
+            f"the changefeed's [sink.csv] does not define where cells and rows end: {fault}",
+            hint="give the changefeed's own values; if these are they, change them in the changefeed and have TiCDC"
+            " write the files again",
+        )
+    if open_key := next((key for key in unproven if key not in LEFT_OPEN), ""):
+        raise BadConfig(
+            f"{open_key} is not set, and the file's [consumer] unproven says that the storage does not show it",
+            hint=f"set {open_key} in the file as the changefeed has it",
+        )
+
+
+def undecided(dialect: Dialect, unproven: Collection[str]) -> tuple[Undecided, ...]:
+    """A wrong one makes other values of the same bytes."""
+    null_open = "null" in unproven and not csv_of(dialect).quote
+    return (_ENCODING,) * ("binary-encoding-method" in unproven) + (_NULL,) * null_open
+
+
+def key_loss(dialect: Dialect) -> BadConfig | None:
+    """If TiCDC does not split updates of keys, old keys are lost, or rows that exchange keys."""
+    csv = csv_of(dialect)
+    if csv.output_old_value and csv.include_commit_ts:
+        return None
+    key = "output-old-value"
+    loss = "CSV updates do not contain their old key: rows under old keys would stay"
+    if csv.output_old_value:
+        key = "include-commit-ts"
+        loss = "rows that exchange their keys in one transaction look the same as deleted rows"
+    return BadConfig(
+        f"with output-raw-change-event=true and without {key}, {loss}",
+        hint=f"set {key}=true in the changefeed's [sink.csv], or output-raw-change-event=false, and have TiCDC write"
+        " the files again; where keys never change, go on with --accept-key-loss",
+    )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consumer.codec.values import float32_exact, without_exponent
 from consumer.errors import CorruptFile
-from consumer.types.floats import float32_exact, without_exponent
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.model.columns import Column, Family
 from consumer.model.load import FileSlice, LoadTarget
-from consumer.types.registry import arrow_type
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -70,3 +70,12 @@ class Origin:
     def of(piece: FileSlice, ordinal: int, count: int) -> Origin:
         """`count` rows of a slice, from the one that is number `ordinal` in it."""
         return Origin(np.full(count, piece.series), np.arange(count) + piece.position + ordinal)
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """``large_binary`` for binary columns, else ``large_string``: the text exactly as canal-JSON carries it. The small
+    types end at 2 GiB of a column, which one task can hold.
+
+    ENUM, SET, BIT and YEAR are decimal numbers, dates and JSON text. KeyError for a type that TiCDC does not write.
+    """
+    return pa.large_binary() if column.family is Family.BINARY else pa.large_string()

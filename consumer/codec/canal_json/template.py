@@ -14,7 +14,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.codec.batches import Flags
+from consumer.codec.change_table import Flags
 
 _MOST_DIGITS = 18
 """What fits into 64 bits in any case."""

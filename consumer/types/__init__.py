@@ -1,1 +1,0 @@
-"""How the values of MySQL types are held in Arrow arrays and turned from one written form into another."""
