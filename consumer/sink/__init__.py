@@ -14,20 +14,17 @@ _SERVERS = ("mysql", "mariadb", "tidb")
 TARGETS = {
     **dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink"),
     "duckdb": "consumer.sink.duckdb.sink",
-    "memory": "consumer.sink.memory.sink",
 }
 """By scheme, the module whose ``open_sink(uri, options)`` opens the target. A new target is one more line."""
 ONE_AT_A_TIME = frozenset({"duckdb"})
 """Schemes of targets that one consumer at a time can take, whatever its name."""
 TOGETHER = dict.fromkeys(_SERVERS, "consumer.sink.mysql.sink")
 """By scheme, the module whose ``commit_together(shares)`` commits what several consumers have staged."""
-_TESTS_OWN = "memory"
-"""The scheme of a target that ends with its process. It is for tests, so messages do not name it."""
 
 
 def schemes() -> str:
     """The forms that a downstream URI can have, for messages."""
-    return ", ".join(f"{scheme}://" for scheme in TARGETS if scheme != _TESTS_OWN)
+    return ", ".join(f"{scheme}://" for scheme in TARGETS)
 
 
 def sink_for(uri: str, options: TargetOptions) -> Sink:

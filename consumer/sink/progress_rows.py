@@ -7,7 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 from consumer.errors import BadConfig, ProgressMoved, WrongUpstream
@@ -52,7 +52,6 @@ OF_OTHERS = (
 """Every table that belongs to another consumer than `?`, by its name, and how far it is: in the SQL of every target. It
 is in order, or has come to a stop behind a statement of its own."""
 _OF_CONSUMER = ("upstream", "applied_ts", "start_ts", "time_zone", "routes", "modes", "filters")
-_HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
 _REPLAY = re.compile(r".+\.[0-9]+-(?:[0-9]+|checkpoint)")
 
 Rows = Sequence[Sequence[Any]]
@@ -75,27 +74,6 @@ def others_of(rows: Rows, consumers: Mapping[str, Progress], case: bool) -> Owne
         else:
             kept[there] = max(kept.get(there, owned), owned, key=lambda one: (one.start_ts, one.applied_ts))
     return OwnedTables(kept, case, replayed)
-
-
-def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
-    """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
-    apart."""
-    return others_of(
-        [
-            (other, place.applied_ts, table.database, table.table)
-            for other, known in sorted(progress.items())
-            for table, place in known.tables.items()
-            if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
-        ],
-        progress,
-        case=True,
-    )
-
-
-def _ran(table: TableName, progress: Progress) -> bool:
-    """Whether a statement of `table` ran."""
-    own = ((ddl, record) for ddl, record in progress.ddls.items() if TableName(ddl.database, ddl.table) == table)
-    return any(record.state is not DdlState.REFUSED and not progress.was_given(ddl) for ddl, record in own)
 
 
 def is_replay(name: str) -> bool:
@@ -182,13 +160,6 @@ def check_time_zone(name: str, recorded: str, zone: str) -> None:
             f"--tz is {zone}, but the replica of name {name!r} is filled under --tz {recorded}",
             hint=f"give --tz {recorded}; where it was wrong, fill a new target under another --name",
         )
-
-
-def taken(found: Progress, name: str, upstream: str, zone: str) -> Progress:
-    """The progress of consumer `name` once it has the lease. Raises WrongUpstream, BadConfig (another time zone)."""
-    check_upstream(name, found.upstream or upstream, upstream)
-    check_time_zone(name, found.time_zone or zone, zone)
-    return replace(found, upstream=upstream, time_zone=zone)
 
 
 def begins_too_early(table: TableName, window: Window, applied_ts: int) -> ProgressMoved:

@@ -8,23 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from consumer.sink import TARGETS
 from consumer.target import Sink
 from tests.contract.acts import UPSTREAM
-from tests.contract.targets import DuckDb, JsonLines, Memory, Server, Target
+from tests.contract.targets import DuckDb, Memory, Server, Target
 
 _labels = itertools.count()
-_TARGETS = ("memory", "jsonlines", "duckdb", "fresh_mariadb", "fresh_mysql", "staged_mariadb", "staged_mysql")
+_TARGETS = ("memory", "duckdb", "fresh_mariadb", "fresh_mysql", "staged_mariadb", "staged_mysql")
 
 
 @pytest.fixture(params=_TARGETS)
-def target(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     match request.param:
         case "memory":
             return Memory(f"contract{next(_labels)}")
-        case "jsonlines":
-            monkeypatch.setitem(TARGETS, "jsonlines", "tests.support.json_lines")
-            return JsonLines(tmp_path / "replica")
         case "duckdb":
             return DuckDb(tmp_path / "replica.duckdb")
         case "staged_mariadb" | "staged_mysql":

@@ -11,10 +11,9 @@ import duckdb
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.sink import sink_for
-from consumer.sink.memory.sink import MemorySink
 from consumer.target import Sink, TargetOptions
 from tests.servers import SqlServer
-from tests.support.json_lines import Folder
+from tests.support.memory.sink import MemorySink
 
 Cells = tuple[str | None, ...]
 
@@ -47,25 +46,6 @@ class Memory:
         kept = sink._store.tables[table]
         kept.columns += (Column("note", "VARCHAR", nullable=not required, default=default),)
         kept.rows = [{**row, "note": "" if required else default} for row in kept.rows]
-
-
-@dataclass
-class JsonLines:
-    path: Path
-
-    def sink(self, name: str = "c", zone: str = "UTC") -> Sink:
-        return sink_for(f"jsonlines://{self.path}", TargetOptions(name, zone))
-
-    def rows(self, table: TableName) -> list[Cells]:
-        return _sorted(tuple(row.values()) for row in Folder(self.path).tables()[table].rows)
-
-    def add_note(self, table: TableName, default: str | None = None, required: bool = False) -> None:
-        folder = Folder(self.path)
-        tables = folder.tables()
-        kept = tables[table]
-        kept.columns += (Column("note", "VARCHAR", nullable=not required, default=default),)
-        kept.rows = [{**row, "note": "" if required else default} for row in kept.rows]
-        folder.save(folder.known(), tables)
 
 
 @dataclass

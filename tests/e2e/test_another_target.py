@@ -9,19 +9,17 @@ import pytest
 
 from consumer.model.columns import Column, Family
 from consumer.model.names import TableName
-from consumer.sink import TARGETS
 from tests.support.command_line import DEMO_TABLES, CommandLine, command_line
-from tests.support.json_lines import Folder
+from tests.support.memory.sink import MemorySink
 
 
 @pytest.fixture
 def program(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
-    monkeypatch.setitem(TARGETS, "jsonlines", "tests.support.json_lines")
-    return replace(command_line(tmp_path, capsys, monkeypatch), target=f"jsonlines://{tmp_path}/replica")
+    return replace(command_line(tmp_path, capsys, monkeypatch), target=f"memory://{tmp_path.name.replace('_', '-')}")
 
 
 def rows_of(program: CommandLine) -> dict[str, list[tuple[int | str, ...]]]:
-    found = Folder(Path(program.target.removeprefix("jsonlines://"))).tables()
+    found = MemorySink(program.target.removeprefix("memory://"), "default")._store.tables
     tables = {name: found[TableName("du", name)] for name in DEMO_TABLES}
     return {
         name: sorted(tuple(map(_value, table.columns, row.values())) for row in table.rows)

@@ -8,9 +8,9 @@ from consumer.errors import DdlRefused
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.steps import ApplyDdl
-from consumer.sink.memory.sink import MemorySink
 from consumer.target import DdlOutcome
 from tests.support.feed import CREATE, Feed, MemoryReplica, states
+from tests.support.memory.sink import MemorySink
 
 # Metadata that goes backwards, or is not there
 

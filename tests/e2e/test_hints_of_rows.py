@@ -12,10 +12,10 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.hints import FROM_A_NEW_PREFIX, WITH_A_COPY
 from consumer.model.names import TableName
-from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE
 from tests.support.canal_json import row_line
 from tests.support.feed import Feed, MemoryReplica
+from tests.support.memory.store import MemoryTable
 
 T = TableName("d", "t")
 V, W = Column("v", "INT"), Column("w", "INT")

@@ -10,9 +10,9 @@ from consumer import app
 from consumer.model.actions import Action
 from consumer.model.names import TableName
 from consumer.model.progress import Progress, ProgressChange, TableProgress
-from consumer.sink.memory.sink import MemorySink
 from tests.support.crashes import Crash
 from tests.support.feed import Feed, MemoryReplica
+from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 
 ALL, ONLY_D, ONLY_E, NONE = ("*.*",), ("d.*",), ("e.*",), ("other.*",)

@@ -15,13 +15,13 @@ from consumer.model.actions import Action
 from consumer.model.columns import Column
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
-from consumer.sink.memory.sink import MemorySink
 from consumer.sink.mysql.progress.store import store
 from tests.servers import MariaDb
 from tests.support.build import VALUE
 from tests.support.crashes import Crash
 from tests.support.feed import CREATE, Feed, MemoryReplica, Replica, states
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 
 T = TableName("d", "t")

@@ -15,11 +15,11 @@ from consumer.errors import GapFound
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
 from consumer.model.times import ms_to_tso
-from consumer.sink.memory.sink import MemorySink
-from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE
 from tests.support.feed import Feed, MemoryReplica
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
+from tests.support.memory.store import MemoryTable
 from tests.support.observers import Recorder
 
 T = TableName("d", "t")

@@ -14,9 +14,9 @@ from consumer.config.settings import InspectSettings, Settings
 from consumer.errors import BadConfig
 from consumer.model.actions import Action
 from consumer.model.columns import Column
-from consumer.sink.memory.sink import MemorySink
 from tests.support.feed import Feed
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 
 V = 400000000000000000

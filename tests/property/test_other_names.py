@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from consumer import app
 from consumer.config.load import load
-from consumer.sink.memory.sink import MemorySink
 from tests.servers import MariaDb, SqlServer
 from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 from tests.support.random_ddl.machine import play
 from tests.support.random_ddl.profile import HISTORIES, LONGEST, PROFILE

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from consumer import app
 from consumer.config.load import load
 from consumer.model.result import RunResult
-from consumer.sink.memory.sink import MemorySink
 from tests.support.examples import examples
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 from tests.support.upstream import DATABASE, State, Storage, Upstream, last_moment_without_rename
 

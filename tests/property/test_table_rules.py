@@ -20,8 +20,8 @@ from consumer.config.load import load
 from consumer.config.table_filter import TableFilter
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
-from consumer.sink.memory.sink import MemorySink
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
 from tests.support.observers import Recorder
 from tests.support.upstream import DATABASE, State, Storage, Upstream, last_moment_without_rename
 

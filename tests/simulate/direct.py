@@ -11,9 +11,9 @@ from consumer.errors import LeaseHeld, ProgressMoved, TableMissing
 from consumer.model.load import LoadTarget, Receipt
 from consumer.model.progress import MOVED_BY_WRITER, ProgressChange, TableProgress
 from consumer.model.steps import Window
-from consumer.sink.memory.sink import MemorySession
-from consumer.sink.memory.store import merge, merge_multiset
 from consumer.target import ArrowTable
+from tests.support.memory.sink import MemorySession
+from tests.support.memory.store import merge, merge_multiset
 
 if TYPE_CHECKING:
     from tests.simulate.server import Server

@@ -22,13 +22,13 @@ from consumer.model.progress import (
     State,
 )
 from consumer.model.steps import ApplyDdl
-from consumer.sink.memory import sink as memory
-from consumer.sink.memory.sink import MemorySink
-from consumer.sink.memory.statements import execute
-from consumer.sink.memory.store import MemoryStore, copied
 from consumer.target import DdlOutcome, Writer
 from tests.simulate.direct import SimulatedWriter
 from tests.simulate.machine import Failure, Machine
+from tests.support.memory import sink as memory
+from tests.support.memory.sink import MemorySink
+from tests.support.memory.statements import execute
+from tests.support.memory.store import MemoryStore, copied
 
 LEASE_SECONDS = 15.0
 LABEL = "simulated"

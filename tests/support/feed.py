@@ -14,10 +14,10 @@ from consumer.model.columns import Column
 from consumer.model.files import Folder
 from consumer.model.names import TableName
 from consumer.model.result import RunResult
-from consumer.sink.memory.sink import MemorySink
-from consumer.sink.memory.store import MemoryTable
 from tests.support.build import ID, VALUE
 from tests.support.inline_loader import InlineLoader
+from tests.support.memory.sink import MemorySink
+from tests.support.memory.store import MemoryTable
 from tests.support.observers import Recorder
 from tests.support.written_files import render_checkpoint, render_index_file, render_schema_file
 

@@ -10,7 +10,7 @@ from consumer.errors import TargetUnavailable
 from consumer.model.names import TableName
 from consumer.model.progress import ProgressChange, TableProgress
 from consumer.pipeline.ledger import Ledger
-from consumer.sink.memory.sink import MemorySink
+from tests.support.memory.sink import MemorySink
 
 TABLE = TableName("db", "t")
 

@@ -17,8 +17,8 @@ from consumer.model.progress import Progress
 from consumer.model.times import MAX_TSO
 from consumer.plan.assembly import Assembly
 from consumer.plan.ddl_step import ddl_step
-from consumer.sink.memory.sink import MemorySink
 from tests.support.build import ID, schema_file
+from tests.support.memory.sink import MemorySink
 
 FILES = [
     schema_file(

@@ -12,11 +12,11 @@ import pytest
 
 from consumer.model.load import LoadTarget, LoadTask, Receipt
 from consumer.ports import RangeReader
-from consumer.sink.memory.sink import MemorySession
 from consumer.spark import packed
 from consumer.spark.packed import TOGETHER_TABLES
 from consumer.target import ArrowTable
 from tests.support.feed import Feed, MemoryReplica, states
+from tests.support.memory.sink import MemorySession
 
 TABLES = TOGETHER_TABLES + 4
 

@@ -27,8 +27,8 @@ from consumer.model.table_modes import (
     source_of,
 )
 from consumer.model.times import tso_to_text
-from consumer.sink.memory.store import MemoryTable, Row
 from consumer.sink.merging import conflict, only_own_rows, rows_there
+from tests.support.memory.store import MemoryTable, Row
 
 
 def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:

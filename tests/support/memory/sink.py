@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from consumer.errors import BadConfig, ConsumerError, DdlRefused, LeaseHeld, SchemaDrift, TableMissing
 from consumer.model.load import LoadOutcome, LoadTarget, Receipt
 from consumer.model.names import TableName
-from consumer.model.progress import DdlId, DdlRecord, OwnedTables, Progress, ProgressChange, State
+from consumer.model.progress import DdlId, DdlRecord, DdlState, OwnedTables, Progress, ProgressChange, State
 from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl, Window
 from consumer.model.times import MAX_TSO
-from consumer.sink.memory.statements import execute
-from consumer.sink.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 from consumer.sink.missing import table_missing
-from consumer.sink.progress_rows import owned_in, taken
+from consumer.sink.progress_rows import check_time_zone, check_upstream, others_of
 from consumer.target import ArrowTable, Comparer, DdlOutcome, LoadRequest, Only, Script, TargetOptions, Writer
+from tests.support.memory.statements import execute
+from tests.support.memory.store import MemoryStore, MemoryTable, Row, copied, merge, merge_multiset
 
 _STORES: dict[str, MemoryStore] = {}
 
@@ -287,3 +287,34 @@ class MemoryComparer:
             pa.array([row[name] for row in rows], kind) for name, kind in zip(self.target.names, kinds, strict=True)
         ]
         yield pa.table(columns, names=[f"c{position}" for position in range(len(columns))])
+
+
+_HELD_UP = (State.STOPPED, State.WAITS, State.EMPTYING)
+
+
+def owned_in(progress: Mapping[str, Progress], name: str) -> OwnedTables:
+    """The rows of OF_OTHERS, for a target that holds its progress, by consumer name, without SQL. Case tells its names
+    apart."""
+    return others_of(
+        [
+            (other, place.applied_ts, table.database, table.table)
+            for other, known in sorted(progress.items())
+            for table, place in known.tables.items()
+            if other != name and (place.state is State.OK or (place.state in _HELD_UP and _ran(table, known)))
+        ],
+        progress,
+        case=True,
+    )
+
+
+def _ran(table: TableName, progress: Progress) -> bool:
+    """Whether a statement of `table` ran."""
+    own = ((ddl, record) for ddl, record in progress.ddls.items() if TableName(ddl.database, ddl.table) == table)
+    return any(record.state is not DdlState.REFUSED and not progress.was_given(ddl) for ddl, record in own)
+
+
+def taken(found: Progress, name: str, upstream: str, zone: str) -> Progress:
+    """The progress of consumer `name` once it has the lease. Raises WrongUpstream, BadConfig (another time zone)."""
+    check_upstream(name, found.upstream or upstream, upstream)
+    check_time_zone(name, found.time_zone or zone, zone)
+    return replace(found, upstream=upstream, time_zone=zone)
