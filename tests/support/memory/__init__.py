@@ -1,5 +1,4 @@
-"""A target of plain Python values, slow and obvious: the reference for ports.Sink.
+"""A target of plain Python values, slow and obvious: the reference for ports.Sink, and docs/add-a-target.md's example.
 
-The example of docs/add-a-target.md. Values stay as the files carry them. Everything is lost with the process, and writers
-work in the driver's process only.
+Values stay as the files carry them. Everything is lost with the process. Writers work in the driver's process only.
 """
