@@ -226,7 +226,6 @@ GROUPS = {
         "random histories against the driver in a simulated world, from new seeds; each mend undone is seen",
         15,
         paths=(
-            "simulate/test_simulate.py::test_a_mend_undone_is_seen",
             "simulate/test_simulate.py::test_it_is_the_same_in_processes_side_by_side",
             "simulate/test_simulate.py::test_more_histories_end_in_the_state_of_upstream",
             "simulate/test_simulate.py::test_histories_of_rows_that_are_seen_together",
@@ -235,6 +234,7 @@ GROUPS = {
             ("tests.simulate", "--minutes", "5"),
             ("tests.simulate", "--minutes", "2", "--consistency", "table"),
             ("tests.simulate", "--minutes", "2", "--consistency", "snapshot"),
+            ("tests.simulate.mutants",),
         ),
     ),
     "faults": Group(

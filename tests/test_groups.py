@@ -25,7 +25,7 @@ def _is_there(file: str, test: str) -> bool:
 
 def test_what_stands_nearest_says_where_a_test_is() -> None:
     assert group_of_path("simulate/test_simulate.py::test_histories_end_in_the_state_of_upstream") == TEST
-    assert group_of_path("simulate/test_simulate.py::test_a_mend_undone_is_seen") == "simulate"
+    assert group_of_path("simulate/test_simulate.py::test_histories_of_rows_that_are_seen_together") == "simulate"
     assert group_of_path("integration/spark/test_new.py::test_new") == "cluster"
     assert group_of_path("unit/test_new.py::test_new") == TEST
 

@@ -20,7 +20,7 @@ def kept() -> dict[str, History]:
 
 
 def to_json(found: History) -> str:
-    return json.dumps(asdict(found), indent=1) + "\n"
+    return json.dumps(asdict(found)) + "\n"
 
 
 def from_json(text: str) -> History:

@@ -1,10 +1,11 @@
 """``python -m tests.simulate.mutants``: undoes mends of the driver one by one, and sees the simulation fail. Each is
 given histories of the theme that plays its kind of trouble. Prints a table: what is undone, the seed that showed it,
-after how many histories and seconds, and as what."""
+after how many histories and seconds, and as what. Exit code 1 if one is not seen."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -147,15 +148,22 @@ MUTANTS = {
 }
 
 
-def main() -> None:
+BEHIND_ANOTHER_GUARD = {"lost index"}
+"""Nobody sees it undone: the files of a folder that has no index file are watched one by one."""
+
+
+def main() -> int:
     flags = argparse.ArgumentParser(prog="python -m tests.simulate.mutants", description=__doc__)
-    flags.add_argument("names", nargs="*", default=list(MUTANTS), metavar="NAME", help="which (all)")
+    flags.add_argument("names", nargs="*", metavar="NAME", help="which (all that can be seen)")
     flags.add_argument("--seed", type=int, default=0)
     flags.add_argument("--minutes", type=float, default=10.0, help="of CPU, the most for one")
     given = flags.parse_args()
     print("| undone | theme | seed | histories | CPU s | seen as |\n| --- | --- | --- | --- | --- | --- |", flush=True)
-    for name in given.names or MUTANTS:
-        print(_line(MUTANTS[name], given.seed, given.minutes * 60), flush=True)
+    lines = []
+    for name in given.names or [name for name in MUTANTS if name not in BEHIND_ANOTHER_GUARD]:
+        lines.append(_line(MUTANTS[name], given.seed, given.minutes * 60))
+        print(lines[-1], flush=True)
+    return 1 if any(line.endswith("| not seen |") for line in lines) else 0
 
 
 def seen(mutant: Mutant, seed: int) -> str:
@@ -178,4 +186,4 @@ def _line(mutant: Mutant, first: int, seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

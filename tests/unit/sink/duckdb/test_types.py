@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from consumer.errors import RowRefused
-from consumer.model.columns import Column, Family
+from consumer.model.columns import Column
 from consumer.model.names import TableName
-from consumer.sink.columnar.table import duckdb_type
 from tests.unit.sink.duckdb.replica import ID, TABLE, Replica
 
 BIG = "9" * 35 + "." + "9" * 30
@@ -82,21 +81,6 @@ CASES: list[tuple[Column, str, list[tuple[str | bytes, Any]]]] = [
     (Column("v", "JSON"), "JSON", [('{"a": [1, null, "<é>"]}', '{"a": [1, null, "<é>"]}'), ("null", "null")]),
     (Column("v", "VECTOR"), "FLOAT[]", [("[1,2.5,-3]", [1.0, 2.5, -3.0]), ("[]", [])]),
 ]
-
-
-@pytest.mark.parametrize(("column", "kind", "values"), CASES, ids=lambda case: getattr(case, "type", None))
-def test_values_survive(replica: Replica, column: Column, kind: str, values: list[tuple[str | bytes, Any]]) -> None:
-    assert duckdb_type(column) == kind
-    rows = [(str(at), given) for at, (given, _) in enumerate(values)]
-    replica.put((ID, column), [*rows, ("99", None)])
-    assert replica.types()["v"] == kind
-    assert replica.rows() == [*((at, wanted) for at, (_, wanted) in enumerate(values)), (99, None)]
-
-
-def test_every_type_that_ticdc_writes_is_tried() -> None:
-    integers = {"TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"}
-    assert {column.type for column, _, _ in CASES} >= integers
-    assert {column.family for column, _, _ in CASES} == set(Family)
 
 
 @pytest.mark.parametrize(
