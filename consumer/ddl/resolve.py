@@ -18,23 +18,21 @@ from consumer.model.naming import Naming
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The tables that a statement can mean beside its own. `database` is the one its schema file names; TiDB compares
-    without case. `planned` are those that existed upstream then, and that it names as far as can be told; `known` are
-    all tables of the target, where later statements, and others' databases, can be too.
-    """
+    """The tables that a statement can mean. TiDB compares names without case."""
 
     known: Collection[TableName]
+    """All tables of the target but its own, where later statements', and others' databases', can be too."""
     own: TableName
-    database: str
+    """A name without a database is relative to this one's."""
     old_name: TableName | None
     planned: Collection[TableName] = ()
+    """Those that existed upstream then, and that the statement names as far as can be told."""
 
     def spelled(self, database: str) -> str:
         """The true spelling of a database's name, or `database` as it is where it is not known."""
-        own = (self.own.database, self.database)
-        if database in own:
+        if database == self.own.database:
             return database  # most names are: the target's tables, which can be many, are not looked through for them
-        return _closest(database, [*own, *sorted(table.database for table in self.known)]) or database
+        return _closest(database, [self.own.database, *sorted(table.database for table in self.known)]) or database
 
     def find(self, database: str, table: str) -> TableName | None:
         return _find(self.planned, database, table) or _find(self.known, database, table)
@@ -43,7 +41,7 @@ class Names:
         """The tables that a name without a database can mean: one of the own database goes first."""
         others: list[TableName] = []
         for tables in (self.planned, self.known):
-            if (here := _find(tables, self.database, table)) is not None:
+            if (here := _find(tables, self.own.database, table)) is not None:
                 return [here]
             others = others or sorted(name for name in tables if same_name(name.table) == same_name(table))
             if len(others) == 1:
@@ -76,7 +74,7 @@ def resolve_names(statement: ParsedStatement, action: Action, names: Names, edit
         return
     for reference, meant in meant_tables(statement, names):
         if meant is not None:
-            elsewhere = same_name(meant.database) != same_name(names.database)
+            elsewhere = same_name(meant.database) != same_name(names.own.database)
             write_name(reference, meant, edits, qualified=elsewhere or reference.role in ("old", "new"))
     _spell_qualifiers(statement, statement.references, names, edits)
 
@@ -119,14 +117,15 @@ def _meant(reference: TableReference, names: Names) -> TableName:
         as_typed = TableName(names.spelled(reference.database), reference.table)
         return names.find(reference.database, reference.table) or as_typed
     if reference.role in ("table", "new", "exchange", "foreign"):
-        as_typed = TableName(names.spelled(names.database), reference.table)
-        return names.find(names.database, reference.table) or as_typed
+        as_typed = TableName(names.spelled(names.own.database), reference.table)
+        return names.find(names.own.database, reference.table) or as_typed
     meant = names.alone(reference.table)
     if len(meant) == 1:
         return meant[0]
     who = f"it can be any of {', '.join(map(str, meant))}" if meant else "no known database has it"
     raise DdlRefused(
-        f"the statement names `{reference.table}` without its database: {names.database} does not have it, and {who}",
+        f"the statement names `{reference.table}` without its database: {names.own.database} does not have it, and"
+        f" {who}",
         table=str(names.own),
     )
 
@@ -189,7 +188,7 @@ def routed(
         spell_database(statement, own, edits)
     else:
         others = {*tables} - {file.name}
-        names = Names(others, file.name, file.database, old_name, others)
+        names = Names(others, file.name, old_name, others)
         found = [(at, meant, naming.target(meant)) for at, meant in _tables(statement, names)]
         if own == file.name and all(meant == target for _, meant, target in found):
             return None
@@ -216,7 +215,7 @@ def _check_tables(own: TableName, tables: Sequence[TableName]) -> None:
 
 def _tables(statement: ParsedStatement, names: Names) -> Iterator[tuple[TableReference, TableName]]:
     for reference, meant in meant_tables(statement, names):
-        yield reference, meant or reference.within(names.database)
+        yield reference, meant or reference.within(names.own.database)
 
 
 def _write(statement: ParsedStatement, reference: TableReference, target: TableName, edits: Edits) -> None:

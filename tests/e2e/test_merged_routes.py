@@ -555,7 +555,7 @@ def test_odd_names(make: Make) -> None:
 def test_a_statement_that_broke_off_in_between_is_done_whole(
     fresh_mariadb: MariaDb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from consumer.sink.mysql.statements import merged
+    from consumer.sink.mysql.statements import table_modes as merged
 
     feed = Feed(tmp_path / "cdc")
     replica = Merged(feed, fresh_mariadb.url(), fresh_mariadb.execute)

@@ -243,7 +243,7 @@ def test_an_error_that_is_no_refusal_leaves_a_statement_where_it_is(
         raise BadConfig("this user may not write the progress any more")
 
     with monkeypatch.context() as patch:
-        patch.setattr("consumer.sink.mysql.statements.records.Records.save", fail)
+        patch.setattr("consumer.sink.mysql.statements.planned.Records.save", fail)
         assert states(replica.once(30)) == {"d.t": "stopped"}
     assert states(replica.once(30)) == {"d.t": "ok"}
     assert "DEFAULT 'null'" not in replica.server.execute("SHOW CREATE TABLE d.t")[0][1]

@@ -27,9 +27,8 @@ from consumer.sink.mysql.server.statement_connections import StatementConnection
 from consumer.sink.mysql.server.statement_sessions import mark, unmark, wait_for_listening
 from consumer.sink.mysql.settings import MySqlSettings
 from consumer.sink.mysql.statements.execute import execute_ddls
-from consumer.sink.mysql.statements.plan import PlannedDdl, plan_ddls
-from consumer.sink.mysql.statements.preview import DdlPreview
-from consumer.sink.mysql.statements.records import Records, facts, intents
+from consumer.sink.mysql.statements.operations import preview
+from consumer.sink.mysql.statements.planned import PlannedDdl, Records, facts, intents, plan_ddls
 from consumer.sink.mysql.tables.blanks import blanks_moved, forget_looks
 from consumer.sink.mysql.tables.describe import describe, has_row, missing, referred_columns, tables_in
 from consumer.sink.mysql.tables.prepare import prepare
@@ -167,8 +166,7 @@ class MySqlSink:
             return []
         flavor = self._driver.flavor.name
         with self._driver.cursor("ddl") as cursor:
-            preview = DdlPreview(cursor, flavor, self._settings.time_zone)
-            return [preview.look(step) for step in steps]
+            return list(preview(cursor, steps, flavor, self._settings.time_zone))
 
     def empty_table(self, table: TableName, change: ProgressChange) -> ProgressChange:
         assert self._lock is not None

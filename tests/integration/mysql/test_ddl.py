@@ -15,7 +15,7 @@ from consumer.model.progress import DdlState, ProgressChange, TableProgress
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
-from consumer.sink.mysql.statements.text import StatementText
+from consumer.sink.mysql.statements.operations import Operations
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -307,10 +307,10 @@ def test_a_query_of_several_statements_goes_on_where_it_ended(
     statements = tuple(f"ALTER TABLE `old` ADD INDEX ({column})" for column in ("id, v", "v, id", "v"))
     one_short = (*statements[:crash_after], "CRASH", *statements[crash_after + 1 :])
     sink = acquired(fresh_mariadb)
-    text_of = "consumer.sink.mysql.statements.plan.text_of"
-    monkeypatch.setattr(text_of, lambda *_, **__: StatementText(one_short))
+    listed = "consumer.sink.mysql.statements.planned.operations"
+    monkeypatch.setattr(listed, lambda *_, **__: Operations(one_short))
     assert isinstance(sink.apply_ddls([step], {})[0].error, DdlRefused)
-    monkeypatch.setattr(text_of, lambda *_, **__: StatementText(statements, ("three",)))
+    monkeypatch.setattr(listed, lambda *_, **__: Operations(statements, "three"))
     sink.close()
     again = MySqlSink(settings(fresh_mariadb))
     [outcome] = again.apply_ddls([step], again.acquire(UPSTREAM).ddls)

@@ -15,9 +15,8 @@ from consumer.model.progress import DdlRecord, DdlState, ProgressChange
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.sink import MySqlSink
 from consumer.sink.mysql.statements import execute as mysql_ddl
-from consumer.sink.mysql.statements.plan import PlannedDdl
-from consumer.sink.mysql.statements.records import Records, facts, intents
-from consumer.sink.mysql.statements.text import StatementText
+from consumer.sink.mysql.statements.operations import Operations
+from consumer.sink.mysql.statements.planned import PlannedDdl, Records, facts, intents
 from tests.integration.mysql.steps import acquired, ddl, settings
 from tests.servers import MariaDb
 
@@ -63,8 +62,8 @@ def test_one_that_waited_in_the_middle_of_its_query(
     """For the statement before it, or for the driver."""
     fresh_mariadb.execute("CREATE DATABASE d")
     sink = acquired(fresh_mariadb)
-    both = StatementText((_CREATE.file.query, _SECOND))
-    monkeypatch.setattr("consumer.sink.mysql.statements.plan.text_of", lambda *_, **__: both)
+    both = Operations((_CREATE.file.query, _SECOND))
+    monkeypatch.setattr("consumer.sink.mysql.statements.planned.operations", lambda *_, **__: both)
     _fence_behind(behind, sink, fresh_mariadb, monkeypatch)
     (outcome,) = sink.apply_ddls([_CREATE], {})
     assert isinstance(outcome.error, LeaseHeld)

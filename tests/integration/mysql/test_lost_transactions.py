@@ -17,7 +17,7 @@ from consumer.model.steps import Window
 from consumer.sink.mysql.progress import epochs
 from consumer.sink.mysql.rows.writer import MySqlWriter
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.statements.records import Records
+from consumer.sink.mysql.statements.planned import Records
 from consumer.target import LoadRequest
 from tests.integration.mysql.steps import UPSTREAM, acquired, ddl, settings
 from tests.integration.mysql.writing import changes

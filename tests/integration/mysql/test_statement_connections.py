@@ -17,8 +17,8 @@ from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server import statement_sessions
 from consumer.sink.mysql.server.statement_connections import StatementConnections
 from consumer.sink.mysql.sink import MySqlSink
-from consumer.sink.mysql.statements import plan
-from consumer.sink.mysql.statements.text import ServerNames
+from consumer.sink.mysql.statements import planned
+from consumer.sink.mysql.statements.target_now import TargetNow
 from tests.integration.mysql.steps import UPSTREAM, ddl, settings
 from tests.servers import MariaDb
 
@@ -68,13 +68,13 @@ def test_the_servers_tables_are_asked_for_only_by_statements_that_name_others(
 ) -> None:
     asked: list[str] = []
 
-    class Counted(ServerNames):
+    class Counted(TargetNow):
         @cached_property
         def tables(self) -> frozenset[TableName]:
             asked.append("tables")
             return super().tables
 
-    monkeypatch.setattr(plan, "ServerNames", Counted)
+    monkeypatch.setattr(planned, "TargetNow", Counted)
     sink = MySqlSink(settings(fresh_mariadb))
     sink.acquire(UPSTREAM)
     assert [outcome.error for outcome in sink.apply_ddls([create(1), create(2)], {})] == [None, None]
@@ -90,13 +90,13 @@ def test_the_servers_collations_are_asked_for_once_a_connection(
 ) -> None:
     answers: list[frozenset[str]] = []
 
-    class Kept(ServerNames):
+    class Kept(TargetNow):
         @property
         def collations(self) -> frozenset[str]:
             answers.append(super().collations)
             return answers[-1]
 
-    monkeypatch.setattr(plan, "ServerNames", Kept)
+    monkeypatch.setattr(planned, "TargetNow", Kept)
     sink = MySqlSink(replace(settings(fresh_mariadb), worker_count=1))
     sink.acquire(UPSTREAM)
     assert [sink.apply_ddls([step], {})[0].error for step in (create(1), create(2))] == [None, None]

@@ -62,7 +62,7 @@ def run(case: dict[str, Any], flavor: FlavorName) -> Rewritten:
     old = table_name(case["old"]) if "old" in case else None
     place = RewriteContext(
         flavor,
-        Names(known, own, own.database, old, planned),
+        Names(known, own, old, planned),
         case.get("version", 1 << 18),
         case.get("collations"),
         known_indexes(case.get("before")),

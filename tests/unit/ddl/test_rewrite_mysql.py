@@ -69,7 +69,7 @@ def _as_written(written: Written, flavor: FlavorName) -> str:
     found = statement.references
     known = {TableName(r.database or written.name.database, r.table) for r in found if r.role != "table"}
     old = next((n for r in found for n in known if r.role == "old" and n.table == r.table), None)
-    place = RewriteContext(flavor, Names(known, written.name, written.name.database, old), 1 << 18)
+    place = RewriteContext(flavor, Names(known, written.name, old), 1 << 18)
     return "; ".join(rewrite(statement, Action(written.type), place).statements)
 
 

@@ -1,24 +1,183 @@
-"""What tells that a statement has not run, though the definition of its table is another one than before it.
+"""What tells an executed statement from one that never ran: the definitions of what it touches, before and now.
 
-Somebody else can have changed that, between the intent of a statement and the next run. It is asked only then.
+No rows above a statement's version are written before it is recorded, so what changes here was changed by it; or by
+somebody else, between the intent of a statement and the next run. Then names tell (`may_run`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pymysql
 
 from consumer.ddl.changes import changes_of, counts_partitions
 from consumer.ddl.indexes import IndexChanges, after
 from consumer.ddl.partitions import PartitionClause, PartitionedTable, altered
+from consumer.errors import TargetBusy
 from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
 from consumer.model.columns import Column
-from consumer.model.names import TableName, same_name
+from consumer.model.names import TableName, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_definition import Partition, TableIndexes
+from consumer.sink.mysql.server.connection import FlavorName
+from consumer.sink.mysql.server.errors import BROKEN_VIEW, MISSING, errno
 from consumer.sink.mysql.tables.describe import describe, has_row
 from consumer.sink.mysql.tables.indexes import table_indexes
+from consumer.sink.progress_layout import damaged
+
+_COUNTERS = re.compile(r" AUTO_(INCREMENT|RANDOM_BASE|ID_CACHE)=\d+|/\*T!\[auto_rand_base\] [^*]*\*/")
+_NOT_A_BASE_TABLE, _NO_PRIVILEGE = 1347, 1044
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeState:
+    """`at`: the number of the statement that is about to run, where one query became several. `definitions` belong to
+    `database` ("" for none) and `tables`, `contents` to `exchanged`: the tables whose rows an EXCHANGE PARTITION moves,
+    as their definitions stay the same. None: there is no such thing."""
+
+    at: int
+    database: str
+    tables: tuple[TableName, ...]
+    exchanged: tuple[TableName, ...]
+    definitions: tuple[str | None, ...]
+    contents: tuple[str | None, ...]
+
+    def dump(self) -> str:
+        tables = [[name.database, name.table] for name in self.tables]
+        exchanged = [[name.database, name.table] for name in self.exchanged]
+        return json.dumps([self.at, self.database, tables, exchanged, self.definitions, self.contents])
+
+    @classmethod
+    def parse(cls, text: str) -> BeforeState:
+        """Raises BadConfig for what `dump` has not written."""
+        try:
+            at, database, tables, exchanged, definitions, contents = json.loads(text)
+        except ValueError as error:
+            raise damaged(f"{text[:40]!r} is no state of a table") from error
+        return cls(
+            at,
+            database,
+            tuple(TableName(*name) for name in tables),
+            tuple(TableName(*name) for name in exchanged),
+            tuple(definitions),
+            tuple(contents),
+        )
+
+    def exists(self, name: TableName) -> bool:
+        """Whether the table, one of `tables`, was there."""
+        return self.definition(name) is not None
+
+    def definition(self, name: TableName) -> str | None:
+        """What defines the table, one of `tables`; None: there was none."""
+        return self.definitions[self.tables.index(name)]
+
+
+def before_state(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> BeforeState:
+    """Look at what `step` is about to change."""
+    database = step.name.database if step.file.type in DATABASE_ACTIONS else ""
+    names = {*step.touches, step.name, *((step.old_name,) if step.old_name else ())}
+    tables = () if database else tuple(sorted(name for name in names if name.table))
+    exchange = step.file.type == Action.EXCHANGE_PARTITION
+    exchanged = tuple(name for name in tables if name != step.name) if exchange else ()
+    return look(cursor, 0, database, tables, exchanged, flavor)
+
+
+def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, flavor: FlavorName) -> BeforeState:
+    """The state now of what `before` saw, with statement `at` next."""
+    return look(cursor, at, before.database, before.tables, before.exchanged, flavor)
+
+
+def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
+    """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
+    has come, the name that it takes has gone; rows are exchanged; any other changes its own table."""
+    own, action = step.standing, step.file.type
+    if action in DATABASE_ACTIONS:
+        return (now.definitions[0] is None) != (before.definitions[0] is None)
+    if action == Action.EXCHANGE_PARTITION:
+        return now.contents != before.contents
+    if before.at == 0 and action in RENAME_ACTIONS:
+        old = step.old_name
+        moved = old is None or (before.exists(old) and not now.exists(old))
+        return moved and not before.exists(own) and now.exists(own)
+    if before.at == 0 and action in DROP_ACTIONS:
+        return not now.exists(own)
+    if before.at == 0 and action in CREATE_ACTIONS and not before.exists(own):
+        return now.exists(own)
+    return now.definition(own) != before.definition(own)
+
+
+def look(
+    cursor: pymysql.cursors.Cursor,
+    at: int,
+    database: str,
+    tables: tuple[TableName, ...],
+    exchanged: tuple[TableName, ...],
+    flavor: FlavorName,
+) -> BeforeState:
+    definitions = [_definition(cursor, f"SHOW CREATE DATABASE {quote(database)}")] if database else []
+    definitions += [_definition(cursor, f"SHOW CREATE TABLE {qualified(t.database, t.table)}") for t in tables]
+    contents = [_content(cursor, name, flavor) for name in exchanged]
+    return BeforeState(at, database, tables, exchanged, tuple(definitions), tuple(contents))
+
+
+def wait_for_running(cursor: pymysql.cursors.Cursor, tables: Sequence[TableName], flavor: FlavorName) -> None:
+    """Wait for a statement on `tables` that an earlier run sent and the server still executes. TargetBusy when it takes
+    long."""
+    for name in tables:
+        if flavor == "tidb":
+            _check_jobs(cursor, name)
+            continue
+        try:
+            cursor.execute(f"LOCK TABLES {qualified(name.database, name.table)} WRITE")
+        except pymysql.MySQLError as error:
+            if errno(error) not in MISSING | {_NOT_A_BASE_TABLE, BROKEN_VIEW, _NO_PRIVILEGE}:
+                raise
+        cursor.execute("UNLOCK TABLES")
+
+
+def _check_jobs(cursor: pymysql.cursors.Cursor, name: TableName) -> None:
+    cursor.execute(
+        "SELECT job_id FROM information_schema.ddl_jobs WHERE db_name = %s AND table_name = %s "
+        "AND state NOT IN ('synced', 'done', 'cancelled', 'rollback done')",
+        (name.database, name.table),
+    )
+    if job := cursor.fetchone():
+        raise TargetBusy(f"the target still runs the DDL job {job[0]} on {name}", table=str(name))
+
+
+def _definition(cursor: pymysql.cursors.Cursor, statement: str) -> str | None:
+    """A hash of the definition, without the counters that rows move."""
+    try:
+        cursor.execute(statement)
+    except pymysql.MySQLError as error:
+        if errno(error) in MISSING:
+            return None
+        if errno(error) == BROKEN_VIEW:
+            return "broken view"
+        raise
+    return hashlib.sha256(_COUNTERS.sub("", cursor.fetchone()[1]).encode()).hexdigest()
+
+
+def _content(cursor: pymysql.cursors.Cursor, name: TableName, flavor: FlavorName) -> str | None:
+    if flavor == "tidb":
+        cursor.execute(
+            "SELECT tidb_table_id FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (name.database, name.table),
+        )
+        row = cursor.fetchone()
+        return str(row[0]) if row else None
+    table = qualified(name.database, name.table)
+    cursor.execute(f"CHECKSUM TABLE {table} EXTENDED")
+    checksum = cursor.fetchone()[1]
+    if checksum is None:
+        return None
+    cursor.execute(f"SELECT COUNT(*) FROM {table}")
+    return f"{checksum} {cursor.fetchone()[0]}"
+
 
 _REPEATED = frozenset(
     {

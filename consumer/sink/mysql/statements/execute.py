@@ -6,6 +6,7 @@ the touched tables looked like before; who finds an intent with no fact looks at
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,19 +17,17 @@ from dataclasses import replace
 import pymysql
 
 from consumer.errors import ConsumerError, DdlRefused
-from consumer.model.actions import DROP_ACTIONS, Action
-from consumer.model.names import TableName
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, DROP_ACTIONS, RENAME_ACTIONS, Action
+from consumer.model.names import TableName, quote
 from consumer.model.progress import DdlRecord, DdlState
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import ALREADY_SO, MISSING, errno
 from consumer.sink.mysql.server.statement_connections import StatementConnections
-from consumer.sink.mysql.statements.databases import adopt_database, use_database
-from consumer.sink.mysql.statements.evidence import is_anothers, may_run
-from consumer.sink.mysql.statements.merged import Merged, run_merged
-from consumer.sink.mysql.statements.plan import PlannedDdl, refused, table_exists, translated
-from consumer.sink.mysql.statements.records import Records
-from consumer.sink.mysql.statements.state import look_again, wait_for_running, was_executed
+from consumer.sink.mysql.statements.evidence import is_anothers, look_again, may_run, wait_for_running, was_executed
+from consumer.sink.mysql.statements.operations import refused
+from consumer.sink.mysql.statements.planned import PlannedDdl, Records, table_exists, translated
+from consumer.sink.mysql.statements.table_modes import Merged, run_merged
 from consumer.sink.mysql.statements.trash import is_there, left_to_do
 from consumer.sink.mysql.statements.zone import UNKNOWN_ZONE, UTC
 from consumer.target import DdlOutcome
@@ -99,7 +98,7 @@ def _in_one_session(
                     if plan.resumed:
                         connections.wait_for_lost(cursor)
                     records.check(cursor, plan.step.id)
-                    note = _run(cursor, plan, flavor, records) or plan.note
+                    note = _run(cursor, plan, flavor, records) or plan.operations.note
                     ran.append(DdlOutcome(plan.step, note=note))
                     plan = _next(waiting)
             finally:
@@ -114,31 +113,31 @@ def _in_one_session(
 
 def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, records: Records) -> str:
     """Execute what of the step has not been executed; returns a note. Raises ConsumerError."""
-    step, before = plan.step, plan.before
+    step, before, done = plan.step, plan.before, plan.operations
     try:
-        if plan.trash is not None:
-            return _move(cursor, plan, plan.trash, flavor, records)
+        if done.trash is not None:
+            return _move(cursor, plan, done.trash, flavor, records)
         if plan.resumed:
             wait_for_running(cursor, before.tables, flavor)
             # What others are merged with is changed by their statements too, so a look at it tells nothing.
-            now = before if plan.merged else look_again(cursor, before, before.at, flavor)
-            done = plan.merged is None and was_executed(step, before, now)
-            if done and is_anothers(cursor, step):
+            now = before if done.merged else look_again(cursor, before, before.at, flavor)
+            ran = done.merged is None and was_executed(step, before, now)
+            if ran and is_anothers(cursor, step):
                 raise refused(step, *table_exists(step))
-            if done and not (len(plan.statements) == 1 and may_run(cursor, step)):
+            if ran and not (len(done.statements) == 1 and may_run(cursor, step)):
                 before = replace(now, at=before.at + 1)
         if not use_database(cursor, step) and step.standing == step.name:
             return _was_not_there(step)
-        if plan.time_zone != UTC:
-            _set_zone(cursor, plan.time_zone, step)
-        if plan.timestamp is not None:
-            _set_time(cursor, plan.timestamp, step)
-        if plan.strict:
+        if done.time_zone != UTC:
+            _set_zone(cursor, done.time_zone, step)
+        if done.timestamp is not None:
+            _set_time(cursor, done.timestamp, step)
+        if done.strict:
             cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
         note = ""
-        if plan.merged is not None:
-            note = _merge(cursor, plan.merged, lambda: records.check(cursor, step.id))
-        for number in range(before.at, len(plan.statements) if plan.merged is None else 0):
+        if done.merged is not None:
+            note = _merge(cursor, done.merged, lambda: records.check(cursor, step.id))
+        for number in range(before.at, len(done.statements) if done.merged is None else 0):
             if plan.resumed or number > plan.before.at:  # it may have waited long since it was checked
                 records.check(cursor, step.id)
             if number > plan.before.at:
@@ -146,15 +145,15 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
                     cursor, DdlRecord(step.id, DdlState.INTENT, look_again(cursor, before, number, flavor).dump())
                 )
             try:
-                note = _execute(cursor, step, plan.statements[number]) or note
+                note = _execute(cursor, step, done.statements[number]) or note
             except pymysql.MySQLError as error:
                 if number > plan.before.at or not _ended_since(cursor, plan, error, flavor):
                     raise
-        if plan.timestamp is not None:
+        if done.timestamp is not None:
             cursor.execute("SET timestamp = DEFAULT")
-        if plan.strict:
+        if done.strict:
             cursor.execute("SET SESSION sql_mode = REPLACE(@@sql_mode, 'STRICT_TRANS_TABLES', '')")
-        if plan.time_zone != UTC:
+        if done.time_zone != UTC:
             _set_zone(cursor, UTC, step)
     except pymysql.MySQLError as error:
         raise translated(error, step) from error
@@ -238,3 +237,50 @@ def _execute(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> 
             return adopt_database(cursor, step, statement)
         raise
     return ""
+
+
+_CREATE_DATABASE = re.compile(
+    r"\s*CREATE\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:`(?:[^`]|``)+`|\S+)", re.I
+)
+_TIDB_DEFAULTS = "CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
+
+
+def use_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+    """Select the database that unqualified names mean: the file's, but a rename is read in the old name's. False where
+    what is to be dropped has no database any more: unqualified names would mean an earlier statement's."""
+    if step.file.type in DATABASE_ACTIONS:
+        return True
+    if step.file.type in CREATE_ACTIONS | RENAME_ACTIONS:
+        _enter_or_create(cursor, step.name.database)
+    if step.file.type in RENAME_ACTIONS and step.old_name is not None:
+        cursor.execute(f"USE {quote(step.old_name.database)}")
+    elif step.file.type not in CREATE_ACTIONS | RENAME_ACTIONS:
+        return _enter(cursor, step)
+    return True
+
+
+def _enter_or_create(cursor: pymysql.cursors.Cursor, database: str) -> None:
+    try:
+        cursor.execute(f"USE {quote(database)}")
+    except pymysql.MySQLError as error:
+        if errno(error) not in MISSING:
+            raise
+        cursor.execute(f"CREATE DATABASE IF NOT EXISTS {quote(database)} {_TIDB_DEFAULTS}")
+        cursor.execute(f"USE {quote(database)}")
+
+
+def _enter(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
+    try:
+        cursor.execute(f"USE {quote(step.name.database)}")
+    except pymysql.MySQLError as error:
+        if errno(error) not in MISSING or step.file.type not in DROP_ACTIONS:
+            raise
+        return False
+    return True
+
+
+def adopt_database(cursor: pymysql.cursors.Cursor, step: ApplyDdl, statement: str) -> str:
+    """A database that is there already gets upstream's defaults: tables that name no character set take them."""
+    options = _CREATE_DATABASE.sub("", statement, count=1).strip(" ;\r\n") or _TIDB_DEFAULTS
+    cursor.execute(f"ALTER DATABASE {quote(step.name.database)} {options}")
+    return f"the database {step.name.database} existed already; it has upstream's character set now"

@@ -3,20 +3,25 @@ text is about keys, indexes and defaults that such a table does not have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pymysql
 
 from consumer.ddl.changes import declared_columns
 from consumer.ddl.declared import Definition, Definitions, NotExact, backfill_text
 from consumer.errors import DdlRefused
-from consumer.model.actions import CREATE_ACTIONS, Action
+from consumer.model.actions import CREATE_ACTIONS, DROP_ACTIONS, Action
 from consumer.model.columns import Column, Family
 from consumer.model.names import by_name, literal, qualified, quote, same_name
 from consumer.model.steps import ApplyDdl
-from consumer.model.table_modes import FormedDdl
+from consumer.model.table_modes import SOURCE, FormedDdl, source_of
 from consumer.model.times import zone_of
 from consumer.sink.closing import closing
-from consumer.sink.mysql.statements.merged import Merged, merged_statements, times_stay
+from consumer.sink.merging import conflict, only_own_rows, rows_there
+from consumer.sink.mysql.server.errors import MISSING, errno
 from consumer.sink.mysql.tables.types import column_type
+from consumer.sink.progress_layout import SCHEMA
 
 _WITHOUT_DEFAULT = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT", "JSON", "VECTOR", "TIMESTAMP")
 _ZERO_DATE = "0000-00-00"
@@ -30,7 +35,7 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
         if column.labelled and not column.elements:
             raise DdlRefused(f"nothing tells the labels of column {column.name}")
     if formed.mode.merges:
-        return merged_statements(merged_of(step, formed, zone))
+        return merged_statements(Merged(step, formed, zone))
     if step.action in CREATE_ACTIONS:
         return [_created(formed, there)]
     if step.action == Action.TRUNCATE_TABLE and not formed.mode.keeps_ended:
@@ -39,12 +44,6 @@ def formed_statements(step: ApplyDdl, formed: FormedDdl, zone: str) -> list[str]
         stays = times_stay(formed.after[: -len(formed.mode.added)])
         return [closing(formed, there, step.table, step.file.version, quote, literal, _bytewise, stays)]
     return list(_altered(step, formed, there, zone))
-
-
-def merged_of(step: ApplyDdl, formed: FormedDdl, zone: str) -> Merged:
-    """A statement about a table that others are merged with."""
-    said = declared_columns(step.file, formed.mode, formed.before)
-    return Merged(step, formed, _declared, lambda column: _assigned(step, column, said, zone))
 
 
 def _created(formed: FormedDdl, there: str) -> str:
@@ -132,3 +131,152 @@ def _value(column: Column, text: str) -> str:
 
 def _bytewise(column: Column) -> str:
     return f"CAST({quote(column.name)} AS BINARY)" if column.family is Family.TEXT else quote(column.name)
+
+
+_COLUMN_EXISTS = 1060
+_PROBE = "merged_columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A statement about a table of which the rows are of several tables of upstream: it is about its own table's rows,
+    and brings columns that are not there yet. A column that only some of the tables have is NULL in the rows of the
+    others. All of it can run again until it is recorded."""
+
+    step: ApplyDdl
+    formed: FormedDdl
+    zone: str
+    """The changefeed's."""
+
+    @property
+    def there(self) -> str:
+        return qualified(self.step.name.database, self.step.name.table)
+
+    @property
+    def own(self) -> str:
+        """The condition for the rows of the statement's table."""
+        source = quote(self.formed.mode.name(SOURCE))
+        return f"{source} = {literal(source_of(self.step.table))}"
+
+    def columns(self, there: str) -> str:
+        """With the source at the beginning of the key, so that the rows of one table are together."""
+        ordered = sorted(self.formed.after, key=lambda column: column not in self.formed.mode.added)
+        key = ", ".join(quote(column.name) for column in ordered if column.is_pk)
+        lines = [*map(_declared, ordered), f"PRIMARY KEY ({key})"]
+        return f"TABLE {there} ({', '.join(lines)}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+
+    def added(self, column: Column) -> str:
+        return f"ALTER TABLE {self.there} ADD COLUMN {_declared(column)}"
+
+    @property
+    def brought(self) -> tuple[Column, ...]:
+        """The columns that are new to the statement's table."""
+        old_name = declared_columns(self.step.file, self.formed.mode, self.formed.before).old_name
+        before = {same_name(column.name) for column in self.formed.before}
+        own = self.formed.after[: -len(self.formed.mode.added)]
+        return tuple(column for column in own if old_name(column.name) not in before)
+
+    @property
+    def filled(self) -> Iterator[str]:
+        """The statement that gives the table's rows their values in columns that come, and none in those that go."""
+        there = {same_name(column.name) for column in self.formed.after}
+        said = declared_columns(self.step.file, self.formed.mode, self.formed.before)
+        values = [_assigned(self.step, column, said, self.zone) for column in self.brought]
+        values += [f"{quote(c.name)} = NULL" for c in self.formed.before if same_name(c.name) not in there]
+        if values:
+            brought = {column.name for column in self.brought}
+            own = self.formed.after[: -len(self.formed.mode.added)]
+            values += times_stay(column for column in own if column.name not in brought)
+            yield f"UPDATE {self.there} SET {', '.join(values)} WHERE {self.own}"
+
+
+def times_stay(columns: Iterable[Column]) -> list[str]:
+    """Assignments of an UPDATE which keep columns that can be ON UPDATE CURRENT_TIMESTAMP, where somebody made the
+    table, as they are."""
+    names = (quote(column.name) for column in columns if column.type in ("TIMESTAMP", "DATETIME"))
+    return [f"{name} = {name}" for name in names]
+
+
+def merged_statements(merged: Merged) -> list[str]:
+    """What the statement comes to where the table has none of the columns that it brings."""
+    action = merged.step.action
+    if action in CREATE_ACTIONS:
+        return [f"CREATE {merged.columns(merged.there).replace('TABLE', 'TABLE IF NOT EXISTS', 1)}"]
+    if action in (Action.TRUNCATE_TABLE, Action.DROP_TABLE):
+        return [f"DELETE FROM {merged.there} WHERE {merged.own}"]
+    return [*map(merged.added, merged.brought), *merged.filled]
+
+
+def run_merged(cursor: pymysql.cursors.Cursor, merged: Merged, check: Callable[[], None]) -> str:
+    """Do it; returns a note. `check` raises where another run has begun. Raises DdlRefused where the table in the
+    target is not one that the statement's table can be merged into, before rows are changed."""
+    step, statements = merged.step, merged_statements(merged)
+    if step.action in (Action.TRUNCATE_TABLE, Action.DROP_TABLE):
+        try:
+            cursor.execute(*statements)
+        except pymysql.MySQLError as error:
+            if errno(error) in MISSING and step.action in DROP_ACTIONS:
+                return f"{step.name} was not there"
+            raise
+        return only_own_rows(step)
+    creates = step.action in CREATE_ACTIONS
+    if creates:
+        cursor.execute(*statements)
+    there = _check_columns(cursor, merged, whole=False)
+    own = merged.formed.after[: -len(merged.formed.mode.added)] if creates else merged.brought
+    for column in own:
+        if same_name(column.name) not in there and not column.is_pk:
+            check()
+            _add(cursor, merged.added(column))
+    _check_columns(cursor, merged, whole=True)
+    if creates:
+        cursor.execute(f"SELECT 1 FROM {merged.there} WHERE {merged.own} LIMIT 1")
+        if cursor.fetchone():
+            raise rows_there(step, f"DELETE FROM {merged.there} WHERE {merged.own}")
+    for statement in () if creates else merged.filled:
+        check()
+        cursor.execute(statement)
+    return ""
+
+
+def _add(cursor: pymysql.cursors.Cursor, statement: str) -> None:
+    try:
+        cursor.execute(statement)
+    except pymysql.MySQLError as error:
+        if errno(error) != _COLUMN_EXISTS:  # the statement of another table brought it meanwhile
+            raise
+
+
+_Shown = Mapping[str, tuple[str, str, bool]]
+"""By lower-case name of a column: its type, its collation, whether it is of the primary key."""
+
+
+def _shown(cursor: pymysql.cursors.Cursor, there: str) -> _Shown:
+    cursor.execute(f"SHOW FULL COLUMNS FROM {there}")
+    return {
+        same_name(name): (kind, collation or "", key == "PRI")
+        for name, kind, collation, _, key, *_ in cursor.fetchall()
+    }
+
+
+def _check_columns(cursor: pymysql.cursors.Cursor, merged: Merged, whole: bool) -> _Shown:
+    """The table's columns. The server says how it would make the statement's: the table must have them so, and must
+    have all of them if `whole`."""
+    probe, step = qualified(SCHEMA, _PROBE), merged.step  # temporary tables need a right that it has there
+    cursor.execute(f"DROP TEMPORARY TABLE IF EXISTS {probe}")
+    cursor.execute(f"CREATE TEMPORARY {merged.columns(probe)}")
+    wanted, there = _shown(cursor, probe), _shown(cursor, merged.there)
+    cursor.execute(f"DROP TEMPORARY TABLE {probe}")
+    keys = [{name for name, (_, _, is_pk) in shown.items() if is_pk} for shown in (wanted, there)]
+    if keys[0] != keys[1]:
+        own, others = (", ".join(sorted(key)) or "none" for key in keys)
+        raise conflict(step, f"its key would be {own}, and that of {step.name} is {others}")
+    for column in merged.formed.after:
+        name = same_name(column.name)
+        if name not in there and whole:
+            raise conflict(step, f"{step.name} of the target has no column {column.name}")
+        if name in there and there[name][:2] != wanted[name][:2]:
+            raise conflict(
+                step, f"its column {column.name} would be {wanted[name][0]}, and in {step.name} it is {there[name][0]}"
+            )
+    return there

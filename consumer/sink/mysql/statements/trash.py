@@ -15,7 +15,7 @@ from consumer.model.names import TableName, qualified, quote
 from consumer.model.steps import ApplyDdl
 from consumer.sink.mysql.server.connection import FlavorName
 from consumer.sink.mysql.server.errors import errno
-from consumer.sink.mysql.statements.state import look
+from consumer.sink.mysql.statements.evidence import look
 
 _NO_SUCH_COLUMN = 1054
 

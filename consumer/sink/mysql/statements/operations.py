@@ -1,0 +1,166 @@
+"""What upstream's statements come to on this server. `plan` prints them, a run executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pymysql
+
+from consumer.ddl.definitions import ParsedStatement, statement_of
+from consumer.ddl.resolve import Names
+from consumer.ddl.rewrite_mysql import RewriteContext, rewrite
+from consumer.ddl.tokens import tokenize
+from consumer.errors import DdlRefused
+from consumer.model.actions import INDEX_ACTIONS, Action
+from consumer.model.hints import not_kept_hint, statement_refused
+from consumer.model.names import TableName, qualified, same_names
+from consumer.model.result import TargetDdl
+from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import PartitionKind
+from consumer.model.texts import cut
+from consumer.sink.mysql.progress.schema import is_reserved
+from consumer.sink.mysql.server.connection import FlavorName
+from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.statements.table_modes import Merged, formed_statements
+from consumer.sink.mysql.statements.target_now import Others, PlannedTarget, TargetNow
+from consumer.sink.mysql.statements.zone import UTC, agreed_zone, offset_at, session_zone
+
+_LAST = "\uffff"
+"""The last character of 3 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """What a step executes, and in what session."""
+
+    statements: tuple[str, ...] = ()
+    note: str = ""
+    """What the target does not express though its rows stay right."""
+    timestamp: float | None = None
+    """The moment, in seconds, that CURRENT_TIMESTAMP means in `statements`."""
+    time_zone: str = UTC
+    strict: bool = False
+    """Where a value would be changed, the statement fails."""
+    merged: Merged | None = None
+    """Others are merged with the table, and the target decides which of `statements` it needs."""
+    trash: TableName | None = None
+    """No `statements`: the table is moved there, or back from there, by what is left to do then."""
+
+
+def check_names(step: ApplyDdl, flavor: FlavorName) -> None:
+    """Raises DdlRefused for names that the target keeps for itself, or cannot hold."""
+    if is_reserved(step.name.database):
+        raise DdlRefused(f"the database {step.name.database} is the target's own")
+    if flavor != "tidb" and (odd := _unspelled(step)):
+        raise DdlRefused(f"no name on this server can have a character of 4 bytes, as {odd} has")
+
+
+def operations(step: ApplyDdl, now: TargetNow, zone: str, resumed: bool = False) -> Operations:
+    """Raises DdlRefused, without the statement's text, where it has no right form there. `zone` is the changefeed's;
+    `resumed`: an earlier run may have executed it."""
+    if step.trash is not None and _uses_trash(step, step.trash, now, resumed):
+        return Operations(trash=step.trash)
+    if step.standing != step.name:
+        dropped = f"DROP TABLE {qualified(step.standing.database, step.standing.table)}"
+        return Operations((dropped,), f"{step.name} was called {step.standing} in the target")
+    try:
+        return _written(step, now, zone)
+    except DdlRefused as error:
+        lost = step.file.type == Action.RECOVER_TABLE
+        hint = not_kept_hint(step.table, step.file.version) if lost else ""
+        raise DdlRefused(error.message, hint=hint) from error
+
+
+def preview(
+    cursor: pymysql.cursors.Cursor, steps: Sequence[ApplyDdl], flavor: FlavorName, zone: str
+) -> Iterator[TargetDdl]:
+    """The operations of `steps`, each where the earlier ones leave the target. pymysql's errors pass through, but for
+    those about a statement alone."""
+    target = PlannedTarget(cursor, flavor)
+    for step in steps:
+        try:
+            yield _previewed(step, target, zone)
+        except DdlRefused as refusal:
+            yield TargetDdl(error=refusal.message)
+        except pymysql.MySQLError as error:
+            known = translate(error, "ddl")
+            if not isinstance(known, DdlRefused):
+                raise
+            yield TargetDdl(error=known.message)
+        target.touched(step)
+
+
+def _previewed(step: ApplyDdl, target: PlannedTarget, zone: str) -> TargetDdl:
+    check_names(step, target.flavor)
+    if (missing := target.lacking(step)) is not None:
+        return TargetDdl(error=f"the target has no table {missing}")
+    done = operations(step, target, zone)
+    target.follow(step, None if done.trash is not None else done.statements)
+    shown = done.statements if done.trash is None else tuple(target.moves(step, done.trash))
+    return TargetDdl(shown, done.note)
+
+
+def _uses_trash(step: ApplyDdl, trash: TableName, now: TargetNow, resumed: bool) -> bool:
+    """A table comes back from the trash when it is there, or came back from it before this run died."""
+    if step.file.type != Action.RECOVER_TABLE:
+        return True
+    return now.holds(trash) or (resumed and now.holds(step.name))
+
+
+def _unspelled(step: ApplyDdl) -> str:
+    """A name of the statement that MySQL takes for another one, with ? for each such character; "" for none."""
+    text = step.statement.query
+    names = (token.name for token in tokenize(text) if token.is_name) if max(text, default="") > _LAST else ()
+    return next((name for name in names if max(name, default="") > _LAST), "")
+
+
+def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
+    """Upstream's text, rewritten for the server; or what a table that is no mirror needs."""
+    file, action = step.file, step.action
+    statement = statement_of(step.statement.query)
+    zone = agreed_zone(step, statement, zone, lambda: now.nodes_in_utc)
+    session = session_zone(step, statement, zone)
+    if step.formed is not None:
+        found = tuple(formed_statements(step, step.formed, zone))
+        merged = None if step.merged is None else Merged(step, step.merged, zone)
+        # Rows that upstream no longer has may hold what does not fit a column that it changes.
+        return Operations(found, time_zone=session, strict=True, merged=merged)
+    before, there = step.known.indexes, None
+    if action in INDEX_ACTIONS and (not before.whole or before.skips):
+        there = now.indexes(step.name)
+        before = before if before.whole else before.beside(there)
+    place = RewriteContext(
+        now.flavor,
+        Names(Others(now, step.name), step.name, step.old_name, {*step.touches} - {step.name, *step.behind}),
+        file.version,
+        now.collations,
+        before,
+        there,
+        step.known.charset,
+        _by_key(step, action, now),
+        _columns_before(step, statement, now),
+        file.columns,
+        offset_at(step, zone),
+    )
+    done = rewrite(statement, action, place)
+    statements = tuple(text.strip() for text in done.statements)
+    return Operations(statements, "; ".join(done.notes), done.timestamp, session)
+
+
+def _columns_before(step: ApplyDdl, statement: ParsedStatement, now: TargetNow) -> frozenset[str] | None:
+    if now.flavor != "mysql" or not any(token.word == "EXISTS" for token in statement.tokens):
+        return None
+    told = step.known.columns
+    return now.columns(step.name) if told is None else same_names(column.name for column in told)
+
+
+def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
+    if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
+        return False
+    told = step.known.partitioning
+    return now.by_key(step.name) if told is None else told.kind is PartitionKind.KEY
+
+
+def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:
+    return statement_refused(step.file, f"{reason}; the statement: {cut(step.file.query)}", hint=hint)

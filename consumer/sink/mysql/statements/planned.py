@@ -1,0 +1,202 @@
+"""What is to be done of upstream's statements, given what the target is like and what earlier runs recorded of them;
+and what is recorded: intents before they run, proofs and facts, or refusals, behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pymysql
+
+from consumer.errors import ConsumerError, DdlRefused
+from consumer.model.actions import CREATE_ACTIONS, DATABASE_ACTIONS, Action
+from consumer.model.ddl_policy import trash_taken
+from consumer.model.hints import table_there_hint
+from consumer.model.names import qualified
+from consumer.model.progress import DdlId, DdlRecord, DdlState, ProgressChange
+from consumer.model.steps import ApplyDdl
+from consumer.model.table_definition import PartitionKind
+from consumer.sink.mysql.progress.epochs import STATEMENTS, TIDB_SLOTS, gone_back, leave_proof, new_proof, taken_over
+from consumer.sink.mysql.progress.store import store
+from consumer.sink.mysql.server.connection import SESSION_MARK, FlavorName, check_session
+from consumer.sink.mysql.server.driver import Driver
+from consumer.sink.mysql.server.errors import translate
+from consumer.sink.mysql.statements.evidence import BeforeState, before_state, look_again
+from consumer.sink.mysql.statements.operations import Operations, check_names, operations, refused
+from consumer.sink.mysql.statements.target_now import TargetNow
+from consumer.sink.mysql.statements.trash import is_taken
+from consumer.target import DdlOutcome
+
+_BY_PARTITION = frozenset({Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION})
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDdl:
+    """A step on its way."""
+
+    step: ApplyDdl
+    operations: Operations
+    before: BeforeState
+    resumed: bool
+    """An earlier run had the intent, and may have executed it."""
+
+    def intent(self) -> DdlRecord:
+        return DdlRecord(self.step.id, DdlState.INTENT, self.before.dump())
+
+
+def plan_ddls(
+    cursor: pymysql.cursors.Cursor,
+    steps: Sequence[ApplyDdl],
+    unfinished: Mapping[DdlId, DdlRecord],
+    flavor: FlavorName,
+    zone: str,
+) -> list[PlannedDdl | DdlOutcome]:
+    """Look at what the steps touch; a step that cannot be is answered at once. pymysql's errors pass through, but for
+    those that say what is wrong with one step (a name that the server cannot hold). `zone` is the changefeed's."""
+    now = TargetNow(cursor, flavor)
+    plans: list[PlannedDdl | DdlOutcome] = []
+    for step in steps:
+        try:
+            plans.append(_planned(cursor, step, unfinished.get(step.id), now, zone))
+        except DdlRefused as error:
+            plans.append(DdlOutcome(step, refused(step, error.message, error.hint)))
+        except pymysql.MySQLError as error:
+            refusal = translated(error, step)
+            if not isinstance(refusal, DdlRefused):
+                raise
+            plans.append(DdlOutcome(step, refusal))
+    return plans
+
+
+def _planned(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, record: DdlRecord | None, now: TargetNow, zone: str
+) -> PlannedDdl:
+    check_names(step, now.flavor)
+    resumed = record is not None and record.state is DdlState.INTENT
+    before = _before(cursor, step, record, now.flavor)
+    if not resumed:
+        _check(cursor, step, before, now.flavor)
+    return PlannedDdl(step, operations(step, now, zone, resumed), before, resumed)
+
+
+def _before(
+    cursor: pymysql.cursors.Cursor, step: ApplyDdl, record: DdlRecord | None, flavor: FlavorName
+) -> BeforeState:
+    """The state before `step`: what the intent says. A refused one starts from the state as it is now, with the
+    statement that was refused."""
+    if record is None:
+        return before_state(cursor, step, flavor)
+    known = BeforeState.parse(record.before)
+    if record.state is DdlState.INTENT:
+        return known
+    if step.file.type not in DATABASE_ACTIONS and step.name not in known.tables:
+        return before_state(cursor, step, flavor)  # routes call it otherwise by now
+    return look_again(cursor, known, known.at, flavor)
+
+
+def _check(cursor: pymysql.cursors.Cursor, step: ApplyDdl, before: BeforeState, flavor: FlavorName) -> None:
+    """Raises DdlRefused where something in the target stands in the way of a step that has not begun."""
+    creates = step.file.type in CREATE_ACTIONS - {Action.CREATE_VIEW} and before.at == 0
+    if creates and before.exists(step.name) and step.merged is None:
+        reason, hint = table_exists(step)
+        raise DdlRefused(reason, hint=hint)
+    if reason := _misplaced(cursor, step, flavor):
+        raise DdlRefused(reason)
+    if step.trash is not None and is_taken(cursor, step, step.trash, flavor):
+        reason, hint = trash_taken(step.trash)
+        raise DdlRefused(reason, hint=hint)
+
+
+def _misplaced(cursor: pymysql.cursors.Cursor, step: ApplyDdl, flavor: FlavorName) -> str:
+    """Why the statement would mean other rows here, "" where it does not.
+
+    A NULL counts as 0 upstream; MySQL and MariaDB take it for the least BIGINT, whose partition is another one unless
+    their number is a power of two. pymysql's errors pass through.
+    """
+    partitioning = step.known.partitioning
+    if flavor == "tidb" or partitioning is None or step.file.type not in _BY_PARTITION:
+        return ""
+    if partitioning.kind is not PartitionKind.HASH or len(partitioning.partitions).bit_count() == 1:
+        return ""
+    table = qualified(*step.name)
+    cursor.execute(f"SELECT 1 FROM {table} WHERE ({partitioning.by[0]}) IS NULL LIMIT 1")
+    if cursor.fetchone() is None:
+        return ""
+    return "rows whose HASH is NULL are in another partition here than upstream"
+
+
+def table_exists(step: ApplyDdl) -> tuple[str, str]:
+    """The reason and the hint where a table that `step` creates is there, and not of it."""
+    return "a table of this name exists", table_there_hint(step.table, step.file.version)
+
+
+def translated(error: pymysql.MySQLError, step: ApplyDdl) -> ConsumerError:
+    known = translate(error, "ddl")
+    if isinstance(known, DdlRefused):
+        return refused(step, known.message, known.hint)
+    known.table, known.version = str(step.table), step.file.version
+    return known
+
+
+class Records:
+    """Of statements that run side by side: what is recorded in their own sessions. `saved` are their intents, `proofs`
+    those of the sessions in which some ran. For several threads."""
+
+    def __init__(self, driver: Driver, name: str, epoch: int, planned: Sequence[PlannedDdl]) -> None:
+        self._driver, self._name, self._epoch = driver, name, epoch
+        self.saved = {plan.step.id: plan.intent() for plan in planned}
+        self.proofs: list[int] = []
+
+    def check(self, cursor: pymysql.cursors.Cursor, statement: DdlId) -> None:
+        """Raises ProgressMoved where the statement's intent is not there, LeaseHeld where a later round or another
+        consumer has begun, as the guard may be lost; BadConfig in a session that is not ours."""
+        # No lock: whoever begins anew may wait for the guard, and this would wait for them.
+        cursor.execute(
+            f"SELECT {SESSION_MARK}, (SELECT state FROM storage_consumer.ddl WHERE (name, database_name, table_name, "
+            "version, checksum) = %s), epoch, holder, since FROM storage_consumer.lease WHERE name = %s AND slot = %s",
+            ((self._name, *statement), self._name, STATEMENTS * TIDB_SLOTS),
+        )
+        row = cursor.fetchone()
+        if row is not None:
+            check_session(row[0], "ddl")
+        if row is None or row[1] != DdlState.INTENT.value or row[2] < self._epoch:
+            raise gone_back(self._name)
+        if row[2] > self._epoch:
+            raise taken_over(self._name, *row[3:])
+
+    def save(self, cursor: pymysql.cursors.Cursor, record: DdlRecord) -> None:
+        """Write a later intent and commit. Raises as `check`: the driver may have been busy with a later round."""
+        cursor.connection.begin()
+        with self._driver.writing(cursor, "ddl"):
+            self.check(cursor, record.id)
+            store(cursor, self._name, self._epoch, ProgressChange(ddls=(record,)))
+        self.saved[record.id] = record
+
+    def prove(self, cursor: pymysql.cursors.Cursor) -> None:
+        """Statements have run in this session. What keeps the proof from being left is no refusal of theirs."""
+        proof = new_proof()
+        try:
+            leave_proof(cursor, self._name, proof)
+        except pymysql.MySQLError as error:
+            raise translate(error, "start") from error
+        self.proofs.append(proof)
+
+
+def intents(planned: Sequence[PlannedDdl]) -> ProgressChange:
+    """What must be durable before the statements run."""
+    change = ProgressChange(ddls=tuple(plan.intent() for plan in planned))
+    return change.merged(*(plan.step.before for plan in planned))
+
+
+def facts(outcomes: Sequence[DdlOutcome], saved: Mapping[DdlId, DdlRecord]) -> list[ProgressChange]:
+    """What is true once they were tried: of those that ran, and of those that the target refused, whose intents end
+    with it; `saved` are the intents. Any other error says nothing of the statement, which keeps its intent."""
+    return [_fact(outcome, saved[outcome.step.id]) for outcome in outcomes]
+
+
+def _fact(outcome: DdlOutcome, intent: DdlRecord) -> ProgressChange:
+    if isinstance(outcome.error, DdlRefused):
+        return ProgressChange(ddls=(replace(intent, state=DdlState.REFUSED, reason=outcome.error.message),))
+    if outcome.error is not None:
+        return ProgressChange()
+    return outcome.step.done(outcome.note)
