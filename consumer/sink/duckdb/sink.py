@@ -29,9 +29,8 @@ from consumer.sink.duckdb.progress.store import FileTables, ddl_state, table_app
 from consumer.sink.duckdb.reading_copy import ReadingCopy
 from consumer.sink.duckdb.rows.merge import publish
 from consumer.sink.duckdb.settings import DuckDbSettings
-from consumer.sink.duckdb.statements.execute import execute
+from consumer.sink.duckdb.statements.execute import Preview, execute
 from consumer.sink.duckdb.statements.operations import named_tables
-from consumer.sink.duckdb.statements.preview import Preview
 from consumer.sink.duckdb.tables import describe, drop_table, has_rows, missing, prepare, tables_of
 from consumer.sink.progress_rows import begins_too_early
 from consumer.sink.staging import begin_load, begin_staging, end_load, end_loads, end_staging, staged_file

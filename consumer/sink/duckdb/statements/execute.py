@@ -1,31 +1,37 @@
-"""One upstream statement onto the replica, from the columns before and after it. The caller owns the transaction."""
+"""One upstream statement onto the replica, from the columns before and after it: executed (the caller owns the
+transaction), or shown. What rows decide is shown in words."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from datetime import tzinfo
 
 import duckdb
 
 from consumer.ddl.expressions import NotUnderstood
+from consumer.errors import DdlRefused
 from consumer.model.actions import CREATE_ACTIONS, Action
 from consumer.model.ddl_policy import trash_taken
-from consumer.model.names import TableName
+from consumer.model.names import TableName, same_name
+from consumer.model.result import TargetDdl
 from consumer.model.steps import ApplyDdl
 from consumer.model.table_modes import SOURCE, FormedDdl
-from consumer.sink.duckdb.connection import catalog
-from consumer.sink.duckdb.statements.merged import own_rows
+from consumer.sink.columnar.table import ReplicaTable, quote
+from consumer.sink.duckdb.connection import catalog, qualified
 from consumer.sink.duckdb.statements.operations import (
+    PLAIN,
     Operations,
     Tables,
     Written,
     action_of,
     moved,
     operations,
+    own_rows,
     refused,
     trashed,
 )
 from consumer.sink.duckdb.statements.partitions import take_rows
-from consumer.sink.duckdb.statements.trash import is_taken
 from consumer.sink.duckdb.tables import describe, drop_schema, forget, has_rows, remember, tables_of
 from consumer.sink.merging import rows_there
 
@@ -87,3 +93,64 @@ def _drop_schema(connection: duckdb.DuckDBPyConnection, database: str, trash: Ta
             run(connection, moved(table, TableName(trash.database, name.table), written))
     drop_schema(connection, database)
     return f"{database} is kept as {trash}" if found else ""
+
+
+def is_taken(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, trash: TableName, tables: Tables) -> bool:
+    """Whether the place in the trash holds other rows than the table that is to go there; `tables` has both. Those that
+    an earlier execution put there, before a resync, are the same."""
+    own, kept = tables.get(step.standing), tables.get(trash)
+    if step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE) or own is None or kept is None:
+        return False
+    if not has_rows(connection, own.name):
+        return False
+    one, other = (f"SELECT * FROM {qualified(connection, name)}" for name in (own.name, kept.name))
+    differ = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one}) LIMIT 1"
+    return list(own.types.items()) != list(kept.types.items()) or bool(connection.execute(differ).fetchall())
+
+
+_ROWS_OF_PARTITIONS = {
+    Action.DROP_PARTITION: "deletes the rows of the partition, where its expression can be evaluated",
+    Action.TRUNCATE_PARTITION: "deletes the rows of the partition, where its expression can be evaluated",
+    Action.EXCHANGE_PARTITION: "exchanges the rows of the partition, where its expression can be evaluated",
+}
+
+
+class Preview:
+    """`tables` are those of `names` that the file has now."""
+
+    def __init__(self, names: Collection[TableName], tables: Tables, zone: tzinfo) -> None:
+        self._tables, self._zone = dict(tables), zone
+        self._spelled: defaultdict[TableName, list[TableName]] = defaultdict(list)
+        for name in names:
+            self._spelled[name.folded].append(name)
+
+    def look(self, step: ApplyDdl) -> TargetDdl:
+        """One statement, behind those that were looked at before."""
+        try:
+            action = action_of(step)
+            if action == Action.DROP_SCHEMA:
+                return self._dropped(step.name.database, step.trash)
+            rows = [_ROWS_OF_PARTITIONS[action]] if action in _ROWS_OF_PARTITIONS else []
+            away = None if step.trash is None else trashed(step, step.trash, self._tables, filled=True)
+            if away is not None and action == Action.TRUNCATE_TABLE and step.trash is not None:
+                rows = [f"moves the rows of {PLAIN.table(step.name)}, where it has any, to {PLAIN.table(step.trash)}"]
+                away = Operations(there=away.there)
+            done = away or operations(step, self._tables, self._zone)
+        except DdlRefused as error:
+            return TargetDdl(error=error.message)
+        self._follow(done.there)
+        return TargetDdl((*rows, *done.sql), done.note)
+
+    def _dropped(self, database: str, trash: TableName | None) -> TargetDdl:
+        own = [name for name in self._tables if same_name(name.database) == same_name(database)]
+        self._follow(dict.fromkeys(own))
+        moved = f"moves every table of {quote(database)} to the schema {quote(trash.database)}" if trash else ""
+        return TargetDdl(tuple(filter(None, (moved, f"DROP SCHEMA IF EXISTS {quote(database)} CASCADE"))))
+
+    def _follow(self, there: Mapping[TableName, ReplicaTable | None]) -> None:
+        for changed, table in there.items():
+            for name in {changed, *self._spelled.get(changed.folded, ())}:
+                if table is None:
+                    self._tables.pop(name, None)
+                else:
+                    self._tables[name] = table

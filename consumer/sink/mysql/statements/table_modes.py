@@ -1,5 +1,5 @@
 """What upstream's statements do to a table that is no mirror. They are made of the columns before and behind it: the
-text is about keys, indexes and defaults that such a table does not have."""
+text is about keys, indexes and defaults that such a table does not have. Tables that are merged are among them."""
 
 from __future__ import annotations
 
