@@ -57,8 +57,8 @@ class Definitions:
         stayed = (self.unless_there & self.added & same_names(there)) - self.dropped - {*self.renamed.values()}
         if not stayed:
             return self
-        told = {name: found for name, found in self.columns.items() if name not in stayed}
-        return replace(self, columns=told, added=self.added - stayed)
+        kept = {name: found for name, found in self.columns.items() if name not in stayed}
+        return replace(self, columns=kept, added=self.added - stayed)
 
     def called(self, chosen: Chosen) -> Definitions:
         """The same in the names of a target that has the `chosen` columns."""

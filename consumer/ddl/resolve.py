@@ -26,7 +26,7 @@ class Names:
     """A name without a database is relative to this one's."""
     old_name: TableName | None
     planned: Collection[TableName] = ()
-    """Those that existed upstream then, and that the statement names as far as can be told."""
+    """Those that existed upstream then, and that the statement names as far as is known."""
 
     def spelled(self, database: str) -> str:
         """The true spelling of a database's name, or `database` as it is where it is not known."""
@@ -177,7 +177,7 @@ def routed(
     file: SchemaFile, naming: Naming, tables: Collection[TableName], old_name: TableName | None
 ) -> SchemaFile | None:
     """`file` in the target's names, None where these are the upstream's. `tables` are the upstream's that the statement
-    can mean, `old_name` is a RENAME's. Raises DdlRefused where its text cannot be said in the target's names."""
+    can mean, `old_name` is a RENAME's. Raises DdlRefused where its text cannot be written in the target's names."""
     if naming.rename is None:
         return None
     own, statement, edits = naming.target(file.name), statement_of(file.query), Edits()

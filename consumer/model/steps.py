@@ -118,7 +118,7 @@ class ApplyDdl:
         return self.statement.name
 
     @property
-    def standing(self) -> TableName:
+    def name_before(self) -> TableName:
         """The name that the statement's table has in the target until then."""
         dropped = self.file.type == Action.DROP_TABLE
         return self.old_name if dropped and self.old_name is not None else self.name

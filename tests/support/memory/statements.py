@@ -52,7 +52,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
             raise DdlRefused(f"the table {name} exists already: {step.file.query}", table=str(step.table))
         tables[name] = MemoryTable(columns)
     elif action == Action.DROP_TABLE:
-        tables.pop(step.standing, None)
+        tables.pop(step.name_before, None)
     elif action == Action.RECOVER_TABLE:
         raise DdlRefused(NOT_KEPT, hint=not_kept_hint(step.table, step.file.version), table=str(step.table))
     elif action in (Action.DROP_PARTITION, Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
@@ -72,7 +72,7 @@ def execute(tables: dict[TableName, MemoryTable], step: ApplyDdl) -> str:
 
 def _move(tables: dict[TableName, MemoryTable], step: ApplyDdl, trash: TableName) -> str | None:
     """Keep what the statement takes away, or bring it back; None where there is nothing to move."""
-    name, action = step.standing, step.action
+    name, action = step.name_before, step.action
     if action == Action.RECOVER_TABLE:
         if trash not in tables or name in tables:
             return None
@@ -108,9 +108,9 @@ def _check_free(tables: dict[TableName, MemoryTable], name: TableName, trash: Ta
 def _reshape(table: MemoryTable, columns: tuple[Column, ...], step: ApplyDdl, truncated: bool) -> None:
     formed = step.formed
     before = formed.before if formed else step.known.columns or ()
-    said = declared_columns(step.file, formed.mode if formed else None, before)
+    parsed = declared_columns(step.file, formed.mode if formed else None, before)
     spelled = {same_name(column.name): column.name for column in table.columns}
-    old_names = {column.name: spelled.get(said.old_name(column.name) or "") for column in columns}
+    old_names = {column.name: spelled.get(parsed.old_name(column.name) or "") for column in columns}
     rows = [] if truncated else table.rows
     table.rows = [
         {column.name: row[old] if (old := old_names[column.name]) else column.default for column in columns}

@@ -50,7 +50,7 @@ def execute(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Table
             both = {**tables, **describe(connection, [trash])}
             if is_taken(connection, step, trash, both):
                 raise refused(step, *trash_taken(trash))
-            filled = step.standing in tables and has_rows(connection, tables[step.standing].name)
+            filled = step.name_before in tables and has_rows(connection, tables[step.name_before].name)
             if (away := trashed(step, trash, both, filled, written)) is not None:
                 return run(connection, away)
         if step.merged is not None and action in CREATE_ACTIONS and step.name in tables:
@@ -98,7 +98,7 @@ def _drop_schema(connection: duckdb.DuckDBPyConnection, database: str, trash: Ta
 def is_taken(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, trash: TableName, tables: Tables) -> bool:
     """Whether the place in the trash holds other rows than the table that is to go there; `tables` has both. Those that
     an earlier execution put there, before a resync, are the same."""
-    own, kept = tables.get(step.standing), tables.get(trash)
+    own, kept = tables.get(step.name_before), tables.get(trash)
     if step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE) or own is None or kept is None:
         return False
     if not has_rows(connection, own.name):

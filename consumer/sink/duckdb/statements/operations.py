@@ -1,5 +1,5 @@
 """What a statement does to the replica's tables as they are: SQL, and the tables that are there behind it. `execute`
-runs it, `preview` prints it. What rows decide is not told here."""
+runs it, `preview` prints it. What rows decide does not stand here."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def trashed(
     """A table that goes to the trash, or comes back from there: `tables` has both. None where there is nothing to move,
     or where the trash holds the table of an earlier execution already: then the statement runs as it is. `filled`:
     whether it has rows."""
-    name, there = step.standing, tables.get(trash)
+    name, there = step.name_before, tables.get(trash)
     if step.file.type == Action.RECOVER_TABLE:
         back = there is not None and name not in tables
         return replace(moved(there, name, written), note=f"{name} came back from {trash}") if back and there else None
@@ -135,7 +135,7 @@ def _operations(step: ApplyDdl, action: Action, tables: Tables, zone: tzinfo, wr
         case Action.CREATE_TABLE | Action.CREATE_TABLES:
             return _created(step, tables, written)
         case Action.DROP_TABLE:
-            return Operations((f"DROP TABLE IF EXISTS {written.table(step.standing)}",), {step.standing: None})
+            return Operations((f"DROP TABLE IF EXISTS {written.table(step.name_before)}",), {step.name_before: None})
         case Action.CREATE_VIEW | Action.DROP_VIEW:
             return Operations(note=NO_VIEWS)
         case Action.RECOVER_TABLE:
@@ -245,7 +245,7 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
     """The columns that a schema file lists, with what only the statement, or what is known of them already, tells."""
     known = by_name(before.columns) if before else {}
     unreal = same_names(before.virtual) if before else set()
-    told, virtual = [], set()
+    found, virtual = [], set()
     for column in visible(columns):
         lowered = same_name(column.name)
         definition = definitions.columns.get(lowered)
@@ -256,10 +256,10 @@ def _upstream(columns: Sequence[Column], definitions: Definitions, before: Upstr
             )
         else:
             labels = column.elements or (definition.elements if definition else ())
-        told.append(replace(column, elements=labels))
+        found.append(replace(column, elements=labels))
         if definition.virtual if definition else old is not None and same_name(old.name) in unreal:
             virtual.add(column.name)
-    return Upstream(tuple(told), frozenset(virtual))
+    return Upstream(tuple(found), frozenset(virtual))
 
 
 def refused(step: ApplyDdl, why: str, hint: str = "") -> DdlRefused:
@@ -294,12 +294,12 @@ def merged_into(
 
 def _values(step: ApplyDdl, formed: FormedDdl, table: ReplicaTable, zone: tzinfo) -> list[str]:
     """The values of the table's rows in columns that come, and none in those that go."""
-    said = declared_columns(step.file, formed.mode, formed.before)
+    parsed = declared_columns(step.file, formed.mode, formed.before)
     before, after = ({same_name(column.name) for column in columns} for columns in (formed.before, formed.after))
     found = []
     for column in formed.after[: -len(formed.mode.added)]:
-        if said.old_name(column.name) not in before:
-            value = backfill(column, said.columns.get(same_name(column.name), Definition()), step.file.version, zone)
+        if parsed.old_name(column.name) not in before:
+            value = backfill(column, parsed.columns.get(same_name(column.name), Definition()), step.file.version, zone)
             name = table.spelled(column.name) or column.name
             empty = value.sql.startswith("CAST(NULL ")
             if not empty and table.types[name] != value.type:

@@ -28,7 +28,7 @@ _ALL = "TRUE"
 def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tables) -> None:
     """Delete or move the rows of the partitions that the statement empties or exchanges; most do neither.
 
-    Raises NotUnderstood where it cannot be told which rows those are, unless there are no rows at all.
+    Raises NotUnderstood where it is not certain which rows those are, unless there are no rows at all.
     """
     if step.file.type not in PARTITION_ACTIONS:
         return
@@ -50,7 +50,7 @@ def take_rows(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, tables: Tab
         if clause.verb == "EXCHANGE":
             _exchange(connection, step, clause, tables)
         elif clause.verb in TAKES_ROWS and table is not None and has_rows(connection, table.name):
-            where = _where(connection, step, clause, _told(table, step))
+            where = _where(connection, step, clause, _known(table, step))
             connection.execute(f"DELETE FROM {qualified(connection, table.name)} WHERE {where}")
 
 
@@ -82,9 +82,9 @@ def _exchange(connection: duckdb.DuckDBPyConnection, step: ApplyDdl, clause: Par
     missing = [name for name in names if name not in tables]
     if missing:
         raise NotUnderstood(f"the rows of {missing[0]}: the replica does not have it")
-    columns = _unified(connection, *(_told(tables[name], step) for name in names))
+    columns = _unified(connection, *(_known(tables[name], step) for name in names))
     found = describe(connection, names)
-    one, other = (_told(found[name], step) for name in names)
+    one, other = (_known(found[name], step) for name in names)
     if not (has_rows(connection, one.name) or has_rows(connection, other.name)):
         return
     where = _where(connection, step, clause, one)
@@ -139,7 +139,7 @@ def _unified(connection: duckdb.DuckDBPyConnection, one: ReplicaTable, other: Re
     return [column.name for column in _stored(one)]
 
 
-def _told(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
+def _known(table: ReplicaTable, step: ApplyDdl) -> ReplicaTable:
     """`table`; one of a snapshot, of which no rows came yet, has upstream's columns from the statement's schema file.
     Both tables of an EXCHANGE have the same."""
     if table.upstream is not None:

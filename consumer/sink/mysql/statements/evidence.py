@@ -94,7 +94,7 @@ def look_again(cursor: pymysql.cursors.Cursor, before: BeforeState, at: int, fla
 def was_executed(step: ApplyDdl, before: BeforeState, now: BeforeState) -> bool:
     """Whether statement ``before.at`` of `step` made `now` of `before`, and not somebody else's: the name that it makes
     has come, the name that it takes has gone; rows are exchanged; any other changes its own table."""
-    own, action = step.standing, step.file.type
+    own, action = step.name_before, step.file.type
     if action in DATABASE_ACTIONS:
         return (now.definitions[0] is None) != (before.definitions[0] is None)
     if action == Action.EXCHANGE_PARTITION:
@@ -193,7 +193,7 @@ _REPEATED = frozenset(
 """These come to the same however often they run. Rows above their version are never there before they are recorded."""
 _MODIFY = frozenset({Action.MODIFY_COLUMN, Action.MULTI_SCHEMA_CHANGE})
 """So do these, where no name comes or goes, and none moves to another column."""
-_TOLD_OTHERWISE = (
+_SHOWN_OTHERWISE = (
     CREATE_ACTIONS | DROP_ACTIONS | RENAME_ACTIONS | DATABASE_ACTIONS | frozenset({Action.EXCHANGE_PARTITION})
 )
 _Names = frozenset[tuple[str, str]]
@@ -206,17 +206,17 @@ def may_run(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     that it takes is."""
     if step.file.type in _REPEATED:
         return True
-    if step.formed is not None or step.file.type in _TOLD_OTHERWISE:
+    if step.formed is not None or step.file.type in _SHOWN_OTHERWISE:
         return False
-    indexes = table_indexes(cursor, step.standing)
-    there = _names_there(cursor, step.standing, indexes)
-    said = changes_of(step.statement).indexes
-    untold = not step.known.indexes.whole and _leaves_names_open(said)
-    comes, goes = _names_moved(step, indexes, there, untold)
+    indexes = table_indexes(cursor, step.name_before)
+    there = _names_there(cursor, step.name_before, indexes)
+    parsed = changes_of(step.statement).indexes
+    unknown = not step.known.indexes.whole and _leaves_names_open(parsed)
+    comes, goes = _names_moved(step, indexes, there, unknown)
     if comes or goes:
         return not comes <= there or not goes.isdisjoint(there)
-    moves = bool(said.renamed) or any(loss.renamed_to is not None for loss in said.losses)
-    return step.file.type in _MODIFY and not moves and not untold
+    moves = bool(parsed.renamed) or any(loss.renamed_to is not None for loss in parsed.losses)
+    return step.file.type in _MODIFY and not moves and not unknown
 
 
 def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
@@ -226,19 +226,19 @@ def is_anothers(cursor: pymysql.cursors.Cursor, step: ApplyDdl) -> bool:
     return has_row(cursor, step.name)
 
 
-def _leaves_names_open(said: IndexChanges) -> bool:
+def _leaves_names_open(parsed: IndexChanges) -> bool:
     """Whether a statement makes an index or a foreign key without a name: it gets one that no other has. What it got is
     not known where the others of that time are not."""
-    return any(index.name is None for index in said.defined) or any(name is None for name, _ in said.foreign_keys)
+    return any(index.name is None for index in parsed.defined) or any(name is None for name, _ in parsed.foreign_keys)
 
 
-def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, untold: bool) -> tuple[_Names, _Names]:
-    """Those that the statement makes, and those that it takes. The target has these `indexes` and names now. `untold`:
+def _names_moved(step: ApplyDdl, indexes: TableIndexes, there: _Names, unknown: bool) -> tuple[_Names, _Names]:
+    """Those that the statement makes, and those that it takes. The target has these `indexes` and names now. `unknown`:
     nothing is known of the names of indexes."""
     changes = changes_of(step.statement)
     before = {*_of_columns(step.known.columns or ())}
     later = set() if step.known.columns is None else {*_of_columns(step.file.columns)}
-    if not untold:
+    if not unknown:
         known = step.known.indexes if step.known.indexes.whole else step.known.indexes.beside(indexes)
         before |= {*_of_indexes(known)}
         later |= {*_of_indexes(after(known, changes.indexes, step.file.version))}

@@ -126,7 +126,7 @@ def _run(cursor: pymysql.cursors.Cursor, plan: PlannedDdl, flavor: FlavorName, r
                 raise refused(step, *table_exists(step))
             if ran and not (len(done.statements) == 1 and may_run(cursor, step)):
                 before = replace(now, at=before.at + 1)
-        if not use_database(cursor, step) and step.standing == step.name:
+        if not use_database(cursor, step) and step.name_before == step.name:
             return _was_not_there(step)
         if done.time_zone != UTC:
             _set_zone(cursor, done.time_zone, step)

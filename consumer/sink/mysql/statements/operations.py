@@ -61,9 +61,9 @@ def operations(step: ApplyDdl, now: TargetNow, zone: str, resumed: bool = False)
     `resumed`: an earlier run may have executed it."""
     if step.trash is not None and _uses_trash(step, step.trash, now, resumed):
         return Operations(trash=step.trash)
-    if step.standing != step.name:
-        dropped = f"DROP TABLE {qualified(step.standing.database, step.standing.table)}"
-        return Operations((dropped,), f"{step.name} was called {step.standing} in the target")
+    if step.name_before != step.name:
+        dropped = f"DROP TABLE {qualified(step.name_before.database, step.name_before.table)}"
+        return Operations((dropped,), f"{step.name} was called {step.name_before} in the target")
     try:
         return _written(step, now, zone)
     except DdlRefused as error:
@@ -151,15 +151,15 @@ def _written(step: ApplyDdl, now: TargetNow, zone: str) -> Operations:
 def _columns_before(step: ApplyDdl, statement: ParsedStatement, now: TargetNow) -> frozenset[str] | None:
     if now.flavor != "mysql" or not any(token.word == "EXISTS" for token in statement.tokens):
         return None
-    told = step.known.columns
-    return now.columns(step.name) if told is None else same_names(column.name for column in told)
+    known = step.known.columns
+    return now.columns(step.name) if known is None else same_names(column.name for column in known)
 
 
 def _by_key(step: ApplyDdl, action: Action, now: TargetNow) -> bool:
     if action not in (Action.TRUNCATE_PARTITION, Action.EXCHANGE_PARTITION):
         return False
-    told = step.known.partitioning
-    return now.by_key(step.name) if told is None else told.kind is PartitionKind.KEY
+    known = step.known.partitioning
+    return now.by_key(step.name) if known is None else known.kind is PartitionKind.KEY
 
 
 def refused(step: ApplyDdl, reason: str, hint: str = "") -> DdlRefused:

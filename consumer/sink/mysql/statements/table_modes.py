@@ -62,14 +62,14 @@ def _declared(column: Column) -> str:
 
 
 def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterator[str]:
-    said = declared_columns(step.file, formed.mode, formed.before)
+    parsed = declared_columns(step.file, formed.mode, formed.before)
     before = by_name(formed.before)
     clauses, fills, stayed, same = list[str](), list[str](), set[str](), list[Column]()
     place = "FIRST"
     for column in formed.after:
-        old = _old(column, said, formed)
+        old = _old(column, parsed, formed)
         if old is None or old not in before:
-            default, fill = _backfill(step, column, said, zone)
+            default, fill = _backfill(step, column, parsed, zone)
             clauses.append(f"ADD COLUMN {_declared(column)}{default} {place}")
             fills += fill
         else:
@@ -85,20 +85,20 @@ def _altered(step: ApplyDdl, formed: FormedDdl, there: str, zone: str) -> Iterat
         yield f"UPDATE {there} SET {', '.join([*fills, *times_stay(same)])}"
 
 
-def _old(column: Column, said: Definitions, formed: FormedDdl) -> str | None:
+def _old(column: Column, parsed: Definitions, formed: FormedDdl) -> str | None:
     """The name, in lower case, that the column had before."""
-    return same_name(column.name) if column in formed.mode.added else said.old_name(column.name)
+    return same_name(column.name) if column in formed.mode.added else parsed.old_name(column.name)
 
 
-def _assigned(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> str:
+def _assigned(step: ApplyDdl, column: Column, parsed: Definitions, zone: str) -> str:
     """The assignment that gives the rows that are there a new column's value."""
-    default, fill = _backfill(step, column, said, zone)
+    default, fill = _backfill(step, column, parsed, zone)
     return next(iter(fill), f"{quote(column.name)} = {default.removeprefix(' DEFAULT ') or 'NULL'}")
 
 
-def _backfill(step: ApplyDdl, column: Column, said: Definitions, zone: str) -> tuple[str, Sequence[str]]:
+def _backfill(step: ApplyDdl, column: Column, parsed: Definitions, zone: str) -> tuple[str, Sequence[str]]:
     """What gives the rows that are there a new column's value: a default, or an assignment."""
-    definition = said.columns.get(same_name(column.name), Definition())
+    definition = parsed.columns.get(same_name(column.name), Definition())
     try:
         text = backfill_text(column, definition, step.file.version, zone_of(zone))
     except NotExact as error:
@@ -180,8 +180,8 @@ class Merged:
     def filled(self) -> Iterator[str]:
         """The statement that gives the table's rows their values in columns that come, and none in those that go."""
         there = {same_name(column.name) for column in self.formed.after}
-        said = declared_columns(self.step.file, self.formed.mode, self.formed.before)
-        values = [_assigned(self.step, column, said, self.zone) for column in self.brought]
+        parsed = declared_columns(self.step.file, self.formed.mode, self.formed.before)
+        values = [_assigned(self.step, column, parsed, self.zone) for column in self.brought]
         values += [f"{quote(c.name)} = NULL" for c in self.formed.before if same_name(c.name) not in there]
         if values:
             brought = {column.name for column in self.brought}

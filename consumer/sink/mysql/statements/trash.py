@@ -1,6 +1,6 @@
 """Tables that upstream takes away, kept under a trash name, and brought back from there.
 
-What is left to do is told from what is there: a run that dies anywhere is taken up by looking again, because no rows
+What is there shows what is left to do: a run that dies anywhere is taken up by looking again, because no rows
 above the statement's version are written before it is recorded.
 """
 
@@ -41,17 +41,17 @@ def left_to_do(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName,
     """The statements that bring the target from what it is to where `step` leaves it; none: it is there."""
     if step.file.type == Action.DROP_SCHEMA:
         return _keep_database(cursor, step.name.database, trash.database)
-    return statements(step, trash, find(cursor, step.standing, trash, flavor))
+    return statements(step, trash, find(cursor, step.name_before, trash, flavor))
 
 
 def statements(step: ApplyDdl, trash: TableName, found: Found) -> list[str]:
     """What is left to do of a statement about one table where its table and its trash are as `found`."""
     match step.file.type:
         case Action.RECOVER_TABLE:
-            return _rename((trash, step.standing)) if found.in_trash else []
+            return _rename((trash, step.name_before)) if found.in_trash else []
         case Action.TRUNCATE_TABLE:
-            return _keep_truncated(step.standing, trash, found)
-    return _keep_dropped(step.standing, trash, found)
+            return _keep_truncated(step.name_before, trash, found)
+    return _keep_dropped(step.name_before, trash, found)
 
 
 def _keep_dropped(name: TableName, trash: TableName, found: Found) -> list[str]:
@@ -113,11 +113,11 @@ def is_taken(cursor: pymysql.cursors.Cursor, step: ApplyDdl, trash: TableName, f
     execution put there, before a resync, are the same."""
     if step.file.type not in (Action.DROP_TABLE, Action.TRUNCATE_TABLE) or not is_there(cursor, trash, flavor):
         return False
-    found = find(cursor, step.standing, None, flavor)
+    found = find(cursor, step.name_before, None, flavor)
     if not found.there or found.empty:
         return False
     try:
-        return _print(cursor, step.standing, found.columns) != _print(cursor, trash, found.columns)
+        return _print(cursor, step.name_before, found.columns) != _print(cursor, trash, found.columns)
     except pymysql.MySQLError as error:
         if errno(error) != _NO_SUCH_COLUMN:
             raise

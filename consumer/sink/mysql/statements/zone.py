@@ -90,9 +90,9 @@ def _needs_name(step: ApplyDdl, statement: ParsedStatement) -> bool:
     times = [c for c in (*after, *(before or ())) if _is_time(c)]
     if not times or before is None:
         return bool(times)
-    said = declared_columns(step.file, formed.mode if formed else None, before)
+    parsed = declared_columns(step.file, formed.mode if formed else None, before)
     known = by_name(before)
-    pairs = ((known.get(said.old_name(column.name) or ""), column) for column in after)
+    pairs = ((known.get(parsed.old_name(column.name) or ""), column) for column in after)
     return any(old is not None and _is_time(old) != _is_time(new) for old, new in pairs)
 
 
