@@ -50,26 +50,28 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True)
 class RewriteContext:
-    """Where a statement is executed: a server of kind `flavor` that has `collations` (lower case; None: any).
-
-    `version` is its schema file's, `names` the tables that it can mean. `before` are the own table's indexes before the
-    statement, as upstream has them, `there` as the target has them (None: not asked), `charset` what upstream's
-    database gives to a new table (None: not asked), `key_partitioned` whether the table is partitioned BY KEY,
-    `columns_before` its columns before the statement, in lower case (None: not asked). The session's
-    zone is `offset` ahead of UTC, in which `columns` have their defaults.
-    """
+    """Where a statement is executed, and what is known of its table before it."""
 
     flavor: FlavorName
     names: Names
     version: int
+    """Its schema file's."""
     collations: Collection[str] | None = None
+    """Those of the server, in lower case. None: any."""
     before: TableIndexes = UNTOLD
+    """The table's indexes as upstream has them."""
     there: TableIndexes | None = None
+    """The table's indexes as the target has them. None: not asked."""
     charset: Charset | None = None
+    """What upstream's database gives to a new table. None: not asked."""
     key_partitioned: bool = False
+    """Whether the table is partitioned BY KEY."""
     columns_before: frozenset[str] | None = None
+    """The table's columns, in lower case. None: not asked."""
     columns: Sequence[Column] = ()
+    """The schema file's, with their defaults in UTC."""
     offset: timedelta = timedelta()
+    """What the session's zone is ahead of UTC."""
 
 
 def rewrite(statement: ParsedStatement, action: Action, place: RewriteContext) -> Rewritten:
